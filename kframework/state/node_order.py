@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
+#: Places in the order of the nodes: a slice where they lie side by side, so that a column in that order is not copied.
+Places = slice | NDArray[np.int64]
+
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 
@@ -57,3 +63,18 @@ class NodeOrder:
                     yield row
                     still.append(turn)
             turns = still
+
+
+def in_turn(start: int, count: int, nodes: int) -> Places:
+    """Return the places of so many of the nodes, in turn: a slice, unless they pass the end of the order."""
+    start %= max(nodes, 1)
+    end = start + count
+    return slice(start, end) if end <= nodes else np.arange(start - nodes, end - nodes)
+
+
+def among(places: Places, found: Places) -> Places:
+    """Return those of the places that stand at these among them."""
+    if not isinstance(places, slice):
+        return places[found]
+    begin: int = places.start
+    return slice(begin + found.start, begin + found.stop) if isinstance(found, slice) else begin + found

@@ -125,7 +125,6 @@ class NodeTable:
         self._free: list[int] = []
         self._order = NodeOrder()
         self._listed: NDArray[np.int64] | None = None
-        self._twice: NDArray[np.int64] | None = None
         self._places: NDArray[np.int64] | None = None
         #: Columns by resource name; `pods` is the number of pods. Prefer the methods of the same name.
         self.allocatables: dict[str, Column] = {}
@@ -226,13 +225,6 @@ class NodeTable:
             self._places = np.zeros(self._capacity, dtype=np.int64)
             self._places[self.order] = np.arange(len(self))
         return self._places
-
-    @property
-    def twice(self) -> NDArray[np.int64]:
-        """The rows of `order` twice over, so that a round trip from any place is a slice."""
-        if self._twice is None:
-            self._twice = np.concatenate((self.order, self.order))
-        return self._twice
 
     def allocatable(self, resource: str) -> NDArray[np.int64]:
         """Return the column of what the nodes offer: milli-CPU for `cpu`, whole units (bytes) for all else."""
@@ -413,7 +405,7 @@ class NodeTable:
         self._set_changed()
 
     def _set_changed(self) -> None:
-        self._listed = self._twice = self._places = None
+        self._listed = self._places = None
         self.generation += 1
 
     def _grow(self) -> None:

@@ -167,8 +167,8 @@ class WaitingPods:
     @property
     def deadline(self) -> float | None:
         """The earliest moment at which a wait runs out, in seconds since 1970."""
-        if not self._waiting:
-            return None  # asked in every step
+        if not self._waiting:  # asked before every cycle
+            return None
         return min((reserved.deadline for reserved in self.undecided() if reserved.deadline is not None), default=None)
 
     def __len__(self) -> int:

@@ -372,7 +372,7 @@ def _part_of(nodes: NodeTable, rows: list[int]) -> NodeTable:
     """Return the table as if it had only these rows; its columns are the same."""
     part = copy.copy(nodes)
     part._row_of = {nodes[row].name: row for row in rows}
-    part._listed, part._twice = np.array(rows), None
+    part._listed = np.array(rows)
     return part
 
 

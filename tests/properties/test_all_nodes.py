@@ -63,8 +63,8 @@ class Surveys(Tries):
         if top is not None and survey.remembered() and not evaluation.nominated:
             self.seen["remembered"] += 1
             top.catch_up(survey.profile, survey.plan.state, survey.pod)
-            rows = evaluation.rows
-            assert (top.rejections.values[rows] == PASS).tolist() == (evaluation.first[rows] == PASS).tolist()
+            order = evaluation.nodes.order
+            assert (top.rejections.values == PASS).tolist() == (evaluation.first[order] == PASS).tolist()
 
 
 @pytest.mark.parametrize("seed", [Random(23).randrange(1 << 32) for _ in range(max(CLUSTERS // 3, 1))])

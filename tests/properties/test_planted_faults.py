@@ -128,17 +128,17 @@ def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
     """Scores are normalised together with those of nodes that are not candidates."""
     totals, normalized = Scoring.totals, ScoreStep.normalized
 
-    def with_all(scoring: Scoring, candidates: Any, skipped: Any) -> Any:
+    def with_all(scoring: Scoring, skipped: Any) -> Any:
         def mixed(step: ScoreStep, state: Any, pod: Any, raw: Any) -> Any:
             if scoring.plan.cache is None or step not in scoring.plan.normalizing:
                 return normalized(step, state, pod, raw)
-            rest = scoring.plan.cache.raw_of(step.name).values[scoring.nodes.order]
+            rest = scoring.plan.cache.raw_of(step.name).values
             answer = normalized(step, state, pod, np.concatenate((raw, rest)))
             return answer[: len(raw)] if isinstance(answer, np.ndarray) else answer
 
         with patch.context() as within:
             within.setattr(ScoreStep, "normalized", mixed)
-            return totals(scoring, candidates, skipped)
+            return totals(scoring, skipped)
 
     patch.setattr(Scoring, "totals", with_all)
 

@@ -11,6 +11,7 @@ from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import first_rejection
 from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
+from kframework.state.node_order import Places
 
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
@@ -34,7 +35,7 @@ class AllNodesSearch(Search):
         result = self.pre_filter()
         if result.status is not None or result.nodes is not None or self.plan.fresh_columnar or self.plan.fresh_scalar:
             return False
-        skipped = Scoring(self.plan, self.state, self.pod, self.nodes).pre_score(self.nodes.order)
+        skipped = Scoring(self.plan, self.state, self.pod, self.nodes, slice(None)).pre_score()
         return not isinstance(skipped, Status) and all(step.name in skipped for step in self.plan.fresh_scores)
 
     def look(self) -> None:
@@ -46,7 +47,9 @@ class AllNodesSearch(Search):
             return
         if self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
-        looked = self.looked_at(self.node_order(result), len(self.nodes))
+        narrowed = self.narrowed(result)
+        nodes = len(self.nodes if narrowed is None else narrowed)
+        looked = self.looked_at(narrowed, nodes, nodes)
         self.by_row[looked.node_order] = looked.rejections
 
     def words(self, rejection: int) -> Status:
@@ -67,7 +70,7 @@ class AllNodesSearch(Search):
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows among themselves, or what went wrong."""
-        self.feasible: NDArray[np.int64] = rows
+        self.places: Places = self.nodes.places[rows]
         if not self.profile.scores or not len(rows):
             return np.zeros(len(rows), dtype=np.int64)
         return self._totals()

@@ -21,6 +21,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
 from kframework.state.columns import Column
 from kframework.state.log import Log
+from kframework.state.node_order import Places
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
@@ -50,7 +51,7 @@ def ask_filter_rows(
     if len(rows) and step.ask_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
             bits = as_column(step.ask_rows(state, pod, nodes, rows), len(rows))
-            rejected = np.flatnonzero(bits)
+            rejected = bits.nonzero()[0]
         except FAULTS as error:
             step.fault(step.name, "filter_nodes", error)
         else:
@@ -80,7 +81,8 @@ def ask_score_rows(
             step.fault(step.name, "score_nodes", error)
         else:
             if step.normalize is None:
-                for place in np.flatnonzero((raw < 0) | (raw > MAX_SCORE)).tolist():
+                # Without a sign the negative ones are the largest.
+                for place in (raw.view(np.uint64) > MAX_SCORE).nonzero()[0].tolist():
                     faults[int(rows[place])] = step.bad(int(raw[place]))
             return raw, faults
     # Written out: what a call between would cost is a sixth of a simple plugin (1.06 us a row through `ask`, 0.88 so).
@@ -101,11 +103,12 @@ def ask_score_rows(
 
 
 class Layer:
-    """The answers of some plugins for one signature, on every row of the table.
+    """The answers of some plugins for one signature, about every node; of no use once the set of nodes has changed.
 
     `rejections`, `totals` (weighted sums of the scores that need no normalising) and `raw` (scores to be normalised, by
-    plugin) are columns; a row's total and raw scores mean something only where its rejection is PASS. `faults` holds
-    what a Score plugin did wrong, by row.
+    plugin) are columns in the order of the nodes, so that a search goes along them without a copy: all nodes of 50,000
+    in 160 us instead of 280. A node's total and raw scores mean something only where its rejection is PASS. `faults`
+    holds what a Score plugin did wrong, by row.
     """
 
     def __init__(
@@ -124,10 +127,10 @@ class Layer:
         self.scores = scores
         self.below = below
         self.table: StatusTable = StatusTable(LOWER if below is None else UPPER)
-        self.rejections: Column = Column(nodes.capacity)
-        self.totals: Column = Column(nodes.capacity)
+        self.rejections: Column = Column(len(nodes))
+        self.totals: Column = Column(len(nodes))
         normalized = [score for score in scores if score.normalize is not None]
-        self.raw: dict[str, Column] = {score.name: Column(nodes.capacity) for score in normalized}
+        self.raw: dict[str, Column] = {score.name: Column(len(nodes)) for score in normalized}
         self.faults: dict[int, Status] = {}
 
     @property
@@ -171,8 +174,8 @@ class Layer:
                 self._ask_rows(profile, state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
-        node, below = self._nodes.by_row[row], self.below
-        rejection = PASS if below is None else below.rejections.cells[row]
+        node, place, below = self._nodes.by_row[row], int(self._nodes.places[row]), self.below
+        rejection = PASS if below is None else below.rejections.cells[place]
         reach = order_of(rejection)
         for step in profile.own(self.filters):
             if step.order > reach:
@@ -181,12 +184,12 @@ class Layer:
             if status is not None:
                 rejection = self.table.rejection(step.order, status)
                 break
-        self.rejections.cells[row] = rejection
+        self.rejections.cells[place] = rejection
         if rejection != PASS:
             return
         if self.faults:
             self.faults.pop(row, None)
-        total = 0 if below is None else below.totals.cells[row]
+        total = 0 if below is None else below.totals.cells[place]
         for score_step in profile.own(self.scores):
             score = score_step.ask(state, pod, node)
             if isinstance(score, Status):
@@ -194,20 +197,21 @@ class Layer:
             elif score_step.normalize is None:
                 total += score_step.weight * score
             else:
-                self.raw[score_step.name].cells[row] = score
-        self.totals.cells[row] = total
+                self.raw[score_step.name].cells[place] = score
+        self.totals.cells[place] = total
 
     def _ask_rows(self, profile: Profile, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> None:
-        nodes, below = self._nodes, self.below
+        nodes, places, below = self._nodes, self._nodes.places[rows], self.below
         if below is None:
             rejections = np.full(len(rows), PASS, dtype=np.int64)
             totals = np.zeros(len(rows), dtype=np.int64)
         else:
-            rejections, totals = below.rejections.values[rows], below.totals.values[rows]
+            rejections, totals = below.rejections.values[places], below.totals.values[places]
         for step in profile.own(self.filters):
             ask_filter_rows(step, state, pod, nodes, rows, rejections, self.table)
-        self.rejections.values[rows] = rejections
-        passing = np.flatnonzero(rejections == PASS)
+        self.rejections.values[places] = rejections
+        found = (rejections == PASS).nonzero()[0]
+        passing: Places = slice(None) if len(found) == len(rows) else found
         if self.faults:
             for row in rows.tolist():
                 self.faults.pop(row, None)
@@ -218,8 +222,8 @@ class Layer:
             if score_step.normalize is None:
                 totals[passing] += score_step.weight * raw
             else:
-                self.raw[score_step.name].values[rows[passing]] = raw
-        self.totals.values[rows] = totals
+                self.raw[score_step.name].values[places[passing]] = raw
+        self.totals.values[places] = totals
 
     def raw_of(self, plugin: str) -> Column:
         """Return the raw scores of a plugin that normalises, from this layer or the one below."""

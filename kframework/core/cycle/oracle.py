@@ -43,9 +43,7 @@ class Oracle:
         self.profile = profile
         self.pod = pod
         self.state: CycleState = CycleState()
-        self.pre_filter_result: PreFilterResult = run_pre_filter(
-            profile.pre_filter, lambda step: step.call(self.state, pod, self.nodes)
-        )
+        self.pre_filter_result: PreFilterResult = run_pre_filter(profile.pre_filter, self.state, pod, self.nodes)
 
     def rows(self, start: int) -> list[int]:
         """List the rows to look at, from this place in the order of the nodes."""
@@ -96,7 +94,7 @@ class Oracle:
     def weighted(self, candidates: list[int]) -> dict[str, list[int]] | Status:
         """Return what each Score plugin adds to the totals of the candidates, or what went wrong."""
         profile, rows = self.profile, np.array(candidates, dtype=np.int64)
-        skipped = run_pre_score(profile.pre_score, lambda step: step.call(self.state, self.pod, self.nodes, rows))
+        skipped = run_pre_score(profile.pre_score, self.state, self.pod, self.nodes, rows)
         if isinstance(skipped, Status):
             return skipped
         weighted: dict[str, list[int]] = {}
@@ -142,7 +140,7 @@ def verify(search: Search, outcome: Outcome) -> None:
             _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
     passing = [row for row in rows[: looked.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
-    _same(search, "candidates", looked.candidates.tolist(), passing[:enough])
+    _same(search, "candidates", search.nodes.order[looked.candidates].tolist(), passing[:enough])
     feasible = search.feasible.tolist()
     if len(feasible) > 1 and search.profile.scores:
         totals = dict(zip(feasible, search.totals.tolist(), strict=True))

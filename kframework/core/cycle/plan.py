@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from functools import cached_property
+from itertools import takewhile
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -15,7 +16,7 @@ from kframework.core.cycle.layers import Layer
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
-from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep, ScoreStep, StatusStep
+from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep, ScoreStep, StatusStep, Step
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
@@ -34,12 +35,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     `signed` are the plugins that sign the pod. `cache` holds their remembered answers; None where there are none.
     `state` is what they stored; an attempt's own state stands on it, on `before` that of a plugin that does not sign,
     if that plugin ends PreFilter. `pre_filter_result` is the whole of PreFilter where every plugin signs, else None:
-    `fresh_pre_filters` are asked in every cycle, and the answers in `pre_filter` stand for the others. `filters` and
+    `pre_filters` are asked in every cycle, and those among them that sign say again what they said. `filters` and
     `scores` are all that have something to say, in order: what a few rows are asked by. Of those whose answers `cache`
     does not hold `fresh_columnar` are asked about every row, `fresh_scalar` only along the rotation; `fresh_scores`
     about the feasible ones, like those in `normalizing`, whose raw scores are remembered. `pre_score_fault` ends the
-    attempt once scoring is reached. `beside_nominated` holds what is remembered of nodes with nominated pods, where
-    `remembers_filters`.
+    attempt once scoring is reached and `fresh_pre_scores`, which come before it, were asked. `beside_nominated` holds
+    what is remembered of nodes with nominated pods, where `remembers_filters`.
     """
 
     profile: Profile
@@ -47,13 +48,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     signed: frozenset[str]
     state: CycleState
     before: Mapping[str, CycleState]
-    pre_filter: Mapping[str, PreFilterAnswer]
     pre_filter_result: PreFilterResult | None
-    fresh_pre_filters: tuple[PreFilterStep, ...]
+    pre_filters: tuple[PreFilterStep, ...]
     filters: tuple[FilterStep, ...]
     fresh_columnar: tuple[FilterStep, ...]
     fresh_scalar: tuple[FilterStep, ...]
-    pre_score: Mapping[str, Status | None]
     pre_score_fault: Status | None
     fresh_pre_scores: tuple[StatusStep, ...]
     scores: tuple[ScoreStep, ...]
@@ -106,7 +105,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return replace(
             self,
             profile=twin,
-            fresh_pre_filters=twin.own(self.fresh_pre_filters),
+            pre_filters=twin.own(self.pre_filters),
             filters=twin.own(self.filters),
             fresh_columnar=twin.own(self.fresh_columnar),
             fresh_scalar=twin.own(self.fresh_scalar),
@@ -130,18 +129,22 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
     state, before = CycleState(), dict[str, CycleState]()
     pre_filter: dict[str, PreFilterAnswer] = {}
 
-    def ask(step: PreFilterStep) -> PreFilterAnswer:
-        answer = pre_filter[step.name] = step.call(state, pod, nodes)
-        return answer
+    def noted(step: PreFilterStep) -> PreFilterStep:
+        def ask(*asked: object) -> PreFilterAnswer:
+            answer = pre_filter[step.name] = step.call(*asked)
+            return answer
 
+        return Step(step.plugin, ask)
+
+    pre_filters = [noted(step) if step.name in signed else step for step in profile.pre_filter]
     pre_filter_result: PreFilterResult | None = None
     if all(step.name in signed for step in profile.pre_filter):
         # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may notice.
-        pre_filter_result = run_pre_filter(profile.pre_filter, ask)
+        pre_filter_result = run_pre_filter(pre_filters, state, pod, nodes)
     else:
-        for step in profile.pre_filter:
+        for step in pre_filters:
             if step.name in signed:
-                ask(step)
+                step.call(state, pod, nodes)
             else:
                 before[step.name] = state.clone()
     # A pod that is rejected as a whole is never scored, and its plugins need not have stored what scoring wants.
@@ -166,18 +169,22 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         signed=signed,
         state=state,
         before=before,
-        pre_filter=pre_filter,
         pre_filter_result=pre_filter_result,
         # None is passed over that rejects the pod or narrows the nodes.
-        fresh_pre_filters=tuple(
-            step for step in profile.pre_filter if step.name not in signed or not _consents(pre_filter.get(step.name))
+        pre_filters=tuple(
+            step.saying(pre_filter[step.name]) if step.name in signed else step
+            for step in profile.pre_filter
+            if step.name not in signed or not _consents(pre_filter.get(step.name))
         ),
         filters=filters,
         fresh_columnar=tuple(step for step in others if step.ask_rows is not None or step.name in signed),
         fresh_scalar=tuple(step for step in others if step.ask_rows is None and step.name not in signed),
-        pre_score=pre_score,
         pre_score_fault=next(iter(faults.values()), None),
-        fresh_pre_scores=tuple(step for step in profile.pre_score if step.name not in signed),
+        fresh_pre_scores=tuple(
+            step
+            for step in takewhile(lambda step: step.name not in faults, profile.pre_score)
+            if step.name not in signed
+        ),
         scores=scores,
         fresh_scores=tuple(step for step in scores if step not in node_scores),
         normalizing=tuple(step for step in node_scores if step.normalize is not None),

@@ -8,63 +8,62 @@ from numpy.typing import NDArray
 from kframework.core.cycle.layers import ask_score_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
-from kframework.core.runtime.steps import StatusStep
 from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status
+from kframework.state.node_order import Places
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 
 
 class Scoring:
-    """The scoring of one attempt: what the plan's cache holds, and what is asked anew."""
+    """The scoring of one attempt among the nodes of these places: what the plan's cache holds, what is asked anew."""
 
-    def __init__(self, plan: Plan, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
+    def __init__(self, plan: Plan, state: CycleState, pod: PendingPod, nodes: NodeTable, places: Places) -> None:
         self.plan = plan
         self.state = state
         self.pod = pod
         self.nodes = nodes
+        self.places = places
+        self.rows: NDArray[np.int64] = nodes.order[places]
         #: Whether anybody must be asked for `pre_score`.
         self.asks_before: bool = bool(plan.fresh_pre_scores) or plan.profile.has_wrapper("pre_score")
 
-    def pre_score(self, candidates: NDArray[np.int64]) -> frozenset[str] | Status:
+    def pre_score(self) -> frozenset[str] | Status:
         """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""
         plan = self.plan
         if not self.asks_before:
             return plan.pre_score_fault or frozenset()
 
-        def ask(step: StatusStep) -> Status | None:
-            if step.name in plan.pre_score:
-                return plan.pre_score[step.name]
-            return step.call(self.state, self.pod, self.nodes, candidates)
+        asked = (self.state, self.pod, self.nodes, self.rows)
 
         def run() -> frozenset[str] | Status:
-            return run_pre_score(plan.fresh_pre_scores if plan.pre_score_fault is None else plan.profile.pre_score, ask)
+            skipped = run_pre_score(plan.fresh_pre_scores, *asked)
+            return skipped if isinstance(skipped, Status) else plan.pre_score_fault or skipped
 
-        asked = (self.state, self.pod, self.nodes, candidates)
         return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
 
-    def totals(self, candidates: NDArray[np.int64], skipped: frozenset[str]) -> Scores | Status:
+    def totals(self, skipped: frozenset[str]) -> Scores | Status:
         """Return the weighted sum of all scores for each candidate, or what went wrong."""
         plan, cache = self.plan, self.plan.cache
-        totals = np.zeros(len(candidates), dtype=np.int64) if cache is None else cache.totals.values[candidates]
+        totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.shown[self.places]
         if cache is not None:
-            problem = cache.score_fault(candidates.tolist()) if cache.faulty_scores else None
+            problem = cache.score_fault(self.rows.tolist()) if cache.faulty_scores else None
             if problem is not None:
                 return problem
             for step in plan.normalizing:
-                scores = step.normalized(self.state, self.pod, cache.raw_of(step.name).values[candidates])
+                scores = step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
                 if isinstance(scores, Status):
                     return scores
-                totals += step.weight * scores
+                totals = totals + step.weight * scores
         for step in plan.fresh_scores:
             if step.name in skipped:
                 continue
-            raw, faults = ask_score_rows(step, self.state, self.pod, self.nodes, candidates)
+            raw, faults = ask_score_rows(step, self.state, self.pod, self.nodes, self.rows)
             if faults:
                 return next(iter(faults.values()))
             scores = raw if step.normalize is None else step.normalized(self.state, self.pod, raw)
             if isinstance(scores, Status):
                 return scores
-            totals += step.weight * scores
+            totals = totals + step.weight * scores
         return totals

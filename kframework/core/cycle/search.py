@@ -41,19 +41,18 @@ from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
-from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep
+from kframework.core.runtime.steps import FilterStep
 from kframework.core.runtime.timing import PhaseTimer
 from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
+from kframework.state.node_order import Places, among, in_turn
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 
 _log = logging.getLogger(__name__)
-
-Places = NDArray[np.int64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 _LOWEST = int(np.iinfo(np.int64).min)
@@ -65,13 +64,13 @@ class Looked(msgspec.Struct, frozen=True):
     """What Filter made of the nodes.
 
     `node_order`: the rows in the order in which they were looked at; `rejections` are aligned to it, and mean something
-    for the first `evaluated`. `candidates`: the rows that pass, no more than are enough.
+    for the first `evaluated`. `candidates`: the places of those that pass, no more than are enough.
     """
 
     node_order: NDArray[np.int64] = _NONE
     rejections: Scores = _NONE
     evaluated: int = 0
-    candidates: NDArray[np.int64] = _NONE
+    candidates: Places = _NONE
 
 
 _NOT_LOOKED = Looked()
@@ -81,7 +80,7 @@ class Search:
     """One attempt to find a node for a pod; what the phases came to stands in it for those who look on.
 
     `plan` is narrowed as it goes: from PreFilter on it holds only plugins that have something to say about the pod.
-    `feasible` are the rows that go on to scoring, and `totals` are aligned to them.
+    `places` are those of the nodes that go on to scoring, and `totals` are aligned to them.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class Search:
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
         self.looked: Looked = _NOT_LOOKED
-        self.feasible: NDArray[np.int64] = _NONE
+        self.places: Places = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
         #: What stands against nodes once the pods nominated to them have arrived; None before it was asked.
@@ -158,26 +157,18 @@ class Search:
 
     def pre_filter(self) -> PreFilterResult:
         """Find out whether the pod can be placed at all, and where to look."""
-        asked = (self.state, self.pod, self.nodes)
-        result = self.profile.wrapped("pre_filter", self._pre_filter, PreFilterResult, *asked)
-        if result.ended_by in self.plan.before:
+        plan, asked = self.plan, (self.state, self.pod, self.nodes)
+
+        def ask() -> PreFilterResult:
+            return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *asked)
+
+        result = self.profile.wrapped("pre_filter", ask, PreFilterResult, *asked)
+        if result.ended_by in plan.before:
             # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
-            self.state = self.state.on(self.plan.before[result.ended_by])
+            self.state = self.state.on(plan.before[result.ended_by])
         if result.skipped:
-            self.plan = self.plan.without(result.skipped)
+            self.plan = plan.without(result.skipped)
         return result
-
-    def _pre_filter(self) -> PreFilterResult:
-        plan = self.plan
-        if plan.pre_filter_result is not None:
-            return plan.pre_filter_result
-
-        def ask(step: PreFilterStep) -> PreFilterAnswer:
-            if step.name in plan.pre_filter:
-                return plan.pre_filter[step.name]
-            return step.call(self.state, self.pod, self.nodes)
-
-        return run_pre_filter(plan.fresh_pre_filters, ask)
 
     def _rejected(self, result: PreFilterResult) -> FitError:
         """Sum up a rejection of the pod as a whole: every node says the same."""
@@ -213,22 +204,28 @@ class Search:
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
+    @property
+    def feasible(self) -> NDArray[np.int64]:
+        """The rows that go on to scoring."""
+        return self.nodes.order[self.places]
+
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
         """Find the feasible nodes."""
-        node_order = self.node_order(result)
-        if result.nodes is not None and len(node_order) <= FEW:
+        narrowed = self.narrowed(result)
+        nodes = len(self.nodes) if narrowed is None else len(narrowed)
+        if narrowed is not None and nodes <= FEW:
             # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
             self.plan = self.plan.unremembered
         elif self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
-        enough = nodes_to_find(len(node_order), self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
+        enough = nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
         # The first few rows are mostly enough; what is asked along the rotation stops by itself.
-        looked = self.looked_at(node_order if self.plan.fresh_scalar else node_order[: 2 * enough + 2], enough)
-        while looked.evaluated == len(rows := looked.node_order) < len(node_order):
+        looked = self.looked_at(narrowed, nodes if self.plan.fresh_scalar else min(2 * enough + 2, nodes), enough)
+        while looked.evaluated == len(rows := looked.node_order) < nodes:
             # So many rows as are enough if as many of them pass as of these, and a quarter more.
-            likely = len(rows) * 5 * enough // (4 * max(1, len(looked.candidates)))
-            looked = self.looked_at(node_order[: likely + 1], enough)
-        self.looked, self.feasible = looked, looked.candidates
+            likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[looked.candidates])))
+            looked = self.looked_at(narrowed, min(likely + 1, nodes), enough)
+        self.looked, self.places = looked, looked.candidates
         status = self._first_fault()
         self._advance()
         return None if status is None else ScheduleError(status)
@@ -238,31 +235,35 @@ class Search:
         """Whether something tells the feasible nodes apart; otherwise the first is as good as any."""
         return bool(self.profile.scores) or (self.extenders is not None and self.extenders.needs_scoring)
 
-    def node_order(self, result: PreFilterResult) -> NDArray[np.int64]:
-        """Return the rows to look at, in the order in which the search looks at them."""
+    def narrowed(self, result: PreFilterResult) -> NDArray[np.int64] | None:
+        """Return the places of the nodes worth looking at, None for all."""
         if result.nodes is None:
-            start = self.start_index % len(self.nodes)
-            return self.nodes.twice[start : start + len(self.nodes)]
+            return None
         rows = [row for name in result.nodes if (row := self.nodes.row(name)) is not None]
-        order = self.nodes.order[np.sort(self.nodes.places[rows])] if rows else _NONE
-        start = self.start_index % len(order) if len(order) else 0
-        return np.concatenate((order[start:], order[:start]))
+        return np.sort(self.nodes.places[rows]) if rows else _NONE
 
-    def looked_at(self, node_order: NDArray[np.int64], enough: int) -> Looked:
-        """Find out which of these rows pass; called with the first few, and with all if those were not enough."""
-        rejections = self._rejections(node_order)
+    def looked_at(self, narrowed: NDArray[np.int64] | None, count: int, enough: int) -> Looked:
+        """Find out which of so many nodes pass; called with the first few, and with more if those were not enough."""
+        places = in_turn(self.start_index, count, len(self.nodes if narrowed is None else narrowed))
+        if narrowed is not None:
+            places = narrowed[places]
+        node_order = self.nodes.order[places]
+        rejections = self._rejections(places, node_order)
         self._ask_fresh_scalar(node_order, rejections, enough)
         passes = rejections == PASS
         if np.count_nonzero(passes) == len(passes):  # a microsecond less than `all`
-            return Looked(node_order, rejections, min(enough, len(node_order)), node_order[:enough])
-        passing = np.flatnonzero(passes)
+            evaluated = min(enough, len(node_order))
+            return Looked(node_order, rejections, evaluated, among(places, slice(0, evaluated)))
+        passing = passes.nonzero()[0]
         evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
-        return Looked(node_order, rejections, evaluated, node_order[passing[:enough]])
+        return Looked(node_order, rejections, evaluated, among(places, passing[:enough]))
 
-    def _rejections(self, node_order: NDArray[np.int64]) -> Scores:
+    def _rejections(self, places: Places, node_order: NDArray[np.int64]) -> Scores:
         """Return what stands against these rows, save what scalar plugins say that must be asked afresh."""
         cache = self.plan.cache
-        rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.values[node_order]
+        rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.shown[places]
+        if self.plan.fresh_columnar or self.plan.fresh_scalar:
+            rejections = rejections.copy()
         for step in self.plan.fresh_columnar:
             ask_filter_rows(step, self.state, self.pod, self.nodes, node_order, rejections, self.table)
         if len(self.cluster.nominator):
@@ -288,7 +289,7 @@ class Search:
             return
         passed, open_places = 0, rejections == PASS
         state, pod, by_row = self.state, self.pod, self.nodes.by_row
-        for place, row in _in_turn(np.flatnonzero(open_places), node_order):
+        for place, row in _row_by_row(np.flatnonzero(open_places), node_order):
             node = by_row[row]
             # `first_rejection`, written out for the same reason as in `ask_score_rows`.
             for step in steps:
@@ -312,7 +313,7 @@ class Search:
     def _ask_behind(self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]) -> None:
         """Ask those plugins about the rows that others behind them reject."""
         behind = np.flatnonzero(rejected & (rejections > of_plugin(self.plan.fresh_scalar[0].order)))
-        for place, row in _in_turn(behind, node_order):
+        for place, row in _row_by_row(behind, node_order):
             rejections[place] = self._rejected_earlier(row, int(rejections[place]))
 
     def _rejected_earlier(self, row: int, rejection: int) -> int:
@@ -345,15 +346,17 @@ class Search:
     def _advance(self) -> None:
         """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
         evaluated = self.looked.evaluated
-        outside = sum(row not in self.looked.node_order[:evaluated] for row in self._rejected_nominee)
-        self.rotation.next_start_index = (self.start_index + evaluated + outside) % len(self.nodes)
+        for row in self._rejected_nominee:
+            evaluated += row not in self.looked.node_order[: self.looked.evaluated]
+        self.rotation.next_start_index = (self.start_index + evaluated) % len(self.nodes)
 
     def _few(self, result: PreFilterResult) -> Outcome | None:
         """Return the outcome when at most one node is feasible; None when there are several to choose from."""
-        if not len(self.feasible):
+        feasible = self.feasible
+        if not len(feasible):
             return self._fit_error(result)
-        if len(self.feasible) == 1:
-            return ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.looked.evaluated, 1)
+        if len(feasible) == 1:
+            return ScheduleResult(self.nodes.by_row[feasible[0]].name, 0, 1, self.looked.evaluated, 1)
         return None
 
     # -- extenders -------------------------------------------------------------------------------------------------
@@ -381,7 +384,7 @@ class Search:
                 status = answer.failed.get(node.name, result.excluded or _NO_REASON).with_plugin(EXTENDER)
                 rejection = self.table.rejection(len(self.profile.filters), status)
                 self._rejected_by_extenders[node.row] = rejection
-        self.feasible = np.array([node.row for node in answer.nodes], dtype=np.int64)
+        self.places = self.nodes.places[np.array([node.row for node in answer.nodes], dtype=np.int64)]
         return None
 
     def _feasible_nodes(self) -> list[NodeInfo]:
@@ -404,7 +407,7 @@ class Search:
         """Return what stands against the node of each row."""
         looked, by_row = self.looked, np.full(self.nodes.capacity, UNREACHED)
         rejections = looked.rejections[: looked.evaluated]
-        if self.plan.fresh_scalar and len(looked.candidates):
+        if self.plan.fresh_scalar and PASS in rejections:
             # Those plugins were not asked about all that others reject, as long as some node passed.
             self._ask_behind(looked.node_order[: looked.evaluated], rejections, rejections != PASS)
         by_row[list(self._rejected_nominee)] = list(self._rejected_nominee.values())
@@ -445,17 +448,17 @@ class Search:
         """Return the totals of the feasible nodes, or what went wrong."""
         if not self.profile.scores and self.extenders is None:
             return np.ones(len(self.feasible), dtype=np.int64)
-        scoring = Scoring(self.plan, self.state, self.pod, self.nodes)
-        skipped = scoring.pre_score(self.feasible)
+        scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places)
+        skipped = scoring.pre_score()
         if scoring.asks_before:
             self.timer.take("pre_score", skipped if isinstance(skipped, Status) else None)
-        return skipped if isinstance(skipped, Status) else scoring.totals(self.feasible, skipped)
+        return skipped if isinstance(skipped, Status) else scoring.totals(skipped)
 
     def _best(self, totals: Scores) -> ScheduleResult:
         """Draw one of the nodes with the largest total."""
-        score = int(totals[totals.argmax()])  # a microsecond less than `max`
-        ties = np.flatnonzero(totals == score)
-        chosen = int(ties[self.random.randrange(len(ties))]) if len(ties) > 1 else int(ties[0])
+        score = totals.item(totals.argmax())  # a microsecond less than `max`, like `nonzero` than `flatnonzero`
+        ties = (totals == score).nonzero()[0]
+        chosen = ties.item(self.random.randrange(len(ties)) if len(ties) > 1 else 0)
         places = ties[:3].tolist()
         if len(places) < 3:
             rest, places = totals.copy(), []
@@ -463,12 +466,12 @@ class Search:
                 places.append(int(rest.argmax()))
                 rest[places[-1]] = _LOWEST
         feasible, by_row = self.feasible, self.nodes.by_row
-        best = tuple([(by_row[feasible[place]].name, int(totals[place])) for place in places])
-        node = by_row[feasible[chosen]].name
+        best = tuple([(by_row[feasible.item(place)].name, totals.item(place)) for place in places])
+        node = by_row[feasible.item(chosen)].name
         return ScheduleResult(node, score, len(ties), self.looked.evaluated, len(feasible), best)
 
 
-def _in_turn(places: Places, node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _row_by_row(places: NDArray[np.int64], node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield these places with their rows, block by block, as most searches end early."""
     for begin in range(0, len(places), 512):
         block = places[begin : begin + 512]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import FilterStep, Hook, PreFilterAnswer, PreFilterStep, StatusStep, Step
+from kframework.core.runtime.steps import FilterStep, Hook, PreFilterStep, StatusStep, Step
 from kframework.errors import FAULTS, shown
 from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt, Rows
 from kframework.framework.cycle_state import CycleState
@@ -75,7 +75,9 @@ class PreFilterResult(msgspec.Struct, frozen=True):
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
 
 
-def run_pre_filter(steps: Iterable[PreFilterStep], ask: Callable[[PreFilterStep], PreFilterAnswer]) -> PreFilterResult:
+def run_pre_filter(
+    steps: Iterable[PreFilterStep], state: CycleState, pod: PendingPod, table: NodeTable
+) -> PreFilterResult:
     """Ask the plugins in order and sum up what they said (kube-scheduler's RunPreFilterPlugins).
 
     Unschedulable is remembered while the later plugins still run, so that preemption finds their state;
@@ -86,7 +88,7 @@ def run_pre_filter(steps: Iterable[PreFilterStep], ask: Callable[[PreFilterStep]
     narrowed_by: list[str] = []
     skipped: set[str] = set()
     for step in steps:
-        answer = ask(step)
+        answer = step.call(state, pod, table)
         if answer is None:
             continue
         if not isinstance(answer, Status):
@@ -106,11 +108,8 @@ def run_pre_filter(steps: Iterable[PreFilterStep], ask: Callable[[PreFilterStep]
 
 def ask_pre_filter(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
     """Ask all PreFilter plugins about a pod as it stands, nothing being remembered."""
-
-    def ask() -> PreFilterResult:
-        return run_pre_filter(profile.pre_filter, lambda step: step.call(state, pod, nodes))
-
-    return profile.wrapped("pre_filter", ask, PreFilterResult, state, pod, nodes)
+    asked = (state, pod, nodes)
+    return profile.wrapped("pre_filter", lambda: run_pre_filter(profile.pre_filter, *asked), PreFilterResult, *asked)
 
 
 def unsatisfied(plugins: Iterable[str]) -> str:
@@ -213,11 +212,13 @@ def ask_post_filter(
 # -- PreScore ------------------------------------------------------------------------------------------------------
 
 
-def run_pre_score(steps: Iterable[StatusStep], ask: Callable[[StatusStep], Status | None]) -> frozenset[str] | Status:
+def run_pre_score(
+    steps: Iterable[StatusStep], state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
+) -> frozenset[str] | Status:
     """Ask the plugins in order; return those that have nothing to score, or what went wrong."""
     skipped: set[str] = set()
     for step in steps:
-        status = ask(step)
+        status = step.call(state, pod, nodes, rows)
         if status is not None:
             if status.code != _SKIP:
                 return status
@@ -229,11 +230,8 @@ def ask_pre_score(
     profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
 ) -> frozenset[str] | Status:
     """Ask all PreScore plugins about a pod on these rows, nothing being remembered."""
-
-    def ask() -> frozenset[str] | Status:
-        return run_pre_score(profile.pre_score, lambda step: step.call(state, pod, nodes, rows))
-
-    return profile.wrapped("pre_score", ask, _itself, state, pod, nodes, rows)
+    asked = (state, pod, nodes, rows)
+    return profile.wrapped("pre_score", lambda: run_pre_score(profile.pre_score, *asked), _itself, *asked)
 
 
 # -- Reserve, Permit -----------------------------------------------------------------------------------------------

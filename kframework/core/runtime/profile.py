@@ -190,8 +190,8 @@ class Profile:
 
     def own(self, steps: tuple[_S, ...]) -> tuple[_S, ...]:
         """Return this profile's own of these steps of the profile that it is the same as."""
-        twins = cast("Mapping[_S, _S]", self._twins)
-        return tuple(twins[step] for step in steps) if twins else steps
+        twins = self._twins
+        return tuple([cast("_S", twins.get(step, step)) for step in steps]) if twins else steps
 
     # -- faults ----------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class WholeCycle:
         if isinstance(self.outcome, ScheduleError):
             return self.outcome.status
         if len(self.search.totals) and self.profile.scores:
-            rows = self.search.looked.candidates.tolist()
+            rows = self.nodes.order[self.search.looked.candidates].tolist()
             return {self.nodes[row].name: total for row, total in zip(rows, self.search.totals.tolist(), strict=True)}
         rows = [row for row in map(self.nodes.row, self.feasible) if row is not None]
         totals = self._oracle.totals(rows) if rows else {}

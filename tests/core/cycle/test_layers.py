@@ -103,8 +103,40 @@ def words(searching: Searching, pod: PendingPod) -> dict[str, str]:
     search = searching.search(pod)
     top = caught_up(searching, pod).cache
     assert top is not None
-    said = {node.name: top.rejections.cells[node.row] for node in searching.nodes}
+    said = {node.name: top.rejections.cells[place] for place, node in enumerate(searching.nodes)}
     return {name: "" if rejection == PASS else search.status(rejection).message for name, rejection in said.items()}
+
+
+# -- in the order of the nodes -------------------------------------------------------------------------------------
+
+
+def test_a_search_goes_along_what_is_remembered_without_a_copy() -> None:
+    zones = [make_node(f"n{n}", labels={"topology.kubernetes.io/zone": zone}) for n, zone in enumerate("aabbab")]
+    searching = Searching(profile_of(Crowded), zones, [make_pod(f"p{n}", node_name="n2") for n in range(2)])
+    search = searching.search(make_pod())
+    search.run()
+    assert [searching.nodes[row].name for row in search.looked.node_order] == ["n0", "n2", "n1", "n3", "n4", "n5"]
+    assert (search.looked.rejections == PASS).tolist() == [True, False, True, True, True, True]
+    assert search.plan.cache is not None
+    assert np.shares_memory(search.looked.rejections, search.plan.cache.rejections.values)
+
+
+class Fussy(Plugin):
+    """Rejects every node, and must be asked in every cycle."""
+
+    name = "Fussy"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return unschedulable("no")
+
+
+def test_what_must_be_asked_in_every_cycle_is_not_written_to_what_is_remembered() -> None:
+    searching = Searching(profile_of(Crowded, Fussy), map(make_node, "ab"))
+    search = searching.search(make_pod())
+    assert isinstance(search.run(), FitError)
+    assert search.plan.cache is not None
+    assert search.plan.cache.rejections.values.tolist() == [PASS, PASS]
 
 
 # -- catching up ---------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def test_an_unreserve_that_fails_is_logged(raised: BaseException, caplog: pytest
 def test_what_pre_filter_comes_to(answers: list[object], pre_filter_result: PreFilterResult) -> None:
     stage = Stage()
     compiled = profile(*(plugin(f"P{number}", pre_filter=answer) for number, answer in enumerate(answers)))
-    got = run_pre_filter(compiled.pre_filter, lambda step: step.call(stage.state, stage.pod, stage.nodes))
+    got = run_pre_filter(compiled.pre_filter, stage.state, stage.pod, stage.nodes)
     assert got == pre_filter_result
 
 

@@ -49,6 +49,14 @@ def test_an_answer_that_is_sound_as_it_is_is_not_touched() -> None:
     assert status_step(raw, Hook("A", "x", fault), "X", (Code.SKIP,)).call() is Skip
 
 
+def test_a_step_that_says_what_it_said_asks_nobody() -> None:
+    def ask(*arguments: object) -> Status:
+        raise AssertionError("asked")
+
+    step = Step(made(plugin("A")), ask).saying(Skip)
+    assert (step.name, step.call(1, 2, 3)) == ("A", Skip)
+
+
 @pytest.mark.parametrize(("filters", "status"), [({"filter": None}, None), ({"filter": ValueError("x")}, Code.ERROR)])
 def test_one_row_is_asked_in_the_scalar_form(filters: dict[str, Any], status: Code | None) -> None:
     compiled = profile(plugin("A", **filters))

@@ -134,9 +134,9 @@ class CoreQuestions:
         end = self._cluster.nodes.node_log.end
         known = self._even.get(plan)
         if known is None or known[0] != end:
-            order, top = self._cluster.nodes.order, plan.cache
+            top = plan.cache
             assert top is not None
-            raw = (top.raw_of(step.name).values[order] for step in plan.normalizing)
+            raw = (top.raw_of(step.name).values for step in plan.normalizing)
             known = self._even[plan] = (end, all(not len(column) or bool(np.ptp(column) == 0) for column in raw))
         return known[1]
 

@@ -67,7 +67,7 @@ class NodeOrder(BatchPlugin):
         core = session.core
         top = core.plan(task).cache if core.remembers(task) else None
         if top is not None:
-            return float(top.totals.cells[node.row])
+            return float(top.totals.cells[node.table.places[node.row]])
         return float(self.node_order_nodes(session, task, np.array([node.row]))[0])
 
     @hookimpl
@@ -77,7 +77,7 @@ class NodeOrder(BatchPlugin):
         if core.remembers(task):
             top = core.plan(task).cache
             assert top is not None
-            return top.totals.values[rows].astype(np.float64)
+            return top.totals.values[session.nodes.places[rows]].astype(np.float64)
         totals = core.search(task).score(rows)
         if isinstance(totals, Status):
             raise PluginError(totals.message, plugin=totals.plugin, hook="score")

@@ -75,7 +75,7 @@ class Predicates(BatchPlugin):
         if not core.remembers(task):
             return core.ask(task).ask(node.row)
         top = core.plan(task).cache
-        rejection = PASS if top is None else top.rejections.cells[node.row]
+        rejection = PASS if top is None else top.rejections.cells[node.table.places[node.row]]
         return None if rejection == PASS else core.ask(task).status(rejection)
 
     @hookimpl
@@ -83,8 +83,10 @@ class Predicates(BatchPlugin):
         """Ask about many nodes; the codes are the core's rejections."""
         core = session.core
         top = core.plan(task).cache if core.remembers(task) else None
-        rejections = core.search(task).by_row if top is None else top.rejections.values
-        return np.where(rejections[rows] == PASS, 0, rejections[rows])
+        rejections = (
+            core.search(task).by_row[rows] if top is None else top.rejections.values[session.nodes.places[rows]]
+        )
+        return np.where(rejections == PASS, 0, rejections)
 
     @hookimpl
     def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
