@@ -1,1 +1,1 @@
-"""Measurements, never asserted: `python -m benchmarks` runs all, `python -m benchmarks.plugins` one."""
+"""Measurements, never asserted: `python -m benchmarks` puts targets and figures side by side, names run others."""

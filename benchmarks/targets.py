@@ -1,0 +1,238 @@
+"""What is asked of the speed beside what is measured, row by row.
+
+`make bench` prints all rows, `python -m benchmarks.targets ROW...` some, by name or glob. Clusters have 5,000 nodes and
+the default profile unless a row says otherwise. Pods a second are per second of processor time, seconds are processor
+time too; only the first binding is by the wall clock. Each figure is the best of three, as other work only adds to it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+import numpy
+
+from benchmarks import over_http, whole_commands
+from kframework.testing.scheduler_perf.benchmark import Result, benchmark
+from kframework.testing.scheduler_perf.definitions import chosen, read
+
+WORKLOADS = Path(__file__).parent / "workloads"
+
+#: How the figures of a unit are written.
+_FORMS = {"pods/s": ",.0f", "s": ".2f", "MB": ",.0f", "x": ".2f"}
+_SIGNS = {"≥": operator.ge, "≤": operator.le}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a figure should be: at least (`≥`), or at most (`≤`), so much of a unit."""
+
+    sign: str
+    figure: float
+    unit: str
+
+    def reached(self, measured: float) -> bool:
+        """Return whether a figure is what it should be."""
+        return bool(_SIGNS[self.sign](measured, self.figure))
+
+    def said(self, figure: float) -> str:
+        """Write a figure of this unit."""
+        return f"{figure:{_FORMS[self.unit]}} {self.unit}"
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.said(self.figure)}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is that is measured, and how often it is."""
+
+    label: str
+    nodes: int
+    pods: int
+    many_pods: int
+    posted: int
+    rounds: int
+
+
+FULL = Scale(label="performance", nodes=5_000, pods=20_000, many_pods=100_000, posted=2_000, rounds=3)
+#: Just so much that every row does all that it does.
+TINY = Scale(label="integration-test", nodes=5, pods=10, many_pods=20, posted=10, rounds=1)
+
+Measure = Callable[[Scale], float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of the table, and how it is measured."""
+
+    name: str
+    what: str
+    target: Target
+    measure: Measure
+
+
+# -- how it is measured ------------------------------------------------------------------------------------------------
+
+
+def throughput(case: str) -> Measure:
+    """Measure the pods that a case of our workloads schedules in a second."""
+    return lambda scale: 1 / _seconds_per_pod(case, scale)[0]
+
+
+def _growth(scale: Scale) -> float:
+    """Measure what a pod costs on ten times as many nodes, over what it costs."""
+    few, many = _seconds_per_pod("Large", scale)
+    return many / few
+
+
+@cache
+def _seconds_per_pod(case: str, scale: Scale) -> list[float]:
+    """Run the workloads of a case; return what a pod cost in each, in their order."""
+    definitions = chosen(read([str(WORKLOADS)]), [case], [scale.label])
+    rounds = [[_cost(benchmark(each, None, _untold)) for each in definitions] for _ in range(scale.rounds)]
+    return [min(costs) for costs in zip(*rounds, strict=True)]
+
+
+def _cost(result: Result) -> float:
+    if result.failed:
+        raise RuntimeError(f"{result.name}: {result.failed}")
+    (measurement,) = result.measurements
+    return measurement.cpu_us_per_pod / 1e6
+
+
+def _untold(done: int, of: int) -> None:
+    """Say nothing of how far it is."""
+
+
+@cache
+def _simulation(nodes: int, pods: int, rounds: int) -> whole_commands.Simulation:
+    runs = [whole_commands.simulate(nodes, pods) for _ in range(rounds)]
+    return whole_commands.Simulation(min(run.seconds for run in runs), min(run.mb for run in runs))
+
+
+def _few(scale: Scale) -> whole_commands.Simulation:
+    return _simulation(scale.nodes, scale.pods, scale.rounds)
+
+
+def _many(scale: Scale) -> whole_commands.Simulation:
+    return _simulation(scale.nodes, scale.many_pods, scale.rounds)
+
+
+def _steady(scale: Scale) -> float:
+    """Measure the pods a second without what a start costs: those that many are more than few."""
+    return (scale.many_pods - scale.pods) / (_many(scale).seconds - _few(scale).seconds)
+
+
+@cache
+def _run(scale: Scale) -> whole_commands.Run:
+    runs = [whole_commands.run(scale.nodes, scale.pods) for _ in range(scale.rounds)]
+    return whole_commands.Run(min(run.first_binding for run in runs), min(run.mb for run in runs))
+
+
+def _over_http(scale: Scale) -> float:
+    bare, client = over_http.measure(scale.posted, scale.rounds)
+    return client / bare
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def at_least(pods: int) -> Target:
+    """Ask for so many pods a second."""
+    return Target("≥", pods, "pods/s")
+
+
+def at_most(figure: float, unit: str) -> Target:
+    """Ask for no more than that."""
+    return Target("≤", figure, unit)
+
+
+ROWS = (
+    Row("basic", "10,000 pods of one template, nodes sampled", at_least(12_000), throughput("Basic")),
+    Row("all-nodes", "10,000 pods of one template, all nodes", at_least(10_000), throughput("AllNodes")),
+    Row("templates", "10,000 pods of 200 templates in turn", at_least(5_000), throughput("Templates")),
+    Row("many-templates", "10,000 pods of 2,500 templates in turn", at_least(2_000), throughput("ManyTemplates")),
+    Row("affinity", "affinity, required", at_least(8_000), throughput("RequiredAffinity")),
+    Row("affinity-preferred", "affinity, preferred", at_least(8_000), throughput("PreferredAffinity")),
+    Row("anti-affinity", "anti-affinity, required", at_least(8_000), throughput("RequiredAntiAffinity")),
+    Row("anti-affinity-preferred", "anti-affinity, preferred", at_least(8_000), throughput("PreferredAntiAffinity")),
+    Row("spread", "spread, required", at_least(8_000), throughput("Spread")),
+    Row("spread-preferred", "spread, preferred", at_least(8_000), throughput("PreferredSpread")),
+    *(
+        Row(
+            f"{name}-namespaces",
+            f"{what}, 100 namespaces by selector",
+            at_least(4_000),
+            throughput(f"{case}NamespaceSelector"),
+        )
+        for name, what, case in (
+            ("affinity", "affinity, required", "RequiredAffinity"),
+            ("affinity-preferred", "affinity, preferred", "PreferredAffinity"),
+            ("anti-affinity", "anti-affinity, required", "RequiredAntiAffinity"),
+            ("anti-affinity-preferred", "anti-affinity, preferred", "PreferredAntiAffinity"),
+        )
+    ),
+    Row("unschedulable", "unschedulable pods in between", at_least(6_000), throughput("Unschedulable")),
+    Row("churn", "nodes, pods and Services churn", at_least(6_000), throughput("MixedChurn")),
+    Row("daemonset", "DaemonSet-style, 15,000 nodes", at_least(6_000), throughput("DaemonSet")),
+    Row("preemption", "preemption, 1,000 full nodes", at_least(700), throughput("Preemption")),
+    Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
+    Row("simulate", "simulate, 20,000 pods, start to exit", at_most(4, "s"), lambda scale: _few(scale).seconds),
+    Row("simulate-steady", "simulate, the 80,000 pods after them", at_least(7_000), _steady),
+    Row("simulate-many", "simulate, 100,000 pods", at_most(18, "s"), lambda scale: _many(scale).seconds),
+    Row("simulate-memory", "simulate, 100,000 pods, peak memory", at_most(700, "MB"), lambda scale: _many(scale).mb),
+    Row("run", "run, 20,000 pods: first binding", at_most(1.2, "s"), lambda scale: _run(scale).first_binding),
+    Row("run-memory", "run, 20,000 pods bound: memory", at_most(150, "MB"), lambda scale: _run(scale).mb),
+    Row("over-http", "a bound pod over two bare POSTs", at_most(over_http.BUDGET, "x"), _over_http),
+)
+
+
+def machine() -> str:
+    """Say what it is measured with: one build of Python differs from another by a quarter."""
+    configured = (sysconfig.get_config_var("CONFIG_ARGS") or "").replace("'", "").split()
+    flags = [flag for flag in configured if flag in ("--enable-optimizations", "--with-lto")]
+    build = ", ".join((*platform.python_build(), platform.python_compiler(), *flags, f"numpy {numpy.__version__}"))
+    python = f"{platform.python_implementation()} {platform.python_version()} ({build})"
+    return f"{python}; {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
+
+
+def picked(names: Sequence[str]) -> list[Row]:
+    """Pick rows by name or glob, all if there is none; raises LookupError for one that fits no row."""
+    if unknown := [name for name in names if not any(fnmatchcase(row.name, name) for row in ROWS)]:
+        raise LookupError(f"no row {', '.join(unknown)}; there are {', '.join(row.name for row in ROWS)}")
+    return [row for row in ROWS if not names or any(fnmatchcase(row.name, name) for name in names)]
+
+
+def main(names: Sequence[str] = (), scale: Scale = FULL) -> None:
+    """Print the table, each row as soon as it is measured."""
+    rows = picked(names)
+    print(machine(), end="\n\n")
+    _print("row", "what", "target", "measured", "reached")
+    reached = 0
+    for row in rows:
+        measured = row.measure(scale)
+        good = row.target.reached(measured)
+        _print(row.name, row.what, str(row.target), row.target.said(measured), "yes" if good else "no")
+        reached += good
+    print(f"\n{reached} of {len(rows)} reached")
+
+
+def _print(name: str, what: str, target: str, measured: str, reached: str) -> None:
+    widths = max(len(row.name) for row in ROWS), max(len(row.what) for row in ROWS)
+    print(f"{name:<{widths[0]}}  {what:<{widths[1]}}  {target:>16}  {measured:>14}  {reached}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except LookupError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,148 @@
+"""Commands as a user starts them, each in a process of its own, on 4-CPU nodes and with pods of one template."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from urllib.request import urlopen
+
+_KIB, _MB = 1024, 1e6
+
+#: How long the next binding is waited for, in seconds.
+_PATIENCE = 60.0
+
+_NODE = """\
+apiVersion: v1
+kind: Node
+metadata:
+  name: node-{number}
+  labels: {{kubernetes.io/hostname: node-{number}, topology.kubernetes.io/zone: zone-{zone}}}
+status:
+  capacity: {{cpu: "4", memory: 32Gi, pods: "110"}}
+  allocatable: {{cpu: "4", memory: 32Gi, pods: "110"}}
+---
+"""
+
+_POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod-{number}
+  labels: {{app: web}}
+spec:
+  containers:
+  - name: main
+    image: registry.k8s.io/pause:3.10
+    resources: {{requests: {{cpu: 100m, memory: 500Mi}}}}
+---
+"""
+
+#: Without the limit on requests that kube-scheduler has by default.
+_CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+leaderElection: {leaderElect: false}
+"""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What `kframework simulate` used from its start to its exit: processor time, and the most memory that it had."""
+
+    seconds: float
+    mb: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """How long after its start `kframework run` bound a pod, by the wall clock, and its memory when all were bound."""
+
+    first_binding: float
+    mb: float
+
+
+def simulate(nodes: int, pods: int) -> Simulation:
+    """Simulate a cluster of this size."""
+    with _cluster(nodes, pods) as cluster:
+        command = _kframework("simulate", "-f", cluster)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return Simulation(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB / _MB)
+
+
+def run(nodes: int, pods: int) -> Run:
+    """Schedule the pods of a fake API, which serves a cluster of this size from another process."""
+    with _cluster(nodes, pods) as cluster:
+        kubeconfig, config = cluster.with_name("kubeconfig"), cluster.with_name("config.yaml")
+        config.write_text(_CONFIG)
+        with _started("fake-api", "-f", cluster, "--write-kubeconfig", kubeconfig) as api:
+            assert api.stdout is not None
+            next(line for line in api.stdout if b"KUBECONFIG" in line)
+            bindings = _bindings(kubeconfig)
+            next(bindings)
+            began = perf_counter()
+            with _started("run", "--config", config, "--kubeconfig", kubeconfig, "--secure-port", _port()) as scheduler:
+                next(bindings)
+                first = perf_counter() - began
+                for _ in range(pods - 1):
+                    next(bindings)
+                return Run(first, _resident(scheduler.pid) / _MB)
+
+
+def _kframework(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "kframework", *map(str, arguments)]
+
+
+@contextmanager
+def _cluster(nodes: int, pods: int) -> Iterator[Path]:
+    """Write a cluster of this size to a file, in a folder of its own."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "cluster.yaml"
+        with file.open("w") as text:
+            text.writelines(_NODE.format(number=number, zone=number % 10) for number in range(nodes))
+            text.writelines(_POD.format(number=number) for number in range(pods))
+        yield file
+
+
+@contextmanager
+def _started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(_kframework(*arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def _bindings(kubeconfig: Path) -> Iterator[None]:
+    """Yield when pods on nodes are being watched for, and then once for each pod that gets one."""
+    (server,) = re.findall(r"server: \"?([^\"\s]+)", kubeconfig.read_text())
+    with urlopen(f"{server}/api/v1/pods?watch=1&fieldSelector=spec.nodeName!%3D", timeout=_PATIENCE) as lines:
+        yield
+        for line in lines:
+            if line.startswith(b'{"type":"ADDED"'):
+                yield
+
+
+def _port() -> int:
+    """Return a port that is free."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def _resident(pid: int) -> int:
+    """Return the bytes of memory that a process has."""
+    _, pages, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

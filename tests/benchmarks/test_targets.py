@@ -1,0 +1,113 @@
+"""The table of targets: every row is measured in its tiny form, and every workload of ours is in a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import over_http, targets, whole_commands
+from benchmarks.targets import ROWS, TINY, WORKLOADS, Row, at_least, at_most, machine, main, picked
+from kframework.testing.scheduler_perf.benchmark import Result, run
+from kframework.testing.scheduler_perf.definitions import Definition, read
+from kframework.testing.scheduler_perf.measurement import Measurement
+from kframework.testing.scheduler_perf.stage import Told
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_row_is_measured(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "benchmark", run)  # in this process: those of their own take a second each to start
+    assert math.isfinite(row.measure(TINY))
+
+
+def test_a_workload_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "benchmark", lambda definition, config, tell: Result(name="Basic/5", failed="why"))
+    with pytest.raises(RuntimeError, match="Basic/5: why"):
+        picked(["basic"])[0].measure(replace(TINY, rounds=2))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """Answer without measuring, and note which workloads were asked for."""
+    names: set[str] = set()
+
+    def benchmark(definition: Definition, config: str | None, tell: Told) -> Result:
+        names.add(definition.name)
+        return Result(name=definition.name, measurements=(MEASUREMENT,))
+
+    def simulate(nodes: int, pods: int) -> whole_commands.Simulation:
+        return whole_commands.Simulation(seconds=pods / 8_000, mb=pods)
+
+    monkeypatch.setattr(targets, "benchmark", benchmark)
+    monkeypatch.setattr(whole_commands, "simulate", simulate)
+    monkeypatch.setattr(whole_commands, "run", lambda nodes, pods: whole_commands.Run(first_binding=1.25, mb=140.0))
+    monkeypatch.setattr(over_http, "measure", lambda pods, rounds: (300.0, 390.0))
+    yield names
+
+
+MEASUREMENT = Measurement(
+    name="",
+    pods=10,
+    pods_per_second=1.0,
+    throughput=None,
+    cycle_us=None,
+    attempts={},
+    attempt_ms={},
+    extension_points_ms={},
+    cpu_us_per_pod=100.0,
+    peak_mib=1.0,
+)
+
+
+@pytest.mark.parametrize(("label", "seed"), [("integration-test", 3), ("performance", 4)])
+def test_every_workload_is_in_a_row(asked: set[str], label: str, seed: int) -> None:
+    main(scale=replace(TINY, label=label, rounds=seed))
+    assert asked == {each.name for each in read([str(WORKLOADS)]) if label in each.labels}
+
+
+def test_the_table(asked: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["all-nodes", "many-templates", "growth", "simulate*", "run*", "over-http"]
+    main(names, replace(TINY, rounds=5))
+    first, _, header, *rows, _, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("CPython 3.") and "load average" in first
+    assert header.split() == ["row", "what", "target", "measured", "reached"]
+    assert [(row.split()[0], *row.split()[-6:]) for row in rows] == [
+        ("all-nodes", "≥", "10,000", "pods/s", "10,000", "pods/s", "yes"),
+        ("many-templates", "≥", "2,000", "pods/s", "10,000", "pods/s", "yes"),
+        ("growth", "≤", "1.10", "x", "1.00", "x", "yes"),
+        ("simulate", "≤", "4.00", "s", "0.00", "s", "yes"),
+        ("simulate-steady", "≥", "7,000", "pods/s", "8,000", "pods/s", "yes"),
+        ("simulate-many", "≤", "18.00", "s", "0.00", "s", "yes"),
+        ("simulate-memory", "≤", "700", "MB", "20", "MB", "yes"),
+        ("run", "≤", "1.20", "s", "1.25", "s", "no"),
+        ("run-memory", "≤", "150", "MB", "140", "MB", "yes"),
+        ("over-http", "≤", "1.20", "x", "1.30", "x", "no"),
+    ]
+    assert last == "8 of 10 reached"
+
+
+@pytest.mark.parametrize(
+    ("target", "measured", "reached"),
+    [
+        (at_least(700), 699.9, False),
+        (at_least(700), 700.0, True),
+        (at_most(1.2, "s"), 1.2, True),
+        (at_most(1.2, "s"), 1.21, False),
+    ],
+    ids=str,
+)
+def test_what_reaches_a_target(target: targets.Target, measured: float, reached: bool) -> None:
+    assert target.reached(measured) is reached
+
+
+def test_rows_are_picked_by_name() -> None:
+    assert [row.name for row in picked(["run*", "basic"])] == ["basic", "run", "run-memory"]
+    assert picked([]) == list(ROWS)
+    with pytest.raises(LookupError, match="no row fast; there are basic, all-nodes"):
+        picked(["basic", "fast"])
+
+
+def test_the_build_of_python_is_told() -> None:
+    assert "numpy" in machine()
