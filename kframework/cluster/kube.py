@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from ssl import SSLContext
@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from kframework.cluster.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconfig
-from kframework.cluster.login import SERVICE_ACCOUNT, Configuration, of_service_account, of_user, tls
+from kframework.cluster.login import SERVICE_ACCOUNT, Configuration, MakeFolder, of_service_account, of_user, tls
 from kframework.cluster.loopback import PLAIN_HTTP, host_of, is_loopback, keeps_secrets, names_a_user
 from kframework.cluster.transport import Credentials
 from kframework.config.problems import Problem
@@ -105,10 +105,10 @@ class Source(Protocol):
 
     name: str
 
-    async def load(self, configuration: Configuration, folder: Path) -> float:
+    async def load(self, configuration: Configuration, folder: MakeFolder) -> float:
         """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes.
 
-        What TLS can only read from files may be put into the folder, which is gone afterwards.
+        What TLS can only read from files may be put into folders that are made for it, and gone afterwards.
         """
         ...
 
@@ -122,7 +122,7 @@ class _ServiceAccount(Source):
 
     name = str(SERVICE_ACCOUNT)
 
-    async def load(self, configuration: Configuration, folder: Path) -> float:
+    async def load(self, configuration: Configuration, folder: MakeFolder) -> float:
         of_service_account(configuration, os.environ)
         return TOKEN_PERIOD
 
@@ -135,7 +135,7 @@ class _Address(Source):
         self._server = server
         self._credentials = credentials
 
-    async def load(self, configuration: Configuration, folder: Path) -> float:
+    async def load(self, configuration: Configuration, folder: MakeFolder) -> float:
         valid = float("inf") if self._credentials is None else await self._credentials.load(configuration, folder)
         configuration.host = self._server
         return valid
@@ -152,7 +152,7 @@ class _Files(Source):
         self._file = file
         self._loader: Loader | None = None
 
-    async def load(self, configuration: Configuration, folder: Path) -> float:
+    async def load(self, configuration: Configuration, folder: MakeFolder) -> float:
         if {"exec", "auth-provider"} & self._file.user.values.keys():
             return await self._logged_in(configuration)
         of_user(configuration, self._file.cluster, self._file.user, folder)
@@ -214,19 +214,18 @@ class Login(Credentials):
         return certificate != known
 
     def _load_in_thread(self, configuration: Configuration) -> tuple[float, bytes]:
-        with asyncio.Runner(loop_factory=_LoginLoop) as runner:
-            return runner.run(self._load(configuration))
+        with ExitStack() as folders, asyncio.Runner(loop_factory=_LoginLoop) as runner:
+            return runner.run(self._load(configuration, lambda: Path(folders.enter_context(TemporaryDirectory()))))
 
-    async def _load(self, configuration: Configuration) -> tuple[float, bytes]:
+    async def _load(self, configuration: Configuration, folder: MakeFolder) -> tuple[float, bytes]:
         loop = cast("_LoginLoop", asyncio.get_running_loop())
         try:
-            with TemporaryDirectory() as folder:
-                async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
-                    valid = await self._source.load(configuration, Path(folder))
-                certificate = _certificate(configuration)
-                if self._tls is None or certificate != self._certificate:
-                    self._tls = self._made_tls(configuration)
-                return valid, certificate
+            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
+                valid = await self._source.load(configuration, folder)
+            certificate = _certificate(configuration)
+            if self._tls is None or certificate != self._certificate:
+                self._tls = self._made_tls(configuration)
+            return valid, certificate
         except ConfigError:
             raise
         except TimeoutError:

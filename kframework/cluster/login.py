@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ssl
 from base64 import b64encode, standard_b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kframework.cluster.kubeconfig import Entry
 
 #: Where a pod finds the token of its account and the authority of its cluster.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+#: Makes a folder for what may not stay.
+MakeFolder = Callable[[], Path]
 
 
 class Configuration:
@@ -27,10 +30,10 @@ class Configuration:
         self.proxy: str | None = None
 
 
-def of_user(configuration: Configuration, cluster: Entry, user: Entry, folder: Path) -> None:
+def of_user(configuration: Configuration, cluster: Entry, user: Entry, folder: MakeFolder) -> None:
     """Fill in what a kubeconfig says of a user who needs nobody else to log in; OSError for files that are not there.
 
-    Certificates that stand in the kubeconfig itself are put into the folder.
+    Certificates that stand in the kubeconfig itself are put into folders that are made for them alone.
     """
     configuration.host = cluster.text("server").rstrip("/")
     configuration.verify_ssl = not cluster.values.get("insecure-skip-tls-verify")
@@ -77,10 +80,10 @@ def _authorization(user: Entry) -> str:
     return ""
 
 
-def _file(entry: Entry, name: str, folder: Path) -> str | None:
+def _file(entry: Entry, name: str, folder: MakeFolder) -> str | None:
     """Return the file that is named, or one with the data that stand in its place."""
     if data := entry.text(f"{name}-data"):
-        file = folder / name
+        file = folder() / name
         file.write_bytes(standard_b64decode(data))
         return str(file)
     named = entry.path(name)

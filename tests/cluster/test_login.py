@@ -19,7 +19,7 @@ HTTPS: dict[str, Json] = {"server": "https://s/"}
 
 def logged_in(folder: Path, cluster: Mapping[str, Json], user: Mapping[str, Json]) -> Configuration:
     configuration = Configuration()
-    of_user(configuration, Entry({**cluster}, folder), Entry({**user}, folder), folder)
+    of_user(configuration, Entry({**cluster}, folder), Entry({**user}, folder), lambda: folder)
     return configuration
 
 
