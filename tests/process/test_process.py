@@ -391,7 +391,7 @@ def holder(stage: Stage) -> str | None:
 
 def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     async def work(stage: Stage) -> None:
-        await stage.until(lambda: stage.node)
+        await stage.until(lambda: stage.node and IN_STEP in stage.lines)
         fence.check()
         stage.process.stop()
 
