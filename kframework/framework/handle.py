@@ -84,7 +84,10 @@ class Api(Protocol):
     """
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
-        """Bind the pod, whose uid is a precondition; DONE where that needs no waiting, as in memory."""
+        """Bind the pod, whose uid is a precondition; DONE where that needs no waiting, as in memory.
+
+        A `bind` hook may hand the answer on.
+        """
         ...
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:

@@ -26,8 +26,9 @@ from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import Around, PhaseTimer, PluginTiming
 from kframework.errors import FAULTS, shown
+from kframework.framework.handle import DONE
 from kframework.framework.status import Code, Status
-from kframework.scheduler.timeouts import contained, said, within
+from kframework.scheduler.timeouts import WAS_CANCELLED, contained, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 
 T = TypeVar("T")
@@ -274,8 +275,10 @@ class BindingCycle:
             try:
                 answer = step.call(reservation.state, reservation.pod, reservation.node_name)
             except asyncio.CancelledError as error:
-                raise RuntimeError("what it awaited was cancelled") from error
-            if answer is None or not inspect.isawaitable(answer):
+                raise RuntimeError(WAS_CANCELLED) from error
+            if answer is None or answer is DONE:
+                return None
+            if not inspect.isawaitable(answer):
                 return answer
             if hook in step.plugin.keeps_time:
                 work = cast("Awaitable[object]", answer)

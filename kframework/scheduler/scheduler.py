@@ -372,8 +372,10 @@ class Scheduler(EngineHost, Generic[E]):
         while self._reserved:
             reservation = self._reserved.popleft()
             CURRENT.set((reservation.pod, reservation.attempt))
-            self._begin_binding(reservation)
-            CURRENT.set(None)
+            try:
+                self._begin_binding(reservation)
+            finally:
+                CURRENT.set(None)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
@@ -14,6 +14,10 @@ T = TypeVar("T")
 
 #: How long what is cancelled may take to clean up before it is ended by force, in seconds.
 GRACE = 1.0
+
+
+#: What is said of a plugin that awaits what somebody has cancelled.
+WAS_CANCELLED: Final = "what it awaited was cancelled"
 
 
 class HookTimeout(Exception):
@@ -39,7 +43,7 @@ async def contained(work: Awaitable[T]) -> T:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise RuntimeError("what it awaited was cancelled") from error
+        raise RuntimeError(WAS_CANCELLED) from error
 
 
 async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:

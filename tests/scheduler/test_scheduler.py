@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, error, unschedulable
+from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, error, hookimpl, unschedulable
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.load import default_configuration, parse
@@ -281,10 +281,26 @@ async def nothing_at_all(*args: object) -> None:
     await asyncio.sleep(0)
 
 
+class HandsOn(Plugin):
+    """Bind a pod, and hand on what the API answers."""
+
+    name = "HandsOn"
+
+    @hookimpl
+    def bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Awaitable[None]:
+        return self.handle.api.bind(pod, node_name)
+
+
 @pytest.mark.parametrize(
-    ("hooks", "waits"), [({"post_bind": None}, False), ({"bind": None}, False), ({"bind": nothing_at_all}, True)]
+    ("made", "waits"),
+    [
+        (plugin("A", post_bind=None), False),
+        (plugin("A", bind=None), False),
+        (HandsOn, False),
+        (plugin("A", bind=nothing_at_all), True),
+    ],
 )
-def test_a_binding_is_a_task_only_where_it_waits(hooks: dict[str, Any], waits: bool) -> None:
+def test_a_binding_is_a_task_only_where_it_waits(made: type[Plugin], waits: bool) -> None:
     tasks: list[asyncio.Task[Any]] = []
 
     def make(loop: asyncio.AbstractEventLoop, work: Any, **settings: Any) -> asyncio.Task[Any]:
@@ -298,7 +314,7 @@ def test_a_binding_is_a_task_only_where_it_waits(hooks: dict[str, Any], waits: b
         await asyncio.sleep(1.0)
         assert scheduler.engine.attempts == 21
 
-    running(work, plugin("A", **hooks))
+    running(work, made)
     assert (len(tasks) >= 20) is waits, "those who write events take turns"
 
 

@@ -32,7 +32,7 @@ def unasked(work: Asking[T]) -> T:
 async def awaited(work: Asking[T], question: Awaitable[object] | None = None) -> T:
     """Bring work to its end, awaiting what it asks: first the question that it has been asking, if it has begun."""
     try:
-        question = question or next(work)
+        question = next(work) if question is None else question
         while True:
             try:
                 answer = await question
