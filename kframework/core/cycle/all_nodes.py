@@ -11,7 +11,6 @@ from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import first_rejection
 from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
-from kframework.state.node_order import Places
 
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
@@ -35,7 +34,7 @@ class AllNodesSearch(Search):
         result = self.pre_filter()
         if result.status is not None or result.nodes is not None or self.plan.fresh_columnar or self.plan.fresh_scalar:
             return False
-        skipped = Scoring(self.plan, self.state, self.pod, self.nodes, slice(None)).pre_score()
+        skipped = Scoring(self.plan, self.state, self.pod, self.nodes, slice(None), self.nodes.order).pre_score()
         return not isinstance(skipped, Status) and all(step.name in skipped for step in self.plan.fresh_scores)
 
     def look(self) -> None:
@@ -70,7 +69,7 @@ class AllNodesSearch(Search):
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows among themselves, or what went wrong."""
-        self.places: Places = self.nodes.places[rows]
+        self.go_on_with(self.nodes.places[rows])
         if not self.profile.scores or not len(rows):
             return np.zeros(len(rows), dtype=np.int64)
         return self._totals()

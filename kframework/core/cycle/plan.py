@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping
 from functools import cached_property
 from itertools import takewhile
@@ -252,8 +252,11 @@ class Layers:
         self._plans: OrderedDict[Signature, _Known] = OrderedDict()
         #: The plans that have columns of their own, and what these take.
         self._columned: OrderedDict[Signature, int] = OrderedDict()
-        self._column_bytes = 0
         self._lower = LowerLayers()
+        #: How many plans stand on each of the lower layers.
+        self._stand_on = Counter[Layer]()
+        #: The memory of all plans and columns, in bytes; it may exceed the budget by the columns of one plan.
+        self.nbytes: int = 0
         self._pods = 0
         self._generation = nodes.generation
 
@@ -264,14 +267,33 @@ class Layers:
         self._pods += 1
         known = self._plans.get(signature)
         if known is None:
-            made = make_plan(self._profile, signature, pod, self._nodes, self._lower)
-            known = self._plans[signature] = _Known(made)
+            known = self._remember(signature, make_plan(self._profile, signature, pod, self._nodes, self._lower))
             self._trim()
         else:
             self._plans.move_to_end(signature)
         plan = self._with_columns(signature, known) if self._columns_pay(known) else known.made
         known.asked = self._pods
         return plan
+
+    def _remember(self, signature: Signature, made: Plan) -> _Known:
+        known = self._plans[signature] = _Known(made)
+        self.nbytes += _PER_PLAN
+        if made.cache is not None:
+            self._stand_on[made.cache] += 1
+            if self._stand_on[made.cache] == 1:
+                self.nbytes += made.cache.nbytes
+        return known
+
+    def _forget(self, signature: Signature) -> None:
+        if signature in self._columned:
+            self._take_columns(signature)
+        made = self._plans.pop(signature).made
+        self.nbytes -= _PER_PLAN
+        if made.cache is not None:
+            self._stand_on[made.cache] -= 1
+            if not self._stand_on[made.cache]:
+                del self._stand_on[made.cache]
+                self.nbytes -= made.cache.nbytes
 
     def _columns_pay(self, known: _Known) -> bool:
         nodes = len(self._nodes)
@@ -290,33 +312,25 @@ class Layers:
             self._take_columns(oldest)
         plan = known.columned = known.made.remembering(self._nodes)
         self._columned[signature] = 0 if plan is known.made or plan.cache is None else plan.cache.nbytes
-        self._column_bytes += self._columned[signature]
+        self.nbytes += self._columned[signature]
         return plan
 
     def _take_columns(self, signature: Signature) -> None:
-        self._column_bytes -= self._columned.pop(signature)
+        self.nbytes -= self._columned.pop(signature)
         self._plans[signature].columned = None
 
     def _trim(self) -> None:
         """Forget the plans that were not asked for longest, until the rest is within the budget."""
         while len(self._plans) > 1 and self.nbytes > self._budget:
-            oldest = next(iter(self._plans))
-            if oldest in self._columned:
-                self._take_columns(oldest)
-            del self._plans[oldest]
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of all plans and columns; it may exceed the budget by the columns of one plan."""
-        lower = sum(layer.nbytes for layer in self._lower.values())
-        return self._column_bytes + lower + _PER_PLAN * len(self._plans)
+            self._forget(next(iter(self._plans)))
 
     def clear(self) -> None:
         """Forget everything."""
         self._plans.clear()
         self._columned.clear()
         self._lower = LowerLayers()
-        self._column_bytes = 0
+        self._stand_on.clear()
+        self.nbytes = 0
         self._generation = self._nodes.generation
 
     def __len__(self) -> int:

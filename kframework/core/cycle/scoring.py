@@ -17,15 +17,26 @@ from kframework.state.pods import PendingPod
 
 
 class Scoring:
-    """The scoring of one attempt among the nodes of these places: what the plan's cache holds, what is asked anew."""
+    """The scoring of one attempt among its feasible nodes: what the plan's cache holds, what is asked anew.
 
-    def __init__(self, plan: Plan, state: CycleState, pod: PendingPod, nodes: NodeTable, places: Places) -> None:
+    `rows` are those of the nodes, `places` where they stand in the order of all nodes.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        state: CycleState,
+        pod: PendingPod,
+        nodes: NodeTable,
+        places: Places,
+        rows: NDArray[np.int64],
+    ) -> None:
         self.plan = plan
         self.state = state
         self.pod = pod
         self.nodes = nodes
         self.places = places
-        self.rows: NDArray[np.int64] = nodes.order[places]
+        self.rows = rows
         #: Whether anybody must be asked for `pre_score`.
         self.asks_before: bool = bool(plan.fresh_pre_scores) or plan.profile.has_wrapper("pre_score")
 

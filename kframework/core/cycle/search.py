@@ -80,7 +80,7 @@ class Search:
     """One attempt to find a node for a pod; what the phases came to stands in it for those who look on.
 
     `plan` is narrowed as it goes: from PreFilter on it holds only plugins that have something to say about the pod.
-    `places` are those of the nodes that go on to scoring, and `totals` are aligned to them.
+    `feasible` are the rows of the nodes that go on to scoring, `places` where they stand; `totals` are aligned to them.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Search:
         self.table: StatusTable = StatusTable(ATTEMPT)
         self.looked: Looked = _NOT_LOOKED
         self.places: Places = _NONE
+        self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
         #: What stands against nodes once the pods nominated to them have arrived; None before it was asked.
@@ -204,10 +205,9 @@ class Search:
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    @property
-    def feasible(self) -> NDArray[np.int64]:
-        """The rows that go on to scoring."""
-        return self.nodes.order[self.places]
+    def go_on_with(self, places: Places) -> None:
+        """Let the nodes at these places go on to scoring."""
+        self.places, self.feasible = places, self.nodes.order[places]
 
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
         """Find the feasible nodes."""
@@ -225,7 +225,8 @@ class Search:
             # So many rows as are enough if as many of them pass as of these, and a quarter more.
             likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[looked.candidates])))
             looked = self.looked_at(narrowed, min(likely + 1, nodes), enough)
-        self.looked, self.places = looked, looked.candidates
+        self.looked = looked
+        self.go_on_with(looked.candidates)
         status = self._first_fault()
         self._advance()
         return None if status is None else ScheduleError(status)
@@ -384,7 +385,7 @@ class Search:
                 status = answer.failed.get(node.name, result.excluded or _NO_REASON).with_plugin(EXTENDER)
                 rejection = self.table.rejection(len(self.profile.filters), status)
                 self._rejected_by_extenders[node.row] = rejection
-        self.places = self.nodes.places[np.array([node.row for node in answer.nodes], dtype=np.int64)]
+        self.go_on_with(self.nodes.places[np.array([node.row for node in answer.nodes], dtype=np.int64)])
         return None
 
     def _feasible_nodes(self) -> list[NodeInfo]:
@@ -448,7 +449,7 @@ class Search:
         """Return the totals of the feasible nodes, or what went wrong."""
         if not self.profile.scores and self.extenders is None:
             return np.ones(len(self.feasible), dtype=np.int64)
-        scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places)
+        scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places, self.feasible)
         skipped = scoring.pre_score()
         if scoring.asks_before:
             self.timer.take("pre_score", skipped if isinstance(skipped, Status) else None)
