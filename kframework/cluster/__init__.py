@@ -42,7 +42,7 @@ class Cluster(Protocol):
         """
         ...
 
-    async def patch_pod_status(
+    def patch_pod_status(
         self,
         namespace: str,
         name: str,
@@ -50,15 +50,18 @@ class Cluster(Protocol):
         *,
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
-    ) -> None:
+    ) -> Awaitable[None]:
         """Set a condition of a pod, its nominated node, or both, in one write; None leaves as it is.
 
-        The uid is a precondition (status 409). What the pod says already is not written.
+        The uid is a precondition (status 409). What the pod says already is not written. DONE as in `bind`.
         """
         ...
 
-    async def record_event(self, event: Event) -> None:
-        """Write an Event, or the growth of its series; one that has been written already is no error."""
+    def record_event(self, event: Event) -> Awaitable[None]:
+        """Write an Event, or the growth of its series; one that has been written already is no error.
+
+        DONE as in `bind`.
+        """
         ...
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:

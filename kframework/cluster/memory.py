@@ -258,9 +258,12 @@ class MemoryCluster(Cluster):
             stop()
 
     def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
-        return self._at_once("bind", Pod, namespace, name, lambda: self.assign(namespace, name, uid, node_name))
+        def assign() -> None:
+            self.assign(namespace, name, uid, node_name)
 
-    async def patch_pod_status(
+        return self._at_once("bind", Pod, namespace, name, assign)
+
+    def patch_pod_status(
         self,
         namespace: str,
         name: str,
@@ -268,7 +271,7 @@ class MemoryCluster(Cluster):
         *,
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
-    ) -> None:
+    ) -> Awaitable[None]:
         def patch() -> None:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
@@ -279,9 +282,9 @@ class MemoryCluster(Cluster):
                 status = structs.replace(status, nominated_node_name=nominated_node_name)
             self.set_status(pod, status)
 
-        await self._call("patch_pod_status", Pod, namespace, name, patch)
+        return self._at_once("patch_pod_status", Pod, namespace, name, patch)
 
-    async def record_event(self, event: Event) -> None:
+    def record_event(self, event: Event) -> Awaitable[None]:
         metadata = event.metadata
 
         def record() -> None:
@@ -291,7 +294,7 @@ class MemoryCluster(Cluster):
             elif event.series is not None:
                 self.replace(structs.replace(found, series=event.series))
 
-        await self._call("record_event", Event, metadata.namespace, metadata.name, record)
+        return self._at_once("record_event", Event, metadata.namespace, metadata.name, record)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
@@ -334,35 +337,26 @@ class MemoryCluster(Cluster):
         await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
     def _at_once(
-        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], object]
+        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], None]
     ) -> Awaitable[None]:
-        """Do the work of a call without waiting; where a fault may befall it, it is a call like any other."""
-        if self.faults:
-            return self._waited(method, kind, namespace, name, work)
+        """Do the work of a call without waiting, unless a fault befalls it."""
+        fault = self._fault(method, kind, namespace, name)
+        if fault is not None:
+            return _befallen(fault, work)
         try:
             work()
         except ClusterError as error:
             return _refused(error)
         return DONE
 
-    async def _waited(
-        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], object]
-    ) -> None:
-        await self._call(method, kind, namespace, name, work)
-
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
         """Do the work of a call, unless a fault befalls it."""
+        fault = self._fault(method, kind, namespace, name)
+        return work() if fault is None else await _befallen(fault, work)
+
+    def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         answers = (ask(method, kind, namespace, name) for ask in self.faults)
-        fault = next((answer for answer in answers if answer is not None), None)
-        if fault is None:
-            return work()
-        if fault.delay:
-            await asyncio.sleep(fault.delay)
-        if fault.error is None:
-            return work()
-        if fault.done:
-            work()
-        raise fault.error
+        return next((answer for answer in answers if answer is not None), None)
 
     def _create(self, obj: T) -> T:
         namespace, _ = self._kind_store(type(obj)).key(obj.metadata)
@@ -408,6 +402,17 @@ class MemoryCluster(Cluster):
     def _make_namespace(self, name: str) -> None:
         if self.find(Namespace, name) is None:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
+
+
+async def _befallen(fault: Fault, work: Callable[[], A]) -> A:
+    """Do the work of a call that comes late, fails, or is done though it seems to fail."""
+    if fault.delay:
+        await asyncio.sleep(fault.delay)
+    if fault.error is None:
+        return work()
+    if fault.done:
+        work()
+    raise fault.error
 
 
 async def _refused(error: ClusterError) -> None:

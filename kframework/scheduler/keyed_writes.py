@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 import anyio
-import anyio.lowlevel
-from anyio.abc import TaskGroup
+
+from kframework.core.cycle.asking import Asking, awaited
 
 K = TypeVar("K", bound=Hashable)
 W = TypeVar("W")
@@ -19,10 +19,11 @@ class KeyedWriteQueue(Generic[K, W]):
     """Makes at most `limit` writes at a time, first come, first served; `on_idle` is called after the last one.
 
     A write that is put while one of its key waits takes that one's place; while one of its key is in flight, it waits
-    for the end of that and then goes to the tail. `write` raises nothing.
+    for the end of that and then goes to the tail. `write` raises nothing. What has nothing to wait for is written in
+    one go with all else that waits, and only what has costs a task.
     """
 
-    def __init__(self, write: Callable[[W], Awaitable[None]], limit: int, on_idle: Callable[[], None]) -> None:
+    def __init__(self, write: Callable[[W], Asking[None]], limit: int, on_idle: Callable[[], None]) -> None:
         self._write = write
         self._limit = limit
         self._on_idle = on_idle
@@ -30,11 +31,8 @@ class KeyedWriteQueue(Generic[K, W]):
         self._in_flight: dict[K, W] = {}
         #: The keys whose turn it is next. One that was dropped meanwhile, or is in flight, is passed over.
         self._turns: deque[K] = deque()
-        #: The writers that have nothing to do, each waiting for its future. (A Queue costs twice as much per write.)
-        self._resting: list[asyncio.Future[None]] = []
-        #: Writers are started when there is work for one more.
-        self._writers: TaskGroup | None = None
-        self._started = 0
+        #: Set when there is a turn to take that no writer takes which is at work; None before it is waited for.
+        self._woken: asyncio.Future[None] | None = None
         self._landings: dict[K, asyncio.Event] = {}
 
     def put(self, key: K, write: W) -> None:
@@ -63,37 +61,36 @@ class KeyedWriteQueue(Generic[K, W]):
 
     async def run(self) -> None:
         """Write for ever."""
-        async with anyio.create_task_group() as self._writers:
-            for _ in self._turns:
-                self._wake()
-            await asyncio.get_running_loop().create_future()
+        async with anyio.create_task_group() as tasks:
+            while True:
+                woken = self._woken = asyncio.get_running_loop().create_future()
+                while len(self._in_flight) < self._limit and (work := self._next()) is not None:
+                    if (question := next(work, None)) is not None:
+                        tasks.start_soon(self._write_on, work, question)
+                await woken
 
-    async def _take_turns(self) -> None:
-        await anyio.lowlevel.checkpoint_if_cancelled()  # it may have been started while all are being cancelled
-        while True:
-            while self._turns:
-                key = self._turns.popleft()
-                if key in self._waiting and key not in self._in_flight:
-                    await self._make(key, self._waiting.pop(key))
-            woken = asyncio.get_running_loop().create_future()
-            self._resting.append(woken)
-            await woken
+    async def _write_on(self, work: Asking[None], question: Awaitable[object]) -> None:
+        """Bring a write to its end that has to wait, and make others in turn while there are any."""
+        await awaited(work, question)
+        while (following := self._next()) is not None:
+            await awaited(following)
 
     def _wake(self) -> None:
-        """Wake a writer that rests and was not cancelled a moment ago, or start one more."""
-        while self._resting:
-            woken = self._resting.pop()
-            if not woken.done():
-                woken.set_result(None)
-                return
-        if self._writers is not None and self._started < self._limit:
-            self._started += 1
-            self._writers.start_soon(self._take_turns)
+        if self._woken is not None and len(self._in_flight) < self._limit and not self._woken.done():
+            self._woken.set_result(None)
 
-    async def _make(self, key: K, write: W) -> None:
+    def _next(self) -> Asking[None] | None:
+        """Return the write whose turn it is."""
+        while self._turns:
+            key = self._turns.popleft()
+            if key in self._waiting and key not in self._in_flight:
+                return self._make(key, self._waiting.pop(key))
+        return None
+
+    def _make(self, key: K, write: W) -> Asking[None]:
         self._in_flight[key] = write
         try:
-            await self._write(write)
+            yield from self._write(write)
         finally:
             del self._in_flight[key]
             if self._landings and (landing := self._landings.pop(key, None)) is not None:

@@ -21,6 +21,7 @@ from kframework.cluster import Cluster
 from kframework.cluster.missing_rights import lacks_right
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.write_fence import STOPPED, WriteFence
+from kframework.core.cycle.asking import Asking, answered
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
 from kframework.objects import PodCondition
@@ -186,10 +187,10 @@ class Outbox:
 
     # -- statuses --------------------------------------------------------------------------------------------------
 
-    async def _write_status(self, status: _StatusWrite) -> None:
+    def _write_status(self, status: _StatusWrite) -> Asking[None]:
         error: ClusterError | None = None
         try:
-            await self._patched(status)
+            yield from self._patched(status)
         except ClusterError as refusal:
             error = refusal
             self._refused(refusal)
@@ -201,27 +202,29 @@ class Outbox:
         if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
             _log.warning("a write was refused: %s", error)
 
-    async def _patched(self, status: _StatusWrite) -> None:
+    def _patched(self, status: _StatusWrite) -> Asking[None]:
         """Patch a status, if need be several times, while it is wanted; raises the last ClusterError."""
         for pause in PAUSES:
             try:
-                return await self._patch(status)
+                return (yield from self._patch(status))
             except ClusterError as error:
                 if error.status not in WORTH_ANOTHER_TRY or not status.wanted:
                     raise
-            await asyncio.sleep(pause * (1 + JITTER * self._random.random()))
+            yield from answered(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
             if not status.wanted:
                 return None
-        return await self._patch(status)
+        return (yield from self._patch(status))
 
-    async def _patch(self, status: _StatusWrite) -> None:
+    def _patch(self, status: _StatusWrite) -> Asking[None]:
         self.check()
         pod, condition = status.pod, status.condition
         if condition is not None and isinstance(pod, PendingPod):
             condition = self._dated(pod, condition)
-        await self._cluster.patch_pod_status(
-            pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=status.nominated_node_name
+        nominated = status.nominated_node_name
+        written = self._cluster.patch_pod_status(
+            pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=nominated
         )
+        yield from answered(written)
 
     def _dated(self, pod: PendingPod, condition: PodCondition) -> PodCondition:
         """Say in the condition since when it has its status, so that nobody must read the pod for that."""
@@ -231,11 +234,11 @@ class Outbox:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    async def _write_event(self, event: EventRecord) -> None:
+    def _write_event(self, event: EventRecord) -> Asking[None]:
         event.tries += 1
         try:
             self.fence.check_event()
-            await self._cluster.record_event(event.event())
+            yield from answered(self._cluster.record_event(event.event()))
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # there is nothing left to write about, or nobody left who may write

@@ -87,13 +87,18 @@ class GatedCluster(Cluster):
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        work = self._store.patch_pod_status(
-            namespace, name, uid, condition=condition, nominated_node_name=nominated_node_name
-        )
-        await self._call("patch_pod_status", name, work)
+        async def work() -> None:
+            await self._store.patch_pod_status(
+                namespace, name, uid, condition=condition, nominated_node_name=nominated_node_name
+            )
+
+        await self._call("patch_pod_status", name, work())
 
     async def record_event(self, event: Event) -> None:
-        await self._call("record_event", event.metadata.name, self._store.record_event(event))
+        async def work() -> None:
+            await self._store.record_event(event)
+
+        await self._call("record_event", event.metadata.name, work())
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", name, self._store.get(kind, name, namespace))

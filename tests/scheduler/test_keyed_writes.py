@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import run_virtual
+from kframework.core.cycle.asking import Asking, answered
+from kframework.framework.handle import DONE
 from kframework.scheduler.keyed_writes import KeyedWriteQueue
 
-#: A write takes as many seconds as its number says.
+#: A write takes as many seconds as its number says; with 0 nothing is awaited.
 Write = tuple[str, int]
 
 
@@ -28,13 +30,13 @@ class Writing:
         self.idled = 0
         self.queue: KeyedWriteQueue[str, Write] = KeyedWriteQueue(self._write, limit, self._idle)
 
-    async def _write(self, write: Write) -> None:
+    def _write(self, write: Write) -> Asking[None]:
         key, seconds = write
         assert key not in self.under_way, "two of one key at a time"
         self.begun.append(write)
         self.under_way.add(key)
         self.most = max(self.most, len(self.under_way))
-        await asyncio.sleep(seconds)
+        yield from answered(asyncio.sleep(seconds) if seconds else DONE)
         self.under_way.discard(key)
         self.ended.append((asyncio.get_running_loop().time(), write))
 
@@ -168,6 +170,23 @@ def test_nothing_is_lost_when_all_are_busy(limit: int) -> None:
             await asyncio.sleep(0)
 
     assert len(writing(work, limit).ended) == 100
+
+
+def test_only_what_has_to_wait_costs_a_task() -> None:
+    tasks: list[int] = []
+
+    async def work(rig: Writing) -> None:
+        await asyncio.sleep(1)
+        rig.put(*[(str(number), 0) for number in range(100)])
+        await asyncio.sleep(1)
+        tasks.append(len(asyncio.all_tasks()))
+        rig.put(("a", 3), ("b", 0), ("c", 3), ("d", 0), ("e", 3), ("f", 0))
+        await asyncio.sleep(1)
+        tasks.append(len(asyncio.all_tasks()))
+
+    rig = writing(work)
+    assert tasks[1] == tasks[0] + 2, "as many as may write at a time"
+    assert (len(rig.ended), rig.ended[99][0], rig.idled) == (106, 1.0, 2)
 
 
 def test_what_is_put_while_the_writers_are_being_cancelled_waits() -> None:

@@ -230,12 +230,12 @@ def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
 
 def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
     async def work(desk: Desk) -> None:
+        desk.faults["patch_pod_status"] = refused(403)
         assert await desk.patch("p", None, "") is None, "there is nothing to write"
         first, second = desk.patch("p", None, "a"), desk.patch("p")
         dropped = desk.patch("q")
         await desk.outbox.make_way(desk.pod("q").uid)
         assert await dropped is None
-        desk.faults["patch_pod_status"] = refused(403)
         error = await first
         assert error is not None and error.status == 403
         assert await second is error, "they are one write"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator
 from typing import TypeVar, cast
 
+from kframework.framework.handle import DONE
+
 T = TypeVar("T")
 
 #: Work that may have to wait before it comes to its end.
@@ -16,8 +18,8 @@ Asking = Generator[Awaitable[object], object, T]
 
 
 def answered(question: Awaitable[T]) -> Asking[T]:
-    """Have a question answered by whoever drives the work."""
-    return cast("T", (yield question))
+    """Have a question answered by whoever drives the work; DONE is answered already, and nobody hears of it."""
+    return cast("T", None if question is DONE else (yield question))
 
 
 def unasked(work: Asking[T]) -> T:
