@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from kframework.objects import ApiObject, Event, PodCondition
+    from kframework.cluster.event_record import EventRecord
+    from kframework.objects import ApiObject, PodCondition
     from kframework.state.inbox import Message
 
 T = TypeVar("T", bound="ApiObject")
@@ -57,8 +58,8 @@ class Cluster(Protocol):
         """
         ...
 
-    def record_event(self, event: Event) -> Awaitable[None]:
-        """Write an Event, or the growth of its series; one that has been written already is no error.
+    def record_event(self, record: EventRecord) -> Awaitable[None]:
+        """Write an Event of what was told, or the growth of its series; one that has been written already is no error.
 
         DONE as in `bind`.
         """

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, api_errors, transitions
+from kframework.cluster.event_record import EventRecord
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.objects.kinds import T
 from kframework.state.inbox import Changed, Gone, Message
@@ -105,9 +106,9 @@ class DryRunCluster(Cluster):
             self._waiting.pop(found.metadata.uid, None)
             self._offer(Gone(self._bound.pop(found.metadata.uid, found)))
 
-    async def record_event(self, event: Event) -> None:
+    async def record_event(self, record: EventRecord) -> None:
         """Report an Event."""
-        self._report(event)
+        self._report(record.event())
 
     async def patch_pod_status(
         self,

@@ -72,6 +72,11 @@ class KindStore(Generic[T]):
             raise api_errors.expired(since, self._forgotten)
         return [change for change in self._history if change.version > since]
 
+    @property
+    def followed(self) -> bool:
+        """Whether anybody is told of changes."""
+        return bool(self._subscribers)
+
     def subscribe(self, receive: Receive) -> None:
         """Tell this subscriber every change from now on."""
         self._subscribers = (*self._subscribers, receive)

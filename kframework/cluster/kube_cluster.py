@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster, api_errors
+from kframework.cluster.event_record import EventRecord
 from kframework.cluster.reflector import LONGEST_WATCH, SHORTEST_WATCH, SILENCE, Reflector
 from kframework.cluster.rest import ANSWER_TIMEOUT, ask, path_of, refusal
 from kframework.cluster.transitions import says_the_same
@@ -150,7 +151,8 @@ class KubeCluster(Cluster):
         since = old.last_transition_time if old is not None and same else rfc3339(self._clock.now())
         return replace(condition, last_transition_time=since)
 
-    async def record_event(self, event: Event) -> None:
+    async def record_event(self, record: EventRecord) -> None:
+        event = record.event()
         try:
             if event.series is None:
                 await self._write_event(event)

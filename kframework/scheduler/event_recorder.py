@@ -1,28 +1,20 @@
-"""What a scheduler tells about pods, in the form of Kubernetes' Events: names, references, notes, series.
+"""What a scheduler tells about pods, and how often: what comes again and again is one Event with a count.
 
-Events that come again and again are written as one Event with a count, as kube-scheduler's recorder does it. What waits
-to be written, or to come again, is a few words; the Event is made of them when it is sent.
+That is how kube-scheduler's recorder does it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
-from functools import lru_cache
 
-import msgspec
-
-from kframework.clock import Clock, rfc3339_micro
+from kframework.clock import Clock
+from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.core.effects import PodEvent
-from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 from kframework.state.pods import PendingPod, PodInfo
 
 #: Longer notes are cut, in bytes.
 _MAX_NOTE = 1024
-
-#: Longer names are refused by the API.
-_MAX_NAME = 253
 
 #: After how many seconds without another event of its kind a series has ended, or a single event is forgotten.
 SILENCE = 360.0
@@ -33,72 +25,6 @@ REFRESH = 1800.0
 #: What is told of a pod once in its life, and with it the series of what kept it waiting have ended, as they have when
 #: the pod is gone. To remember them for six minutes more would be 18,000 records at 50 pods a second.
 _LAST = "Scheduled"
-
-
-class PodReference(msgspec.Struct, frozen=True, gc=False):
-    """A pod, and where its object is known the version of it: a changed pod starts another series."""
-
-    namespace: str
-    name: str
-    uid: str
-    version: str = ""
-
-    def object(self) -> ObjectReference:
-        """Write it as Events do."""
-        return ObjectReference(
-            api_version="v1",
-            kind="Pod",
-            name=self.name,
-            namespace=self.namespace,
-            uid=self.uid,
-            resource_version=self.version,
-        )
-
-
-class Occasion(msgspec.Struct, frozen=True, gc=False):
-    """What events of one series have in common: all but their names, times and notes."""
-
-    profile: str
-    reason: str
-    action: str
-    warning: bool
-    pod: PodReference
-    related: PodReference | None = None
-
-
-class EventRecord(msgspec.Struct, gc=False, eq=False):
-    """An event, how often it came by now, and how often it was tried to write it; times are in seconds since 1970.
-
-    It keeps no pod alive: it takes 440 bytes, and the names of the pod.
-    """
-
-    occasion: Occasion
-    note: str
-    since: float
-    #: Keeps the names of two events of one moment apart.
-    number: int
-    seen_at: float
-    count: int = 1
-    tries: int = 0
-
-    def event(self) -> Event:
-        """Make the Event of it, with a series if it came more than once."""
-        occasion, pod = self.occasion, self.occasion.pod
-        return Event(
-            metadata=ObjectMeta(name=_name(pod, int(self.since * 1e9) + self.number), namespace=pod.namespace),
-            event_time=rfc3339_micro(self.since),
-            reporting_controller=occasion.profile,
-            reporting_instance=_instance(occasion.profile),
-            action=occasion.action,
-            reason=occasion.reason,
-            regarding=pod.object(),
-            related=occasion.related.object() if occasion.related is not None else None,
-            note=self.note,
-            type="Warning" if occasion.warning else "Normal",
-            series=EventSeries(count=self.count, last_observed_time=rfc3339_micro(self.seen_at))
-            if self.count > 1
-            else None,
-        )
 
 
 class EventRecorder:
@@ -140,17 +66,6 @@ class EventRecorder:
 
     def __repr__(self) -> str:
         return f"<EventRecorder {self._recorded} events, {self._aggregator!r}>"
-
-
-@lru_cache(maxsize=64)
-def _instance(profile: str) -> str:
-    return f"{profile}-{socket.gethostname()}"
-
-
-def _name(pod: PodReference, nanoseconds: int) -> str:
-    """Name an event after its pod; after the pod's uid where that name would be too long."""
-    name = f"{pod.name}.{nanoseconds:x}"
-    return name if len(name) <= _MAX_NAME else f"{pod.uid}.{nanoseconds:x}"
 
 
 def _reference(pod: PodInfo) -> PodReference:

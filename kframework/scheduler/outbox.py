@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import Cluster
+from kframework.cluster.event_record import EventRecord
 from kframework.cluster.missing_rights import lacks_right
 from kframework.cluster.transitions import says_the_same
 from kframework.cluster.write_fence import STOPPED, WriteFence
@@ -25,7 +26,6 @@ from kframework.core.cycle.asking import Asking, answered
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
 from kframework.objects import PodCondition
-from kframework.scheduler.event_recorder import EventRecord
 from kframework.scheduler.keyed_writes import KeyedWriteQueue
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3
@@ -238,7 +238,7 @@ class Outbox:
         event.tries += 1
         try:
             self.fence.check_event()
-            yield from answered(self._cluster.record_event(event.event()))
+            yield from answered(self._cluster.record_event(event))
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # there is nothing left to write about, or nobody left who may write

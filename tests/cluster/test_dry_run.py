@@ -20,6 +20,7 @@ from kframework.objects import ApiObject, Event, Namespace, Node, ObjectMeta, Po
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing import make_node, make_pod
+from tests.support.event_records import failed_scheduling
 
 # -- a scheduler on a dry run --------------------------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ def test_it_answers_as_if_it_had_written() -> None:
             Namespace(metadata=ObjectMeta(name="n")),
         )
         await dry.patch_pod_status("default", "pod", "", condition=PodCondition(type="A"), nominated_node_name="a")
-        await dry.record_event(Event(metadata=ObjectMeta(name="e", namespace="default")))
+        await dry.record_event(failed_scheduling("e"))
         assert await dry.create(team) == team
         assert await dry.update(pod) == pod
         assert await dry.patch(Pod, "pod", {"metadata": {"labels": {"a": "b"}}}, "default") == pod

@@ -13,12 +13,11 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.cluster import Cluster
+from kframework.cluster.event_record import EventRecord
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.transport import Request, Response
 from kframework.errors import ClusterError
 from kframework.objects import (
-    Event,
-    EventSeries,
     Lease,
     LeaseSpec,
     Node,
@@ -30,6 +29,7 @@ from kframework.objects import (
 )
 from kframework.state.inbox import Changed, Message
 from tests.cluster.scripted import NO_ANSWER, Answer, Scripted, failed, happened, listed, ok, refused, some
+from tests.support.event_records import failed_scheduling
 
 CREATED = Response(201, b'{"kind": "Status", "status": "Success"}')
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -213,48 +213,42 @@ async def test_another_uid_is_a_conflict_to_the_caller_though_an_invalid_patch_t
 
 # --- events -----------------------------------------------------------------------------------------------------------
 
-EVENT = Event(metadata=ObjectMeta(name="web.17", namespace="shop"), reason="Scheduled", note="Successfully assigned")
-SERIES = replace(EVENT, series=EventSeries(count=2, last_observed_time="2026-01-01T00:00:05.000000Z"))
+TOLD, AGAIN = failed_scheduling(namespace="shop"), failed_scheduling(namespace="shop", count=2)
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
 
-def record(event: Event) -> Callable[[Cluster], Awaitable[None]]:
-    return lambda client: client.record_event(event)
+def record(what: EventRecord) -> Callable[[Cluster], Awaitable[None]]:
+    return lambda client: client.record_event(what)
 
 
 async def test_an_event() -> None:
-    (request,) = await sent(record(EVENT), ok(some("web.17", 3)))
+    (request,) = await sent(record(TOLD), ok(some(TOLD.name, 3)))
     assert request[:2] == ("POST", EVENTS)
     assert (request[2]["apiVersion"], request[2]["kind"], request[2]["reason"]) == (
         "events.k8s.io/v1",
         "Event",
-        "Scheduled",
+        "FailedScheduling",
     )
 
 
 async def test_a_series_is_patched() -> None:
     transport = Scripted(ok({}))
-    await cluster(transport).record_event(SERIES)
+    await cluster(transport).record_event(AGAIN)
     (request,) = transport.requests
-    assert (request.method, request.path, request.content_type) == ("PATCH", f"{EVENTS}/web.17", STRATEGIC)
-    assert body(request) == {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:05.000000Z"}}
+    assert (request.method, request.path, request.content_type) == ("PATCH", f"{EVENTS}/{TOLD.name}", STRATEGIC)
+    assert body(request) == {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:09.000001Z"}}
 
 
 async def test_a_series_that_the_server_has_forgotten_is_an_event_again() -> None:
-    _, request = await sent(record(SERIES), refused(404, "NotFound"), ok(some("web.17", 3)))
+    _, request = await sent(record(AGAIN), refused(404, "NotFound"), ok(some(TOLD.name, 3)))
     assert request[:2] == ("POST", EVENTS)
     assert request[2]["series"]["count"] == 2
 
 
-async def test_an_event_of_something_without_a_namespace() -> None:
-    (request,) = await sent(record(Event(metadata=ObjectMeta(name="n1.17"))), ok(some("n1.17", 3)))
-    assert request[1] == "/apis/events.k8s.io/v1/namespaces/default/events"
-
-
 async def test_an_event_that_has_been_written_is_no_error() -> None:
-    assert len(await sent(record(EVENT), refused(409, "AlreadyExists"))) == 1
-    assert (await refusal(record(EVENT), refused(403, "Forbidden"))).status == 403
-    assert (await refusal(record(SERIES), refused(409, "Conflict"))).status == 409
+    assert len(await sent(record(TOLD), refused(409, "AlreadyExists"))) == 1
+    assert (await refusal(record(TOLD), refused(403, "Forbidden"))).status == 403
+    assert (await refusal(record(AGAIN), refused(409, "Conflict"))).status == 409
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from kframework.errors import ClusterError
 from kframework.objects import (
     ApiObject,
     Event,
-    EventSeries,
     Lease,
     Namespace,
     Node,
@@ -36,6 +35,7 @@ from kframework.objects import (
 )
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from tests.support.declared import Quota, Team, team
+from tests.support.event_records import failed_scheduling
 
 START = "2026-01-01T00:00:00Z"
 
@@ -346,11 +346,36 @@ async def test_a_pod_on_a_node_gets_its_grace() -> None:
 
 async def test_events_grow() -> None:
     memory = cluster()
-    event = Event(metadata=ObjectMeta(name="a.1", namespace="default"), reason="Scheduled")
-    await memory.record_event(event)
-    await memory.record_event(replace(event, series=EventSeries(count=2)))
+    await memory.record_event(failed_scheduling())
+    await memory.record_event(failed_scheduling(count=2))
     (stored,) = memory.objects(Event)
-    assert (stored.reason, stored.series) == ("Scheduled", EventSeries(count=2))
+    assert (stored.reason, stored.series) == ("FailedScheduling", failed_scheduling(count=2).event().series)
+
+
+async def test_an_event_is_made_when_somebody_looks_as_it_was_when_it_was_told() -> None:
+    memory = cluster()
+    record = failed_scheduling()
+    await memory.record_event(record)
+    version, told_at = memory.version, memory.timestamp()
+    record.count = 7
+    memory.add(pod("later"))
+    (stored,) = memory.objects(Event)
+    assert (stored.metadata.resource_version, stored.metadata.creation_timestamp) == (str(version), told_at)
+    assert stored.series is None, "what is told later is not written yet"
+
+
+async def test_who_follows_events_is_told_at_once() -> None:
+    memory = cluster()
+    changes: list[Change] = []
+    await memory.record_event(failed_scheduling("before"))
+    stop = memory.subscribe([Event], changes.append)
+    await memory.record_event(failed_scheduling("web"))
+    await memory.record_event(failed_scheduling("web", count=2))
+    stop()
+    await memory.record_event(failed_scheduling("after"))
+    seen = [(change.old is None, change.subject.metadata.name.partition(".")[0]) for change in changes]
+    assert seen == [(True, "web"), (False, "web")]
+    assert len(memory.objects(Event)) == 3
 
 
 # --- watching ---------------------------------------------------------------------------------------------------------

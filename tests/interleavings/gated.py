@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Generic, TypeVar
 
 from kframework.cluster import Cluster
+from kframework.cluster.event_record import EventRecord
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Event, PodCondition
+from kframework.objects import ApiObject, PodCondition
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from tests.interleavings.loop import ExploringLoop
 
@@ -94,11 +95,11 @@ class GatedCluster(Cluster):
 
         await self._call("patch_pod_status", name, work())
 
-    async def record_event(self, event: Event) -> None:
+    async def record_event(self, record: EventRecord) -> None:
         async def work() -> None:
-            await self._store.record_event(event)
+            await self._store.record_event(record)
 
-        await self._call("record_event", event.metadata.name, work())
+        await self._call("record_event", record.name, work())
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", name, self._store.get(kind, name, namespace))

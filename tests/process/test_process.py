@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from kframework import ConfigError, Plugin
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.cluster import Cluster
+from kframework.cluster.event_record import EventRecord
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.missing_rights import MissingRights
@@ -411,11 +412,11 @@ def test_a_leader_hands_over_before_its_events_are_written() -> None:
         written = asyncio.Event()
         record = stage.cluster.record_event
 
-        async def hold_up(event: Event) -> None:
+        async def hold_up(told: EventRecord) -> None:
             await written.wait()
-            await record(event)
+            await record(told)
 
-        stage.cluster.record_event = hold_up  # type: ignore[method-assign]  # for this test
+        stage.cluster.record_event = hold_up  # type: ignore[assignment, method-assign]  # for this test
         moved, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def note(change: Change) -> None:

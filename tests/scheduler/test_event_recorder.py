@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from kframework import CycleState, NodeInfo, PendingPod, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.event_record import EventRecord
 from kframework.core.effects import PodEvent
 from kframework.objects import Event
-from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecord, EventRecorder
+from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
@@ -84,18 +85,6 @@ def test_no_two_events_of_a_moment_have_one_name() -> None:
         for version in range(100):
             rig.fail(pending(version=str(version)))
         assert len({event.metadata.name for _, event in rig.written}) == 100
-
-    recording(work)
-
-
-@pytest.mark.parametrize(("length", "named_after"), [(236, "name"), (237, "uid"), (253, "uid")])
-def test_a_name_that_would_be_too_long_is_the_uid(length: int, named_after: str) -> None:
-    async def work(rig: Recording) -> None:
-        pod = pending("x" * length)
-        rig.fail(pod)
-        ((_, event),) = rig.written
-        assert event.metadata.name.rpartition(".")[0] == (pod.name if named_after == "name" else pod.uid)
-        assert len(event.metadata.name) <= 253
 
     recording(work)
 

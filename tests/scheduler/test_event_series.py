@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.objects import EventSeries
-from kframework.scheduler.event_recorder import SILENCE, EventAggregator, EventRecord, Occasion, PodReference
+from kframework.scheduler.event_recorder import SILENCE, EventAggregator
 
 POD = PodReference("default", "p", "1", "7")
 OCCASION = Occasion("default-scheduler", "FailedScheduling", "Scheduling", True, POD)

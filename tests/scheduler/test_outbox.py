@@ -14,12 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.scheduler import outbox
-from kframework.scheduler.event_recorder import EventRecord, EventRecorder, Occasion, PodReference
+from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.outbox import AT_ONCE, EVENT_TRIES, Outbox, Written
 from kframework.state.pods import Interned, PendingPod, PodInfo
 from kframework.testing import make_pod

@@ -10,15 +10,14 @@ from msgspec.structs import replace
 from kframework.errors import ClusterError
 from kframework.objects import (
     Event,
-    EventSeries,
     ObjectMeta,
-    ObjectReference,
     Pod,
     PodCondition,
     PodSchedulingGate,
     PodStatus,
 )
 from tests.cluster.behaviour.ways import Stage, node, pod, refusal
+from tests.support.event_records import failed_scheduling
 
 UNSCHEDULABLE = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
 
@@ -195,18 +194,7 @@ async def test_a_pod_that_does_not_run_goes_at_once(stage: Stage, place: str, ph
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-EVENT = Event(
-    metadata=ObjectMeta(name="web.1", namespace="default"),
-    event_time="2026-01-01T00:00:00.123456Z",
-    reporting_controller="default-scheduler",
-    reporting_instance="default-scheduler-me",
-    action="Scheduling",
-    reason="FailedScheduling",
-    regarding=ObjectReference(kind="Pod", namespace="default", name="web", uid="1", api_version="v1"),
-    note="0/1 nodes",
-    type="Warning",
-)
-SERIES = EventSeries(count=2, last_observed_time="2026-01-01T00:00:09.000001Z")
+EVENT = failed_scheduling().event()
 
 
 async def recorded(stage: Stage) -> Event:
@@ -216,36 +204,26 @@ async def recorded(stage: Stage) -> Event:
 
 
 async def test_an_event_and_its_series(stage: Stage) -> None:
-    await stage.client.record_event(EVENT)
+    await stage.client.record_event(failed_scheduling())
     assert await recorded(stage) == EVENT
     for count in (2, 3):
-        series = replace(SERIES, count=count)
-        await stage.client.record_event(replace(EVENT, series=series, note="not worth a change"))
-        assert await recorded(stage) == replace(EVENT, series=series)
+        await stage.client.record_event(failed_scheduling(count=count, note="not worth a change"))
+        assert await recorded(stage) == replace(EVENT, series=failed_scheduling(count=count).event().series)
 
 
 async def test_an_event_that_is_recorded_twice_is_there_once(stage: Stage) -> None:
-    await stage.client.record_event(EVENT)
-    version = stage.store.version
-    await stage.client.record_event(EVENT)
-    assert (await recorded(stage), stage.store.version) == (EVENT, version)
+    await stage.client.record_event(failed_scheduling())
+    before = await stage.client.list(Event)
+    await stage.client.record_event(failed_scheduling())
+    assert await stage.client.list(Event) == before
 
 
 async def test_a_series_whose_event_is_forgotten_is_an_event(stage: Stage) -> None:
-    await stage.client.record_event(replace(EVENT, series=SERIES))
-    assert await recorded(stage) == replace(EVENT, series=SERIES)
-
-
-async def test_an_event_about_something_without_a_namespace(stage: Stage) -> None:
-    about_node = replace(EVENT, metadata=ObjectMeta(name="n1.1"), regarding=ObjectReference(kind="Node", name="n1"))
-    await stage.client.record_event(about_node)
-    await stage.client.record_event(replace(about_node, series=SERIES))
-    assert (await recorded(stage)).metadata.namespace == "default"
-    assert (await recorded(stage)).series == SERIES
+    await stage.client.record_event(failed_scheduling(count=2))
+    assert await recorded(stage) == failed_scheduling(count=2).event()
 
 
 async def test_an_event_of_a_namespace_that_is_gone(stage: Stage) -> None:
-    elsewhere = replace(EVENT, metadata=ObjectMeta(name="web.1", namespace="team"))
     gone = (404, "NotFound", 'namespaces "team" not found')
-    assert await refusal(stage.client.record_event(elsewhere)) == gone
-    assert await refusal(stage.client.record_event(replace(elsewhere, series=SERIES))) == gone
+    assert await refusal(stage.client.record_event(failed_scheduling(namespace="team"))) == gone
+    assert await refusal(stage.client.record_event(failed_scheduling(namespace="team", count=2))) == gone
