@@ -26,8 +26,9 @@ from kframework.state.row_counts import RowCounts
 from kframework.state.topology import LabelKeys, Topology
 
 #: After so many writes of nodes (twice as many as there is room for, if that is more) the table is tidied, and when
-#: there are so many resources more than twice those that were in use the last time.
-_WRITES, _RESOURCES = 1024, 64
+#: there are so many resources more than twice those that were in use the last time. What is counted by domains has room
+#: for as many as there were in between.
+_WRITES, _RESOURCES = 128, 64
 
 #: What every node has.
 _NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")

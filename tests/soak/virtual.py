@@ -46,8 +46,8 @@ BOUNDS: Mapping[str, int] = {
     "scheduler.engine.cluster.nodes.node_log": 2 * 64,
     "scheduler.engine.cluster.nodes.pod_log": 2 * 64,
     "scheduler.engine.cluster.nodes._places": 2 * 64,  # made when somebody asks
-    "scheduler.engine.cluster.nodes._labels": 30 * 1024,  # domains are tidied after 1,024 writes of nodes
-    "scheduler.engine.cluster.nodes.taint_sets": 2 * 1024,
+    "scheduler.engine.cluster.nodes._labels": 30 * 4 * 64,  # domains are tidied after 128 writes of nodes
+    "scheduler.engine.cluster.nodes.taint_sets": 4 * 64,
     "scheduler.engine.cluster.nodes.allocatables": 64 * (2 * 64 + 64),  # twice the resources in use, and 64
     "scheduler.engine.cluster.nodes.requesteds": 64 * (2 * 64 + 64),
     "scheduler.engine.cluster.nodes.counters": 64 << 17,  # 64 MiB of dense counts, 8 bytes each
