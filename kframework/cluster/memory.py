@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import Cluster, admission, api_errors, transitions
+from kframework.cluster import Cluster, admission, api_errors, device_admission, transitions
 from kframework.cluster.event_record import EventRecord
 from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
@@ -132,6 +132,13 @@ class MemoryCluster(Cluster):
         if key in kind_store.objects:
             raise api_errors.already_exists(kind, key[1])
         return subject
+
+    def admit_request(self, subject: T) -> T:
+        """Return what creating an object would store that a client asks for; ClusterError as an API server."""
+        namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
+        if namespace:
+            device_admission.check_admin_access(subject, self.read(Namespace, namespace).metadata.labels)
+        return admission.named(self.admit(admission.as_request(subject)))
 
     def replace(self, subject: T) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
@@ -309,7 +316,9 @@ class MemoryCluster(Cluster):
 
     async def create(self, obj: T) -> T:
         metadata = obj.metadata
-        return await self._call("create", type(obj), metadata.namespace, metadata.name, lambda: self._create(obj))
+        return await self._call(
+            "create", type(obj), metadata.namespace, metadata.name, lambda: self.write(self.admit_request(obj))
+        )
 
     async def update(self, obj: T) -> T:
         def update() -> T:
@@ -362,12 +371,6 @@ class MemoryCluster(Cluster):
     def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         answers = (ask(method, kind, namespace, name) for ask in self.faults)
         return next((answer for answer in answers if answer is not None), None)
-
-    def _create(self, obj: T) -> T:
-        namespace, _ = self._kind_store(type(obj)).key(obj.metadata)
-        if namespace:
-            self.read(Namespace, namespace)
-        return self.write(admission.named(self.admit(admission.as_request(obj))))
 
     # --- storing ------------------------------------------------------------------------------------------------------
 
