@@ -25,10 +25,7 @@ from kframework.objects import (
     ResourceSlice,
 )
 from kframework.objects.kinds import T
-from kframework.objects.resource_claims import ADMIN_ACCESS
-
-#: How many may use a claim at a time.
-MAX_RESERVED = 256
+from kframework.objects.resource_claims import ADMIN_ACCESS, MAX_RESERVED
 
 _ONE_THING = TypeVar("_ONE_THING", ExactDeviceRequest, DeviceSubRequest)
 

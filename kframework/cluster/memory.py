@@ -1,8 +1,8 @@
 """A cluster in memory, the sibling of a real one: what an API server and its store do, without the network.
 
 Its core is synchronous and belongs to the cluster's own side: loading, the kubelet, a simulation's script. The async
-methods are `Cluster`, what a client sees, and only they are subject to faults. There are no controllers and hence no
-finalizers: an object with finalizers goes as if it had none.
+methods are `Cluster`, what a client sees, and only they are subject to faults. An object with finalizers goes as if it
+had none, except claims to devices: the scheduler holds them back, and a controller lets them go.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ from kframework.objects import (
     PodCondition,
     PodStatus,
     PriorityClass,
+    ResourceClaim,
     kind_of,
 )
 from kframework.objects.codec import convert
 from kframework.objects.kinds import T
+from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
 A = TypeVar("A")
@@ -182,7 +184,8 @@ class MemoryCluster(Cluster):
             raise api_errors.recreated(kind, name, uid, old.metadata.uid)
         if kind is Namespace:
             self._empty(name)
-        rest = transitions.deleting(old, grace, self._clock.now()) if isinstance(old, Pod) else None
+        now = self._clock.now()
+        rest = transitions.deleting(old, grace, now) if isinstance(old, Pod) else transitions.protected(old, now)
         if rest is None:
             self._version += 1
             kind_store.write(kind_store.place(namespace, name), None, self._version)
@@ -396,7 +399,16 @@ class MemoryCluster(Cluster):
 
     def _write(self, kind_store: KindStore[T], subject: T) -> T:
         self._version += 1
-        return _store(kind_store, subject, self._version)
+        stored = _store(kind_store, subject, self._version)
+        if isinstance(stored, ResourceClaim) and stored.metadata.deletion_timestamp is not None:
+            self._let_go(kind_store, stored)
+        return stored
+
+    def _let_go(self, kind_store: KindStore[T], deleted: T) -> None:
+        """Let a deleted object go once nothing holds it back."""
+        if DELETE_PROTECTION not in deleted.metadata.finalizers:
+            self._version += 1
+            kind_store.write(kind_store.key(deleted.metadata), None, self._version)
 
     def _make_events(self) -> None:
         """Make the Events of what was kept of them, each as it would have been stored at its time."""

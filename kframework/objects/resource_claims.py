@@ -13,6 +13,8 @@ DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 #: On a claim that was made from a template: the name by which the pod knows it.
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+#: How many may use a claim at a time.
+MAX_RESERVED = 256
 #: On a namespace: its claims may ask for access to devices that others have, "true".
 ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 

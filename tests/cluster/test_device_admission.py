@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.cluster import device_admission
-from kframework.cluster.device_admission import MAX_RESERVED
 from kframework.errors import ClusterError
 from kframework.objects import (
     AllocatedDeviceStatus,
@@ -23,6 +22,7 @@ from kframework.objects import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from kframework.objects.resource_claims import MAX_RESERVED
 
 NOW = "2026-01-01T00:00:00Z"
 EXACT = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
