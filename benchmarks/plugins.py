@@ -25,7 +25,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs
 from kframework.objects import Affinity
-from kframework.plugins.dynamic_resources import DynamicResources
+from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.plugins.image_locality import ImageLocality
 from kframework.plugins.node_affinity import NodeAffinity
 from kframework.plugins.node_declared_features import NodeDeclaredFeatures

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from kframework.apiserver.calls import Call, object_in
 from kframework.apiserver.custom import CustomResourceDefinition
 from kframework.apiserver.patch.patches import JSON_PATCH
-from kframework.apiserver.store import INSISTED_ON
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF
 from kframework.cluster import api_errors
@@ -22,7 +21,7 @@ from kframework.errors import ClusterError
 from kframework.objects import KINDS, kind_of
 from kframework.objects.codec import FieldPath
 
-read_models((*KINDS, *INSISTED_ON, kind_of(CustomResourceDefinition)))  # 80 ms, here and not in the event loop
+read_models((*KINDS, kind_of(CustomResourceDefinition)))  # 80 ms, here and not in the event loop
 
 _DIRECTIVES = ("", "Ignore", "Strict", "Warn")
 

@@ -13,6 +13,7 @@ from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
+from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.field_names import unknown_fields, without
 from kframework.cluster.kubelet import Kubelet
@@ -24,7 +25,7 @@ from kframework.objects.manifest import Manifest
 
 
 class LocalCluster:
-    """What a fake API needs to look alive: pods run and end, claims get volumes, budgets count; `run` does it.
+    """What a fake API needs to look alive: pods run and end, claims are made and served, budgets count; `run` does it.
 
     Of the objects of files it shows what stands there, also what no scheduler reads.
     """
@@ -37,13 +38,15 @@ class LocalCluster:
         self.server.encode({type(subject) for subject in manifest.objects})
         self._kubelet = Kubelet(self.memory, clock)
         self._volumes = VolumeController(self.memory)
+        self._claims = ClaimController(self.memory)
         self._disruptions = DisruptionController(self.memory)
 
     async def run(self) -> None:
-        """Run pods, make volumes and reckon budgets until cancelled."""
+        """Run pods, make volumes and claims, and reckon budgets until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._kubelet.run)
             tasks.start_soon(self._volumes.run)
+            tasks.start_soon(self._claims.run)
             tasks.start_soon(self._disruptions.run)
 
     def _complete(self, document: Document) -> Document:

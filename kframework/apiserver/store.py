@@ -1,6 +1,6 @@
 """All that a fake API server has: the cluster, what of it is served, and the documents of each kind.
 
-Served are the kinds known here, what plugins declare, what users define, and what some clients insist on.
+Served are the kinds known here, what plugins declare, and what users define.
 """
 
 from __future__ import annotations
@@ -13,15 +13,6 @@ from kframework.clock import Clock
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import KINDS, ApiObject, Kind, all_kinds
-from kframework.objects.kinds import foreign_kind
-
-#: Kinds that kube-scheduler lists before it does anything; here they are stored, and nobody reads them.
-INSISTED_ON = (
-    foreign_kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False),
-    foreign_kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", namespaced=True),
-    foreign_kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
-    foreign_kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False),
-)
 
 
 class Catalogue:
@@ -53,7 +44,7 @@ class Catalogue:
         definitions = self._cluster.objects(CustomResourceDefinition)
         users = [resource for definition in definitions for resource in defined(definition)]
         collected: dict[tuple[str, str], Resource] = {}
-        for resource in (*map(built_in, KINDS), *users, *map(built_in, (*all_kinds(), *INSISTED_ON))):
+        for resource in (*map(built_in, KINDS), *users, *map(built_in, all_kinds())):
             collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return collected
 

@@ -11,10 +11,10 @@ from kframework.apiserver.custom import CustomResourceDefinition, accepted
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.cluster import api_errors
-from kframework.cluster.admission import as_request, check_version, named
+from kframework.cluster.admission import check_version
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
-from kframework.objects import KINDS, ApiObject, Namespace, Node, Pod
+from kframework.objects import KINDS, ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
 #: What of the metadata a client may send and is not stored.
@@ -33,9 +33,7 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
     if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
         data.pop("status", None)
     subject = _read(resource, data)
-    if namespace:
-        cluster.read(Namespace, namespace)
-    admitted = named(cluster.admit(as_request(subject)))
+    admitted = cluster.admit_request(subject)
     if isinstance(admitted, Pod) and not admitted.spec.containers:
         raise api_errors.invalid(Pod, admitted.metadata.name, "spec.containers", "Required value")
     data = followed(data, subject, admitted)

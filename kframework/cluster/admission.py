@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 from msgspec import NODEFAULT
 from msgspec.structs import fields, replace
 
-from kframework.cluster import api_errors
+from kframework.cluster import api_errors, device_admission
 from kframework.cluster.transitions import with_condition
 from kframework.objects import (
     KINDS,
@@ -147,11 +147,14 @@ def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> A
             return replace(subject, spec=replace(subject.spec, attach_required=True))
         case PriorityClass():
             return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPTS)
-    return subject
+    return device_admission.filled(subject, now)
 
 
 def updated(old: T, new: T) -> T:
-    """Carry over what an update cannot change; ClusterError 422 if it says nonsense, moves a pod or gates it anew."""
+    """Carry over what an update cannot change; ClusterError 422 if it says nonsense, moves a pod or gates it anew.
+
+    And as `device_admission.updated`.
+    """
     _check(new)
     metadata = replace(
         new.metadata,
@@ -166,7 +169,7 @@ def updated(old: T, new: T) -> T:
     if isinstance(old, Pod) and isinstance(new, Pod) and old.spec != new.spec:
         _check_spec(old, new)
         metadata = replace(metadata, generation=metadata.generation + 1)
-    return replace(new, metadata=metadata)
+    return device_admission.updated(old, replace(new, metadata=metadata))
 
 
 def check_version(subject: ApiObject) -> None:

@@ -1,8 +1,8 @@
 """A cluster in memory, the sibling of a real one: what an API server and its store do, without the network.
 
 Its core is synchronous and belongs to the cluster's own side: loading, the kubelet, a simulation's script. The async
-methods are `Cluster`, what a client sees, and only they are subject to faults. There are no controllers and hence no
-finalizers: an object with finalizers goes as if it had none.
+methods are `Cluster`, what a client sees, and only they are subject to faults. An object with finalizers goes as if it
+had none, except claims to devices: the scheduler holds them back, and a controller lets them go.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import Cluster, admission, api_errors, transitions
+from kframework.cluster import Cluster, admission, api_errors, device_admission, transitions
 from kframework.cluster.event_record import EventRecord
 from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.errors import ClusterError, InputError
@@ -33,10 +33,12 @@ from kframework.objects import (
     PodCondition,
     PodStatus,
     PriorityClass,
+    ResourceClaim,
     kind_of,
 )
 from kframework.objects.codec import convert
 from kframework.objects.kinds import T
+from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.state.inbox import Changed, Gone, Message, Synced
 
 A = TypeVar("A")
@@ -133,6 +135,13 @@ class MemoryCluster(Cluster):
             raise api_errors.already_exists(kind, key[1])
         return subject
 
+    def admit_request(self, subject: T) -> T:
+        """Return what creating an object would store that a client asks for; ClusterError as an API server."""
+        namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
+        if namespace:
+            device_admission.check_admin_access(subject, self.read(Namespace, namespace).metadata.labels)
+        return admission.named(self.admit(admission.as_request(subject)))
+
     def replace(self, subject: T) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
 
@@ -175,7 +184,8 @@ class MemoryCluster(Cluster):
             raise api_errors.recreated(kind, name, uid, old.metadata.uid)
         if kind is Namespace:
             self._empty(name)
-        rest = transitions.deleting(old, grace, self._clock.now()) if isinstance(old, Pod) else None
+        now = self._clock.now()
+        rest = transitions.deleting(old, grace, now) if isinstance(old, Pod) else transitions.protected(old, now)
         if rest is None:
             self._version += 1
             kind_store.write(kind_store.place(namespace, name), None, self._version)
@@ -309,7 +319,9 @@ class MemoryCluster(Cluster):
 
     async def create(self, obj: T) -> T:
         metadata = obj.metadata
-        return await self._call("create", type(obj), metadata.namespace, metadata.name, lambda: self._create(obj))
+        return await self._call(
+            "create", type(obj), metadata.namespace, metadata.name, lambda: self.write(self.admit_request(obj))
+        )
 
     async def update(self, obj: T) -> T:
         def update() -> T:
@@ -363,12 +375,6 @@ class MemoryCluster(Cluster):
         answers = (ask(method, kind, namespace, name) for ask in self.faults)
         return next((answer for answer in answers if answer is not None), None)
 
-    def _create(self, obj: T) -> T:
-        namespace, _ = self._kind_store(type(obj)).key(obj.metadata)
-        if namespace:
-            self.read(Namespace, namespace)
-        return self.write(admission.named(self.admit(admission.as_request(obj))))
-
     # --- storing ------------------------------------------------------------------------------------------------------
 
     def _kind_store(self, kind: type[T]) -> KindStore[T]:
@@ -393,7 +399,16 @@ class MemoryCluster(Cluster):
 
     def _write(self, kind_store: KindStore[T], subject: T) -> T:
         self._version += 1
-        return _store(kind_store, subject, self._version)
+        stored = _store(kind_store, subject, self._version)
+        if isinstance(stored, ResourceClaim) and stored.metadata.deletion_timestamp is not None:
+            self._let_go(kind_store, stored)
+        return stored
+
+    def _let_go(self, kind_store: KindStore[T], deleted: T) -> None:
+        """Let a deleted object go once nothing holds it back."""
+        if DELETE_PROTECTION not in deleted.metadata.finalizers:
+            self._version += 1
+            kind_store.write(kind_store.key(deleted.metadata), None, self._version)
 
     def _make_events(self) -> None:
         """Make the Events of what was kept of them, each as it would have been stored at its time."""

@@ -8,6 +8,8 @@ from kframework.clock import rfc3339, seconds_of
 from kframework.cluster import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, PodCondition
+from kframework.objects.kinds import T
+from kframework.objects.resource_claims import DELETE_PROTECTION
 
 #: What a condition says.
 _SAID = ("status", "reason", "message", "last_probe_time")
@@ -47,6 +49,17 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:
 
 def _not_bindable(name: str, why: str) -> ClusterError:
     return api_errors.conflict("pods/binding", name, why)
+
+
+def protected(subject: T, now: float) -> T | None:
+    """Start the deletion of what may not go before its devices are given back; None for what goes at once."""
+    metadata = subject.metadata
+    if DELETE_PROTECTION not in metadata.finalizers:
+        return None
+    if metadata.deletion_timestamp is not None:
+        return subject
+    metadata = replace(metadata, deletion_timestamp=rfc3339(now), deletion_grace_period_seconds=0)
+    return replace(subject, metadata=metadata)
 
 
 def deleting(pod: Pod, grace: int | None, now: float) -> Pod | None:

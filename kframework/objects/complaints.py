@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from kframework.objects.codec import FieldPath
@@ -10,6 +10,8 @@ from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
 from kframework.objects.quantity import QuantityError, nano
+from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from kframework.objects.resource_slices import Counter, ResourceSlice
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
 _TIMES: tuple[FieldPath, ...] = (
@@ -64,7 +66,37 @@ def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceLis
         case CSIStorageCapacity():
             sizes = {"capacity": subject.capacity, "maximumVolumeSize": subject.maximum_volume_size}
             return (((), {name: size for name, size in sizes.items() if size is not None}),)
+        case ResourceSlice():
+            return _of_slice(subject)
+        case ResourceClaim():
+            return _of_claim(subject.spec, ("spec",))
+        case ResourceClaimTemplate():
+            return _of_claim(subject.spec.spec, ("spec", "spec"))
     return ()
+
+
+def _of_slice(published: ResourceSlice) -> Iterator[tuple[FieldPath, ResourceList]]:
+    for index, device in enumerate(published.spec.devices):
+        place = ("spec", "devices", index)
+        yield (*place, "capacity"), {name: capacity.value for name, capacity in device.capacity.items()}
+        for number, taken in enumerate(device.consumes_counters):
+            yield (*place, "consumesCounters", number, "counters"), _amounts(taken.counters)
+    for index, shared in enumerate(published.spec.shared_counters):
+        yield ("spec", "sharedCounters", index, "counters"), _amounts(shared.counters)
+
+
+def _amounts(counters: Mapping[str, Counter]) -> ResourceList:
+    return {name: counter.value for name, counter in counters.items()}
+
+
+def _of_claim(spec: ResourceClaimSpec, below: FieldPath) -> Iterator[tuple[FieldPath, ResourceList]]:
+    for index, request in enumerate(spec.devices.requests):
+        place = (*below, "devices", "requests", index)
+        if request.exactly is not None and request.exactly.capacity is not None:
+            yield (*place, "exactly", "capacity", "requests"), request.exactly.capacity.requests
+        for number, either in enumerate(request.first_available):
+            if either.capacity is not None:
+                yield (*place, "firstAvailable", number, "capacity", "requests"), either.capacity.requests
 
 
 def _of_pod(pod: Pod) -> Iterator[tuple[FieldPath, ResourceList]]:

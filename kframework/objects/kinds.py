@@ -22,6 +22,8 @@ from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from kframework.objects.resource_slices import ResourceSlice
 from kframework.objects.storage import (
     CSIDriver,
     CSINode,
@@ -72,6 +74,10 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, CSIDriver),
     Kind("CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", True, CSIStorageCapacity),
     Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, VolumeAttachment),
+    Kind("DeviceClass", "resource.k8s.io/v1", "deviceclasses", False, DeviceClass),
+    Kind("ResourceSlice", "resource.k8s.io/v1", "resourceslices", False, ResourceSlice),
+    Kind("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceclaimtemplates", True, ResourceClaimTemplate),
+    Kind("ResourceClaim", "resource.k8s.io/v1", "resourceclaims", True, ResourceClaim),
     Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, PodDisruptionBudget),
     Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, PriorityClass),
     Kind("Lease", "coordination.k8s.io/v1", "leases", True, Lease),

@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from kframework.errors import InputError
+from kframework.objects.beta_devices import as_v1
 from kframework.objects.codec import FieldPath, spelled, undecodable, without_nulls
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import Kind, kind_named, reference
@@ -91,6 +92,7 @@ class _Reading:
             for index, item in enumerate(data["items"] or ()):
                 self.add(item, place._replace(path=(*place.path, "items", index)), (api_version, name[:-4]))
             return
+        api_version, data = as_v1(api_version, name, data)
         kind = kind_named(api_version, name)
         if kind is None:
             self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1

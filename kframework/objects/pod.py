@@ -249,6 +249,21 @@ class PodResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(ApiStruct, frozen=True, kw_only=True):
+    """Which request of a claim stands for an extended resource that a container asks for."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
+    """The ResourceClaim that the scheduler made for the pod's extended resources."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
 class PodStatus(ApiStruct, frozen=True, kw_only=True):
     """The `status` of a pod."""
 
@@ -263,6 +278,7 @@ class PodStatus(ApiStruct, frozen=True, kw_only=True):
     resources: Resources | None = None
     allocated_resources: ResourceList = msgspec.field(default_factory=dict)
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(ApiObject, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from kframework.clock import Clock, LoopClock, run_virtual
+from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kind_store import Change
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
@@ -151,7 +152,7 @@ def simulate(
     """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
     `on_end` may look at the scheduler as it stands in the end, `engine` make another engine, or one that is recorded.
-    Plugins are timed in `timed_share` of the attempts. `controllers` work beside the kubelets and the one of volumes.
+    Plugins are timed in `timed_share` of the attempts. `controllers` work beside those of volumes and claims.
     Deterministic: the same objects, configuration and plugins give the same decisions in every process.
     """
     run = _Run(
@@ -192,7 +193,11 @@ class _Run(Generic[E]):
         self._clock = LoopClock(asyncio.get_running_loop())
         self._cluster = MemoryCluster(self._clock, self.objects)
         self._kubelet = Kubelet(self._cluster, self._clock)
-        self._controllers: list[Controller] = [self._kubelet, VolumeController(self._cluster)]
+        self._controllers: list[Controller] = [
+            self._kubelet,
+            VolumeController(self._cluster),
+            ClaimController(self._cluster),
+        ]
         self._controllers += [make(self._cluster, self._clock) for make in self.controllers]
         self._scheduler: Scheduler[E] = Scheduler(
             self.configuration,

@@ -22,6 +22,7 @@ import anyio.to_thread
 import msgspec
 
 from kframework.clock import LoopClock, run_virtual
+from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
@@ -34,7 +35,7 @@ from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.read_only import with_read_only_objects
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import SimulatedExtender
+from kframework.scheduler.simulate import Controller, SimulatedExtender
 from kframework.testing.alone import profile_text
 from kframework.testing.source_script import SourceScript
 
@@ -70,8 +71,8 @@ class Scenario:
 
     `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
     to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
-    on offer: the file says which of them run. `objects` are all that is neither node nor pod. Volumes are bound and
-    made as by Kubernetes' own controllers, unless `volume_controller` is False.
+    on offer: the file says which of them run. `objects` are all that is neither node nor pod. Claims are made as by
+    Kubernetes' own controllers, and volumes bound and made, unless `volume_controller` is False.
     """
 
     def __init__(
@@ -210,7 +211,9 @@ class _Run(Observer):
         began = clock.now()
         self._cluster = MemoryCluster(clock, self._scenario._objects)
         self._kubelet = Kubelet(self._cluster, clock)
-        self._volumes = VolumeController(self._cluster) if self._scenario._volume_controller else None
+        self._controllers: list[Controller] = [ClaimController(self._cluster)]
+        if self._scenario._volume_controller:
+            self._controllers.append(VolumeController(self._cluster))
         self._scheduler = Scheduler(
             self._configuration,
             self._cluster,
@@ -225,15 +228,15 @@ class _Run(Observer):
             self._play_source(script)
         self._over = asyncio.Event()
         self._scheduler.on_idle = self._look
-        if self._volumes is not None:
-            self._volumes.on_idle = self._look
+        for controller in self._controllers:
+            controller.on_idle = self._look
         last = self._actions[-1][0] if self._actions else 0.0
         await self._act(0.0)
         with anyio.move_on_after(self._until if self._until is not None else last + LONGEST):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._kubelet.run)
-                if self._volumes is not None:
-                    tasks.start_soon(self._volumes.run)
+                for controller in self._controllers:
+                    tasks.start_soon(controller.run)
                 tasks.start_soon(self._scheduler.run)
                 tasks.start_soon(self._play, asyncio.get_running_loop())
                 await self._over.wait()
@@ -268,8 +271,8 @@ class _Run(Observer):
         """Look, whenever the scheduler idles, whether anything can still happen."""
         if self._until is not None or self._actions:
             return
-        volumes_idle = self._volumes is None or self._volumes.idle
-        if self._scheduler.settled and self._kubelet.due is None and volumes_idle:
+        idle = all(controller.idle for controller in self._controllers)
+        if self._scheduler.settled and self._kubelet.due is None and idle:
             self._over.set()
 
     def _result(self, seconds: float) -> Result:

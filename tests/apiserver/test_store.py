@@ -58,11 +58,6 @@ def test_every_known_kind_is_served() -> None:
     assert catalogue.find("v2", "pods") is None
 
 
-@pytest.mark.parametrize("plural", ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"])
-def test_what_schedulers_insist_on(plural: str) -> None:
-    assert Catalogue(MemoryCluster(SystemClock())).find("resource.k8s.io/v1", plural) is not None
-
-
 def test_a_kind_that_is_declared_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "_BY_NAME", dict(kinds._BY_NAME))
     monkeypatch.setattr(kinds, "_BY_STRUCT", dict(kinds._BY_STRUCT))
@@ -76,20 +71,6 @@ def test_a_kind_that_is_declared_later(monkeypatch: pytest.MonkeyPatch) -> None:
     found = catalogue.find("example.dev/v1", "gadgets")
     assert found is not None
     assert found.stored.struct is Gadget
-
-
-def test_a_plugin_that_reads_a_kind_goes_before_one_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "_BY_NAME", dict(kinds._BY_NAME))
-    monkeypatch.setattr(kinds, "_BY_STRUCT", dict(kinds._BY_STRUCT))
-
-    @kinds.kind("resource.k8s.io/v1", "resourceslices", namespaced=False)
-    class ResourceSlice(ApiObject, frozen=True, kw_only=True):
-        pass
-
-    catalogue = Catalogue(MemoryCluster(SystemClock()))
-    found = catalogue.find("resource.k8s.io/v1", "resourceslices")
-    assert found is not None
-    assert found.stored.struct is ResourceSlice
 
 
 def test_nothing_is_served_twice() -> None:

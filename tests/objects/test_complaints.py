@@ -12,6 +12,8 @@ from kframework.objects.complaints import first_complaint
 from kframework.objects.meta import ApiObject
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.resource_claims import ResourceClaim, ResourceClaimTemplate
+from kframework.objects.resource_slices import ResourceSlice
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
 QUANTITIES: list[tuple[type[ApiObject], str]] = [
@@ -32,6 +34,9 @@ QUANTITIES: list[tuple[type[ApiObject], str]] = [
     (Node, "status.allocatable"),
     (PersistentVolume, "spec.capacity"),
     (PersistentVolumeClaim, "spec.resources.requests"),
+    (ResourceClaim, "spec.devices.requests[0].exactly.capacity.requests"),
+    (ResourceClaim, "spec.devices.requests[0].firstAvailable[0].capacity.requests"),
+    (ResourceClaimTemplate, "spec.spec.devices.requests[0].exactly.capacity.requests"),
 ]
 
 
@@ -62,6 +67,19 @@ def test_quantities(struct: type[ApiObject], path: str) -> None:
 def test_storage_capacity(field: str) -> None:
     assert complaint(built(CSIStorageCapacity, field, "1Gi")) is None
     assert complaint(built(CSIStorageCapacity, field, -1)) == (field, "-1 is negative")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "spec.devices[0].capacity",
+        "spec.devices[0].consumesCounters[0].counters",
+        "spec.sharedCounters[0].counters",
+    ],
+)
+def test_amounts_of_devices(path: str) -> None:
+    assert complaint(built(ResourceSlice, path, {"memory": {"value": "1Gi"}})) is None
+    assert complaint(built(ResourceSlice, path, {"memory": {"value": "-1"}})) == (f"{path}.memory", "'-1' is negative")
 
 
 @pytest.mark.parametrize("path", ["metadata.creationTimestamp", "metadata.deletionTimestamp", "status.startTime"])

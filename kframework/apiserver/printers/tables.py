@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kframework.apiserver.printers.ages import since
+from kframework.apiserver.printers.devices import DEVICES
 from kframework.apiserver.printers.layouts import Cell, Document, Fill, Layout, columns, layout
 from kframework.apiserver.printers.pod_cells import pod_cells
 from kframework.apiserver.printers.storage import STORAGE
@@ -167,6 +168,7 @@ _EVENTS = Layout(
 #: By apiVersion and kind.
 _LAYOUTS: dict[tuple[str, str], Layout] = {
     **STORAGE,
+    **DEVICES,
     ("v1", "Pod"): Layout(
         columns("Name, Ready, Status, Restarts, Age, (IP), (Node), (Nominated Node), (Readiness Gates)"), pod_cells
     ),

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from kframework.clock import SystemClock
 from kframework.cluster import admission
+from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
@@ -73,6 +74,7 @@ class Stage(Observer):
         clock = SystemClock()
         self._cluster = MemoryCluster(clock)
         self._volumes = VolumeController(self._cluster)
+        self._claims = ClaimController(self._cluster)
         self._scheduler = Scheduler(
             configuration, self._cluster, clock, registry=Registry.installed(), observers=[self]
         )
@@ -94,6 +96,7 @@ class Stage(Observer):
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._volumes.run)
+                tasks.start_soon(self._claims.run)
                 tasks.start_soon(self._scheduler.run)
                 async with anyio.create_task_group() as self._beside:
                     for index, operation in enumerate(operations):

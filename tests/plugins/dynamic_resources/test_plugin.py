@@ -7,7 +7,7 @@ import pytest
 from kframework import CycleState, Skip, Status, error, unresolvable, unschedulable
 from kframework.framework.answers import Diagnosis
 from kframework.objects import Pod, PodResourceClaim
-from kframework.plugins.dynamic_resources import DynamicResources
+from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.state.nodes import NodeTable
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, pending, scored

@@ -1,0 +1,241 @@
+"""Claims to devices, what they are made from, and what they have got (resource.k8s.io/v1, KEP-4381)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta, RawQuantity
+from kframework.objects.node import NodeSelector
+
+#: The only finalizer: a claim that has devices is not gone before they are given back.
+DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
+#: On a claim that the scheduler made for the extended resources of a pod: "true".
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+#: On a claim that was made from a template: the name by which the pod knows it.
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+#: How many may use a claim at a time.
+MAX_RESERVED = 256
+#: On a namespace: its claims may ask for access to devices that others have, "true".
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+
+
+class CELSelector(ApiStruct, frozen=True, kw_only=True):
+    """An expression of the Common Expression Language about one device."""
+
+    expression: str = ""
+
+
+class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
+    """What a device must be like."""
+
+    cel: CELSelector | None = None
+
+
+class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
+    """A taint of devices that a claim puts up with; no key or effect covers any."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
+    """How much of a device's capacity is asked for, by qualified name."""
+
+    requests: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
+
+
+class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
+    """So many devices of a class, or all that match (`allocation_mode`: ExactCount or All)."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
+    """One of several ways to satisfy a request."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
+    """What a claim asks for under one name: one thing exactly, or the first of several that there is."""
+
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(ApiStruct, frozen=True, kw_only=True):
+    """What the devices of these requests (none named: of all) must have in common, or may not: a qualified name."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class OpaqueDeviceConfiguration(ApiStruct, frozen=True, kw_only=True):
+    """Parameters that only the driver reads."""
+
+    driver: str = ""
+    parameters: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class DeviceConfiguration(ApiStruct, frozen=True, kw_only=True):
+    """What a driver is told about the devices of a class."""
+
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClaimConfiguration(ApiStruct, frozen=True, kw_only=True):
+    """What a driver is told about the devices of these requests (none named: of all)."""
+
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceClaim(ApiStruct, frozen=True, kw_only=True):
+    """What a claim asks for, all or nothing."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
+
+
+class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a claim; it never changes."""
+
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(ApiStruct, frozen=True, kw_only=True):
+    """A device, or a share of one, that a request got; `request` is `parent/sub` where it was one of several ways."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
+
+
+class DeviceAllocationConfiguration(ApiStruct, frozen=True, kw_only=True):
+    """What a driver is told about the devices of these requests; `source` is FromClass or FromClaim."""
+
+    source: str = ""
+    requests: tuple[str, ...] = ()
+    opaque: OpaqueDeviceConfiguration | None = None
+
+
+class DeviceAllocationResult(ApiStruct, frozen=True, kw_only=True):
+    """The devices that a claim got."""
+
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+
+
+class AllocationResult(ApiStruct, frozen=True, kw_only=True):
+    """What a claim got, and from which nodes that can be reached (None: from all)."""
+
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
+    """Who may use a claim; `resource` is the plural, `pods` of the group "" for a pod."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class DeviceCondition(ApiStruct, frozen=True, kw_only=True):
+    """One observation of a device; `status` is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: int = 0
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class NetworkDeviceData(ApiStruct, frozen=True, kw_only=True):
+    """What a driver tells of a network interface."""
+
+    interface_name: str = ""
+    ips: tuple[str, ...] = ()
+    hardware_address: str = ""
+
+
+class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
+    """What a driver tells of a device that the claim got."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[DeviceCondition, ...] = ()
+    data: dict[str, object] | None = None
+    network_data: NetworkDeviceData | None = None
+
+
+class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a claim."""
+
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ResourceClaim(ApiObject, frozen=True, kw_only=True):
+    """A claim to devices, which pods may share."""
+
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
+    """The claim that is made for each pod: its labels and annotations, and its spec."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(ApiObject, frozen=True, kw_only=True):
+    """What claims are made from, one for each pod that names it."""
+
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a class; pods may ask for its devices as an extended resource if that has a name."""
+
+    selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceConfiguration, ...] = ()
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(ApiObject, frozen=True, kw_only=True):
+    """Devices of one sort."""
+
+    spec: DeviceClassSpec = DeviceClassSpec()

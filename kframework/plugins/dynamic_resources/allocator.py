@@ -1,0 +1,317 @@
+"""The allocator: which devices a pod's claims get on a node (kube-scheduler's `incubating` one, its default).
+
+The search goes depth first through claims, requests and devices in their order, and the first solution is taken; there
+is no scoring. It is a stack of generators: each yields where to go on once it has made its choice, is resumed when that
+led nowhere, and then undoes the choice. So it is as deep as it likes, and can be stopped after any number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from kframework.objects import ResourceClaim
+from kframework.plugins.dynamic_resources.capacities import Amounts, consumed, fits
+from kframework.plugins.dynamic_resources.constraints import Constraint, made
+from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
+from kframework.plugins.dynamic_resources.pools import Pool
+from kframework.plugins.dynamic_resources.requests import MAX_RESULTS, Asked, key_of
+from kframework.plugins.dynamic_resources.slices import DeviceId, PoolDevice, PoolId
+
+
+class Allocated(Protocol):
+    """Which devices are allocated already, or about to be."""
+
+    @property
+    def dedicated(self) -> Collection[DeviceId]:
+        """Those that somebody has for himself."""
+        ...
+
+    @property
+    def capacity(self) -> Mapping[DeviceId, Mapping[str, int]]:
+        """How much of which capacity of others is in use, in nanos."""
+        ...
+
+    def is_in_use(self, device: DeviceId) -> bool:
+        """Return whether anybody has the device or a share of it."""
+        ...
+
+
+#: Says whether selectors of a class or a claim choose a device; raises AllocationError.
+Selects = Callable[[Asked, PoolDevice], bool]
+
+
+class Chosen(NamedTuple):
+    """A device for a request; `amounts` are what it consumes of one that is shared."""
+
+    asked: Asked
+    device: PoolDevice
+    amounts: Amounts
+
+
+class BudgetExceeded(AllocationError):
+    """Raised when the search has taken as many steps as it may."""
+
+    def __init__(self) -> None:
+        super().__init__("timed out trying to allocate devices")
+
+
+class _TooMany(Exception):
+    """Raised when a request would make it more devices than a claim can have."""
+
+
+class _Next(NamedTuple):
+    """Where to go on: generators wrapped, so that None can mean that all is done."""
+
+    choices: Iterator[_Next | None]
+
+
+Choices = Iterator[_Next | None]
+
+
+class Search:
+    """One search for the devices of some claims among the pools of a node."""
+
+    def __init__(
+        self,
+        claims: Sequence[ResourceClaim],
+        asked: Sequence[Sequence[tuple[Asked, ...]]],
+        pools: Sequence[Pool],
+        allocated: Allocated,
+        selects: Selects,
+    ) -> None:
+        self._asked = asked
+        self._pools = {pool.id: pool for pool in pools}
+        self._devices = tuple(chain.from_iterable(pool.devices for pool in pools if pool.usable))
+        self._allocated = allocated
+        self._selects = selects
+        self._chosen: list[list[Chosen]] = [[] for _ in claims]
+        self._constraints = [_constraints(claim) for claim in claims]
+        #: The claims that are about to get a device, which is not shared; and what they consume of shared ones.
+        self._users: dict[DeviceId, set[int]] = {}
+        self._shares: dict[DeviceId, list[Amounts]] = {}
+        self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
+        self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
+        self._selected: dict[tuple[int, DeviceId], bool] = {}
+        self.steps = 0
+        self._prepare(pools)
+
+    def _prepare(self, pools: Sequence[Pool]) -> None:
+        """Find all devices for those who want all, and see that no claim asks for too many."""
+        for requests in self._asked:
+            fewest = 0
+            for ways in requests:
+                for asked in ways:
+                    if asked.all:
+                        self._find_all(asked, pools)
+                fewest += min(asked.count for asked in ways)
+            if fewest > MAX_RESULTS:
+                key = key_of(requests[0][0].claim)
+                text = f"number of requested devices {fewest} exceeds the claim limit of {MAX_RESULTS}"
+                raise AllocationError(f"claim {key}: {text}")
+
+    def _find_all(self, asked: Asked, pools: Sequence[Pool]) -> None:
+        for pool in pools:
+            if not pool.usable:
+                state = "being updated" if pool.incomplete else "invalid"
+                raise asked.problem(f"asks for all devices, but resource pool {pool.id} is currently {state}")
+        wanted = (device for device in self._devices if self._is_selected(asked, device))
+        asked.devices = tuple(device for device in wanted if self._amounts(asked, device) is not None)
+        asked.count = len(asked.devices)
+
+    # -- the search ------------------------------------------------------------------------------------------------
+
+    def run(self, budget: int) -> list[list[Chosen]] | None:
+        """Return what each claim gets, None if there is no solution.
+
+        Raises AllocationError, InvalidPools where a pool that cannot be used might have helped, and BudgetExceeded
+        after so many steps.
+        """
+        stack: list[Choices] = [self._of_claim(0)]
+        signal: _TooMany | None = None
+        while stack:
+            if self.steps > budget:
+                raise BudgetExceeded
+            self.steps += 1
+            try:
+                deeper = next(stack[-1]) if signal is None else _thrown(stack[-1], signal)
+            except StopIteration:
+                stack.pop()
+                signal = None
+            except _TooMany as too_many:
+                stack.pop()
+                signal = too_many
+            else:
+                if deeper is None:
+                    return [list(chosen) for chosen in self._chosen]
+                signal = None
+                stack.append(deeper.choices)
+        if any(pool.wrong for pool in self._pools.values()):
+            raise InvalidPools
+        return None
+
+    def _of_claim(self, claim: int) -> Choices:
+        if claim == len(self._asked):
+            yield None
+            return
+        try:
+            yield _Next(self._of_request(claim, 0))
+        except _TooMany:
+            # With other devices for the claims before, other ways may be chosen here.
+            if claim == 0:
+                raise
+
+    def _of_request(self, claim: int, request: int) -> Choices:
+        if request == len(self._asked[claim]):
+            yield _Next(self._of_claim(claim + 1))
+            return
+        ways = self._asked[claim][request]
+        too_many: _TooMany | None = None
+        failed = False
+        for asked in ways:
+            try:
+                yield _Next(self._of_device(claim, request, asked, 0, 0))
+            except _TooMany as signal:
+                too_many = signal
+            else:
+                failed = True
+        if too_many is not None and not failed:
+            raise too_many
+
+    def _of_device(self, claim: int, request: int, asked: Asked, taken: int, begin: int) -> Choices:
+        """Choose one more device, of those that come behind the last one: so each set of devices is tried once."""
+        if asked.all and not asked.devices:
+            return
+        if taken == asked.count:
+            yield _Next(self._of_request(claim, request + 1))
+            return
+        if len(self._chosen[claim]) + asked.count - taken > MAX_RESULTS:
+            raise _TooMany
+        places = [taken] if asked.all else range(begin, len(self._devices))
+        devices = asked.devices if asked.all else self._devices
+        for place in places:
+            self.steps += 1
+            if self._take(claim, asked, devices[place]):
+                try:
+                    yield _Next(self._of_device(claim, request, asked, taken + 1, place + 1))
+                finally:
+                    self._give_back(claim)
+
+    # -- one device ------------------------------------------------------------------------------------------------
+
+    def _take(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
+        """Let a claim have a device if it can; AllocationError for a constraint that keeps it from having all."""
+        if self._is_in_use(claim, asked, device) or not self._is_selected(asked, device):
+            return False
+        amounts = self._amounts(asked, device)
+        if amounts is None or not self._counters_suffice(device) or not asked.tolerates(device):
+            return False
+        if not self._constraints_allow(claim, asked, device):
+            if asked.all:
+                why = f"cannot add device {device.id} because a claim constraint would not be satisfied"
+                raise asked.problem(why)
+            return False
+        self._chosen[claim].append(Chosen(asked, device, amounts if device.shared else {}))
+        self._count(device, 1)
+        if device.shared:
+            self._shares.setdefault(device.id, []).append(amounts)
+        else:
+            self._users.setdefault(device.id, set()).add(claim)
+        return True
+
+    def _give_back(self, claim: int) -> None:
+        """Take the device back that the claim got last."""
+        chosen = self._chosen[claim].pop()
+        device = chosen.device
+        for constraint in self._constraints[claim]:
+            constraint.remove(chosen.asked.request, chosen.asked.subrequest)
+        if device.shared:
+            self._shares[device.id].pop()
+        else:
+            self._users[device.id].discard(claim)
+        self._count(device, -1)
+
+    def _is_in_use(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
+        """Whether somebody has the device for himself; whoever administers devices only asks about its own claim."""
+        users = self._users.get(device.id, ())
+        return claim in users if asked.admin else bool(users) or device.id in self._allocated.dedicated
+
+    def _is_selected(self, asked: Asked, device: PoolDevice) -> bool:
+        key = id(asked), device.id
+        known = self._selected.get(key)
+        if known is None:
+            known = self._selected[key] = self._selects(asked, device)
+        return known
+
+    def _amounts(self, asked: Asked, device: PoolDevice) -> Amounts | None:
+        """Return what the device's capacities would lose; None if they have not so much left."""
+        capacities = device.object.capacity
+        amounts = consumed(capacities, asked.capacity)
+        if amounts is None:
+            return None
+        in_use = dict(self._allocated.capacity.get(device.id, {}))
+        for share in self._shares.get(device.id, ()):
+            for name, amount in share.items():
+                in_use[name] = in_use.get(name, 0) + amount.nano
+        return amounts if fits(capacities, in_use, amounts) else None
+
+    def _constraints_allow(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
+        constraints = self._constraints[claim]
+        for index, constraint in enumerate(constraints):
+            if not constraint.add(asked.request, asked.subrequest, device):
+                for before in constraints[:index]:
+                    before.remove(asked.request, asked.subrequest)
+                return False
+        return True
+
+    # -- counters --------------------------------------------------------------------------------------------------
+
+    def _counters_suffice(self, device: PoolDevice) -> bool:
+        """Whether enough is left of what the pool's devices share; whoever shares a device takes no more of that."""
+        if not device.consumes or self._takes_nothing_more(device):
+            return True
+        pool = device.slice.pool
+        available, taken = self._left(pool), self._consumed.get(pool, {})
+        needed = device.consumes
+        return all(taken.get(counter, 0) + needed.get(counter, 0) <= left for counter, left in available.items())
+
+    def _takes_nothing_more(self, device: PoolDevice) -> bool:
+        return device.shared and (device.id in self._allocated.capacity or bool(self._shares.get(device.id)))
+
+    def _left(self, id: PoolId) -> dict[tuple[str, str], int]:
+        """Return what devices that are allocated leave of the pool's counters; it may be less than nothing."""
+        left = self._available.get(id)
+        if left is None:
+            pool = self._pools[id]
+            left = self._available[id] = dict(pool.counters)
+            for device in pool.consumers:
+                if self._allocated.is_in_use(device.id):
+                    for counter, amount in device.consumes.items():
+                        left[counter] -= amount
+        return left
+
+    def _count(self, device: PoolDevice, sign: int) -> None:
+        """Count what a device takes of counters that gets its first user, or loses its last."""
+        if device.consumes and not self._takes_nothing_more(device):
+            taken = self._consumed.setdefault(device.slice.pool, {})
+            for counter, amount in device.consumes.items():
+                taken[counter] = taken.get(counter, 0) + sign * amount
+
+
+def _thrown(choices: Choices, signal: _TooMany) -> _Next | None:
+    """Resume choices with a signal instead of a plain failure."""
+    assert hasattr(choices, "throw")
+    result: _Next | None = choices.throw(signal)
+    return result
+
+
+def _constraints(claim: ResourceClaim) -> list[Constraint]:
+    constraints = []
+    for index, each in enumerate(claim.spec.devices.constraints):
+        constraint = made(each)
+        if constraint is None:
+            text = f"constraint #{index}: empty constraint (unsupported constraint type?)"
+            raise AllocationError(f"claim {key_of(claim)}, {text}")
+        constraints.append(constraint)
+    return constraints

@@ -1,0 +1,73 @@
+"""How much of a device's capacity an allocation consumes (KEP-5075)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kframework.objects import CapacityRequestPolicy, DeviceCapacity, RawQuantity
+from kframework.objects.quantity import Quantity
+
+#: Amounts of a device's capacities by qualified name.
+Amounts = Mapping[str, Quantity]
+
+
+def consumed(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, RawQuantity]) -> Amounts | None:
+    """Return what a request consumes of each capacity; None if the device has not what is asked for, or not so much.
+
+    What is not asked for is consumed as the device's policy has it by default, without one as a whole.
+    """
+    if not requested.keys() <= capacities.keys():
+        return None
+    amounts = dict[str, Quantity]()
+    for name, capacity in capacities.items():
+        policy, asked = capacity.request_policy, requested.get(name)
+        amount = _default(capacity) if asked is None else _rounded(_read(asked), policy)
+        if policy is not None and _violates(amount, policy):
+            return None
+        amounts[name] = amount
+    return amounts
+
+
+def fits(capacities: Mapping[str, DeviceCapacity], in_use: Mapping[str, int], amounts: Amounts) -> bool:
+    """Return whether so much is left of each capacity beside what is in use, in nanos."""
+    return all(
+        in_use.get(name, 0) + amount.nano <= _read(capacities[name].value).nano for name, amount in amounts.items()
+    )
+
+
+def _read(quantity: RawQuantity) -> Quantity:
+    return Quantity.parse(str(quantity))
+
+
+def _default(capacity: DeviceCapacity) -> Quantity:
+    policy = capacity.request_policy
+    return _read(capacity.value if policy is None or policy.default is None else policy.default)
+
+
+def _rounded(asked: Quantity, policy: CapacityRequestPolicy | None) -> Quantity:
+    """Round up to an amount that the policy allows, if there is one."""
+    if policy is None:
+        return asked
+    if policy.valid_range is not None and policy.valid_range.min is not None:
+        lowest, step = _read(policy.valid_range.min), policy.valid_range.step
+        if asked.cmp(lowest) < 0:
+            return lowest
+        size = 0 if step is None else _read(step).value()
+        if not size:
+            return asked
+        steps = -(-(asked.value() - lowest.value()) // size)
+        return Quantity((lowest.value() + size * steps) * 10**9, "BinarySI")
+    return next((each for each in map(_read, policy.valid_values) if asked.cmp(each) <= 0), asked)
+
+
+def _violates(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
+    if policy.default is not None and amount == _read(policy.default):
+        return False
+    if policy.valid_range is not None:
+        highest, step, lowest = policy.valid_range.max, policy.valid_range.step, policy.valid_range.min
+        if highest is not None and amount.cmp(_read(highest)) > 0:
+            return True
+        begin = 0 if lowest is None else _read(lowest).value()
+        size = 0 if step is None else _read(step).value()
+        return size != 0 and (amount.value() - begin) % size != 0
+    return bool(policy.valid_values) and all(amount != _read(each) for each in policy.valid_values)

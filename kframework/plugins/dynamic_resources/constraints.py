@@ -1,0 +1,77 @@
+"""What the devices of a claim must have in common, or may not."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kframework.objects import DeviceAttribute, DeviceConstraint
+from kframework.plugins.dynamic_resources.slices import PoolDevice
+
+
+class Constraint(Protocol):
+    """A constraint while devices are chosen: once it refuses a device, it does so however many more there are."""
+
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        """Take a device in that a request is to get; False if that may not be, and then nothing has changed."""
+        ...
+
+    def remove(self, request: str, subrequest: str) -> None:
+        """Take out the device that was taken in last."""
+        ...
+
+
+class _About:
+    """The requests that a constraint is about, and the values of the attribute that their devices have."""
+
+    def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
+        self._attribute = attribute
+        self._requests = frozenset(requests)
+        self._values: list[DeviceAttribute] = []
+
+    def _concerns(self, request: str, subrequest: str) -> bool:
+        named = self._requests
+        return not named or request in named or bool(subrequest and f"{request}/{subrequest}" in named)
+
+    def remove(self, request: str, subrequest: str) -> None:
+        if self._concerns(request, subrequest):
+            self._values.pop()
+
+
+class MatchAttribute(_About, Constraint):
+    """All devices have the attribute, of one type and value."""
+
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if not self._concerns(request, subrequest):
+            return True
+        value = device.attribute(self._attribute)
+        if value is None or (self._values and (value != self._values[0] or not _is_scalar(value))):
+            return False
+        self._values.append(value)
+        return True
+
+
+class DistinctAttribute(_About, Constraint):
+    """All devices have the attribute, and no two the same value of it."""
+
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if not self._concerns(request, subrequest):
+            return True
+        value = device.attribute(self._attribute)
+        if value is None or value in self._values:
+            return False
+        self._values.append(value)
+        return True
+
+
+def _is_scalar(value: DeviceAttribute) -> bool:
+    fields = (value.int_value, value.bool_value, value.string_value, value.version_value)
+    return any(each is not None for each in fields)
+
+
+def made(constraint: DeviceConstraint) -> Constraint | None:
+    """Return the constraint to choose devices by; None for one of an unknown kind."""
+    if constraint.match_attribute is not None:
+        return MatchAttribute(constraint.match_attribute, constraint.requests)
+    if constraint.distinct_attribute is not None:
+        return DistinctAttribute(constraint.distinct_attribute, constraint.requests)
+    return None

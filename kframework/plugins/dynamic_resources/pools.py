@@ -1,0 +1,123 @@
+"""The pools of devices that a node can reach, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+from kframework.objects.label_selectors import SelectorError
+from kframework.objects.quantity import nano
+from kframework.plugins.dynamic_resources.errors import AllocationError
+from kframework.plugins.dynamic_resources.slices import Counters, PoolDevice, PoolId, SliceView
+from kframework.state.nodes import NodeInfo
+
+#: All slices of a pool, of whatever generation.
+SlicesOf = Callable[[PoolId], Sequence[SliceView]]
+
+
+class Pool:
+    """What a node can reach of a pool.
+
+    `devices` are those that may be allocated, in order; `counters` are what all of the pool share, in nanos, and
+    `consumers` the devices that take of them, wherever they are. Nothing is allocated from a pool that is `incomplete`,
+    as its driver is still publishing it, or of which something is `wrong`.
+    """
+
+    def __init__(
+        self,
+        id: PoolId,
+        slices: Sequence[SliceView] = (),
+        others: Sequence[SliceView] = (),
+        *,
+        incomplete: bool = False,
+    ) -> None:
+        self.id: PoolId = id
+        self.incomplete: bool = incomplete
+        ordered = sorted(slices, key=lambda each: each.name)
+        self.devices: tuple[PoolDevice, ...] = tuple(chain.from_iterable(each.devices for each in ordered))
+        consumers = chain(self.devices, chain.from_iterable(each.devices for each in others))
+        self.consumers: tuple[PoolDevice, ...] = tuple(
+            device for device in consumers if device.object.consumes_counters
+        )
+        self.counters: Counters = {
+            (shared.name, name): nano(counter.value)
+            for each in ordered
+            for shared in each.counter_sets
+            for name, counter in shared.counters.items()
+        }
+        self.wrong: str = "" if incomplete else _wrong(self, ordered)
+
+    @property
+    def waits(self) -> bool:
+        """Whether some device has to be made ready after it was allocated: such pools are tried last."""
+        return any(device.object.binding_conditions for device in self.devices)
+
+    @property
+    def usable(self) -> bool:
+        """Whether devices may be allocated from it."""
+        return not (self.incomplete or self.wrong)
+
+    def __repr__(self) -> str:
+        return f"<Pool {self.id}: {'incomplete' if self.incomplete else self.wrong or f'{len(self.devices)} devices'}>"
+
+
+def gather(node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf) -> list[Pool]:
+    """Gather the pools of these slices that a node can reach; AllocationError for a selector that cannot be read.
+
+    Only the latest generation of a pool counts. One that is being replaced is left out; one of which slices are missing
+    is incomplete.
+    """
+    reached: dict[PoolId, list[SliceView]] = {}
+    for each in candidates:
+        if _is_reached(each, node):
+            known = reached.setdefault(each.pool, [])
+            if known and each.generation > known[0].generation:
+                known.clear()
+            if not known or each.generation == known[0].generation:
+                known.append(each)
+    pools = filter(None, (_pool(id, slices, slices_of) for id, slices in sorted(reached.items())))
+    return sorted(pools, key=lambda pool: pool.waits)
+
+
+def _is_reached(each: SliceView, node: NodeInfo) -> bool:
+    try:
+        return each.is_reached_from(node)
+    except SelectorError as error:
+        raise AllocationError(
+            f"gather pool information: failed to perform node selection for slice {each.name}: {error}"
+        ) from error
+
+
+def _pool(id: PoolId, slices: Sequence[SliceView], slices_of: SlicesOf) -> Pool | None:
+    """Return a pool as far as a node can reach it; None for one whose driver is replacing it."""
+    expected, generation = slices[0].slices_in_pool, slices[0].generation
+    if len(slices) == expected:
+        return Pool(id, slices)
+    everywhere = slices_of(id)
+    if any(each.generation > generation for each in everywhere):
+        return None
+    current = [each for each in everywhere if each.generation == generation]
+    if len(current) != expected:
+        return Pool(id, incomplete=True)
+    return Pool(id, slices, [each for each in current if each not in slices])
+
+
+def _wrong(pool: Pool, slices: Iterable[SliceView]) -> str:
+    """Say what is wrong with a pool, "" if nothing is."""
+    names = set[str]()
+    for device in pool.devices:
+        if device.id.device in names:
+            return f"duplicate device name {device.id.device}"
+        names.add(device.id.device)
+    sets = set[str]()
+    for shared in chain.from_iterable(each.counter_sets for each in slices):
+        if shared.name in sets:
+            return f"duplicate counter set name {shared.name}"
+        sets.add(shared.name)
+    for device in pool.consumers:
+        for counter_set, counter in device.consumes:
+            if counter_set not in sets:
+                return f"counter set {counter_set} not found"
+            if (counter_set, counter) not in pool.counters:
+                return f"counter {counter} not found in counter set {counter_set}"
+    return ""

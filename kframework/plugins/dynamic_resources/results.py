@@ -1,0 +1,86 @@
+"""What is written into a claim that has got its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kframework.objects import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ResourceClaim,
+)
+from kframework.plugins.dynamic_resources.allocator import Chosen
+from kframework.plugins.dynamic_resources.errors import AllocationError
+from kframework.plugins.dynamic_resources.requests import Asked
+
+
+def allocation(
+    claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str, share_id: Callable[[], str]
+) -> AllocationResult:
+    """Write down what a claim gets on a node; AllocationError where it cannot be said which nodes reach that."""
+    devices = DeviceAllocationResult(
+        results=tuple(_result(each, share_id) for each in chosen), config=tuple(_configuration(claim, chosen))
+    )
+    return AllocationResult(devices=devices, node_selector=_node_selector(claim, chosen, node_name))
+
+
+def _result(chosen: Chosen, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+    asked, device = chosen.asked, chosen.device
+    return DeviceRequestAllocationResult(
+        request=asked.name,
+        driver=device.id.driver,
+        pool=device.id.pool,
+        device=device.id.device,
+        admin_access=True if asked.admin else None,
+        tolerations=asked.tolerations,
+        binding_conditions=device.object.binding_conditions,
+        binding_failure_conditions=device.object.binding_failure_conditions,
+        share_id=share_id() if device.shared else None,
+        consumed_capacity={name: str(amount) for name, amount in chosen.amounts.items()},
+    )
+
+
+def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> Iterator[DeviceAllocationConfiguration]:
+    """Yield what drivers are told: once what a class says, for all requests of it, then what the claim says.
+
+    What the claim says for two requests is told twice, as kube-scheduler 1.36 does.
+    """
+    ways = list(dict.fromkeys(each.asked for each in chosen))
+    for name in dict.fromkeys(asked.device_class.metadata.name for asked in ways):
+        of_class = [asked for asked in ways if asked.device_class.metadata.name == name]
+        for config in of_class[0].device_class.spec.config:
+            requests = tuple(asked.name for asked in of_class)
+            yield DeviceAllocationConfiguration(source="FromClass", requests=requests, opaque=config.opaque)
+    for said in claim.spec.devices.config:
+        for _ in range(_times(said.requests, ways)):
+            yield DeviceAllocationConfiguration(source="FromClaim", requests=said.requests, opaque=said.opaque)
+
+
+def _times(requests: Sequence[str], ways: Sequence[Asked]) -> int:
+    return sum(asked.request in requests or asked.name in requests for asked in ways) if requests else 1
+
+
+def _node_selector(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> NodeSelector | None:
+    """Say which nodes reach all devices: this one alone if some is local to it, None for all nodes."""
+    if any(each.device.local for each in chosen):
+        field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+        return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
+    fields, expressions = dict[NodeSelectorRequirement, None](), dict[NodeSelectorRequirement, None]()
+    for each in chosen:
+        selector = each.device.reach.selector
+        terms = () if selector is None else selector.node_selector_terms
+        if len(terms) > 1:
+            text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {text}")
+        for term in terms:
+            fields |= dict.fromkeys(term.match_fields)
+            expressions |= dict.fromkeys(term.match_expressions)
+    if not fields and not expressions:
+        return None
+    term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return NodeSelector(node_selector_terms=(term,))

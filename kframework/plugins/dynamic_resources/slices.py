@@ -1,0 +1,148 @@
+"""Slices and their devices as the allocator reads them: every quantity and selector is understood once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from kframework.objects import Device, DeviceAttribute, NodeSelector, ResourceSlice
+from kframework.objects.node_selectors import NodeSelectorTerms
+from kframework.objects.quantity import nano
+from kframework.state.nodes import NodeInfo
+
+
+class PoolId(NamedTuple):
+    """A pool of a driver."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class DeviceId(NamedTuple):
+    """A device of a pool."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+#: What of each counter of each counter set, in nanos: by the names of both.
+Counters = Mapping[tuple[str, str], int]
+
+
+class PoolDevice:
+    """One device of a slice.
+
+    `shared` devices may be allocated several times, as far as their capacity goes. `local` is whether an allocation
+    ties its users to the node.
+    """
+
+    def __init__(self, device: Device, within: SliceView) -> None:
+        self.object: Device = device
+        self.slice: SliceView = within
+        self.id: DeviceId = DeviceId(*within.pool, device.name)
+        self.shared: bool = bool(device.allow_multiple_allocations)
+        self.taints = tuple(taint for taint in device.taints if taint.effect in ("NoSchedule", "NoExecute"))
+
+    @cached_property
+    def consumes(self) -> Counters:
+        """What it takes of the counters of its pool."""
+        return {
+            (each.counter_set, name): nano(counter.value)
+            for each in self.object.consumes_counters
+            for name, counter in each.counters.items()
+        }
+
+    def attribute(self, name: str) -> DeviceAttribute | None:
+        """Look an attribute up by its qualified name; one of the driver may stand there without the domain."""
+        attributes = self.object.attributes
+        found = attributes.get(name)
+        domain, slash, identifier = name.partition("/")
+        if found is None and slash and domain == self.id.driver:
+            found = attributes.get(identifier)
+        return found
+
+    @cached_property
+    def reach(self) -> Reach:
+        """From which nodes it can be reached."""
+        device = self.object
+        if self.slice.per_device:
+            return Reach(device.node_name, device.all_nodes, device.node_selector)
+        return self.slice.reach
+
+    @property
+    def local(self) -> bool:
+        """Whether whoever gets it is tied to the node on which it gets it."""
+        return self.reach.node_name is not None or bool(self.object.binds_to_node)
+
+    def __repr__(self) -> str:
+        return f"<PoolDevice {self.id}>"
+
+
+class Reach:
+    """From which nodes something can be reached: one by its name, all, or those that a selector chooses."""
+
+    def __init__(self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> None:
+        self.node_name = node_name
+        self.selector = selector
+        self._all = bool(all_nodes)
+
+    @property
+    def is_said(self) -> bool:
+        """Whether anything is said at all."""
+        return bool(self.node_name) or self._all or self.selector is not None
+
+    @cached_property
+    def _terms(self) -> NodeSelectorTerms:
+        return NodeSelectorTerms(() if self.selector is None else self.selector.node_selector_terms)
+
+    def matches(self, node: NodeInfo) -> bool:
+        """Return whether it can be reached from a node; raises SelectorError where the selector cannot be read."""
+        if self.node_name:
+            return node.name == self.node_name
+        if self._all:
+            return True
+        for error in self._terms.errors:
+            raise error
+        return self._terms.matches(node.labels, node.name)
+
+
+class SliceView:
+    """A slice, understood."""
+
+    def __init__(self, subject: ResourceSlice) -> None:
+        spec = subject.spec
+        self.name: str = subject.metadata.name
+        self.pool: PoolId = PoolId(spec.driver, spec.pool.name)
+        self.generation: int = spec.pool.generation
+        self.slices_in_pool: int = spec.pool.resource_slice_count
+        self.per_device: bool = bool(spec.per_device_node_selection)
+        self.reach: Reach = Reach(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.counter_sets = spec.shared_counters
+        self.devices: tuple[PoolDevice, ...] = tuple(PoolDevice(device, self) for device in spec.devices)
+
+    @property
+    def node_name(self) -> str:
+        """The only node from which its devices can be reached, "" if there may be others, or if it has counters."""
+        return "" if self.counter_sets else self.reach.node_name or ""
+
+    def is_reached_from(self, node: NodeInfo) -> bool:
+        """Return whether a node can reach any of it; SelectorError where a selector cannot be read.
+
+        Counters are of use from wherever a device can be reached.
+        """
+        if self.counter_sets:
+            return True
+        if self.reach.is_said:
+            return self.reach.matches(node)
+        return self.per_device and any(device.reach.matches(node) for device in self.devices)
+
+    def __repr__(self) -> str:
+        return f"<SliceView {self.name}: {len(self.devices)} devices of {self.pool}>"

@@ -1,0 +1,56 @@
+"""How much of a device's capacity an allocation consumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects import DeviceCapacity
+from kframework.objects.quantity import Quantity, nano
+from kframework.plugins.dynamic_resources.capacities import consumed, fits
+
+RANGE = {"min": "1Gi", "max": "8Gi", "step": "2Gi"}
+
+
+def capacity(**policy: object) -> dict[str, DeviceCapacity]:
+    said: dict[str, Any] = {"value": "10Gi"}
+    if policy:
+        said["requestPolicy"] = policy
+    return {"memory": msgspec.convert(said, DeviceCapacity)}
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "amount"),
+    [
+        ({}, None, "10Gi"),
+        ({}, "3Gi", "3Gi"),
+        ({}, "30Gi", "30Gi"),
+        ({"default": "2Gi"}, None, "2Gi"),
+        ({"default": "2Gi"}, "3Gi", "3Gi"),
+        ({"default": "1Gi", "validRange": {"min": "1Gi"}}, "1Mi", "1Gi"),
+        ({"default": "1Gi", "validRange": {"min": "1Gi"}}, "1500Mi", "1500Mi"),
+        ({"default": "1Gi", "validRange": RANGE}, "1500Mi", "3Gi"),
+        ({"default": "1Gi", "validRange": RANGE}, "3Gi", "3Gi"),
+        ({"default": "1Gi", "validRange": RANGE}, "8Gi", None),
+        ({"default": "1Gi", "validRange": {"max": "8Gi", "step": "2Gi"}}, "3Gi", None),
+        ({"default": "3Gi", "validRange": {"max": "2Gi"}}, None, "3Gi"),
+        ({"default": "1Gi", "validValues": ["1Gi", "4Gi"]}, "2Gi", "4Gi"),
+        ({"default": "1Gi", "validValues": ["1Gi", "4Gi"]}, "5Gi", None),
+        ({"default": "1Gi", "validRange": {"min": "1Gi", "step": "0"}}, "1500Mi", "1500Mi"),
+    ],
+)
+def test_what_is_consumed(policy: dict[str, object], asked: str | None, amount: str | None) -> None:
+    found = consumed(capacity(**policy), {} if asked is None else {"memory": asked})
+    assert found == (None if amount is None else {"memory": Quantity.parse(amount)})
+
+
+def test_what_a_device_has_not_cannot_be_asked_for() -> None:
+    assert consumed(capacity(), {"cores": "1"}) is None
+    assert consumed({}, {}) == {}
+
+
+@pytest.mark.parametrize(("in_use", "room"), [("0", True), ("7Gi", True), ("8Gi", False)])
+def test_what_is_left(in_use: str, room: bool) -> None:
+    assert fits(capacity(), {"memory": nano(in_use)}, {"memory": Quantity.parse("3Gi")}) is room

@@ -1,0 +1,11 @@
+"""Errors of the allocator are errors of the framework."""
+
+from __future__ import annotations
+
+from kframework.errors import KFrameworkError
+from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
+
+
+def test_who_catches_one_catches_all() -> None:
+    assert issubclass(InvalidPools, AllocationError) and issubclass(AllocationError, KFrameworkError)
+    assert str(InvalidPools()) == "invalid resource pools were encountered"
