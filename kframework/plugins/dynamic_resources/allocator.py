@@ -87,7 +87,7 @@ class Search:
         self._allocated = allocated
         self._selects = selects
         self._chosen: list[list[Chosen]] = [[] for _ in claims]
-        self._constraints = [_constraints(claim) for claim in claims]
+        self._constraints = [self._constraints_of(claim) for claim in claims]
         #: The claims that are about to get a device, which is not shared; and what they consume of shared ones.
         self._users: dict[DeviceId, set[int]] = {}
         self._shares: dict[DeviceId, list[Amounts]] = {}
@@ -256,6 +256,16 @@ class Search:
                 in_use[name] = in_use.get(name, 0) + amount.nano
         return amounts if fits(capacities, in_use, amounts) else None
 
+    def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
+        constraints = []
+        for index, each in enumerate(claim.spec.devices.constraints):
+            constraint = made(each)
+            if constraint is None:
+                text = f"constraint #{index}: empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {key_of(claim)}, {text}")
+            constraints.append(constraint)
+        return constraints
+
     def _constraints_allow(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
         constraints = self._constraints[claim]
         for index, constraint in enumerate(constraints):
@@ -272,12 +282,16 @@ class Search:
         if not device.consumes or self._takes_nothing_more(device):
             return True
         pool = device.slice.pool
-        available, taken = self._left(pool), self._consumed.get(pool, {})
+        available, taken = self._left(pool), self._taken(pool)
         needed = device.consumes
         return all(taken.get(counter, 0) + needed.get(counter, 0) <= left for counter, left in available.items())
 
     def _takes_nothing_more(self, device: PoolDevice) -> bool:
         return device.shared and (device.id in self._allocated.capacity or bool(self._shares.get(device.id)))
+
+    def _taken(self, pool: PoolId) -> dict[tuple[str, str], int]:
+        """Return what the devices that are about to be allocated take of the pool's counters."""
+        return self._consumed.setdefault(pool, {})
 
     def _left(self, id: PoolId) -> dict[tuple[str, str], int]:
         """Return what devices that are allocated leave of the pool's counters; it may be less than nothing."""
@@ -294,7 +308,7 @@ class Search:
     def _count(self, device: PoolDevice, sign: int) -> None:
         """Count what a device takes of counters that gets its first user, or loses its last."""
         if device.consumes and not self._takes_nothing_more(device):
-            taken = self._consumed.setdefault(device.slice.pool, {})
+            taken = self._taken(device.slice.pool)
             for counter, amount in device.consumes.items():
                 taken[counter] = taken.get(counter, 0) + sign * amount
 
@@ -304,14 +318,3 @@ def _thrown(choices: Choices, signal: _TooMany) -> _Next | None:
     assert hasattr(choices, "throw")
     result: _Next | None = choices.throw(signal)
     return result
-
-
-def _constraints(claim: ResourceClaim) -> list[Constraint]:
-    constraints = []
-    for index, each in enumerate(claim.spec.devices.constraints):
-        constraint = made(each)
-        if constraint is None:
-            text = f"constraint #{index}: empty constraint (unsupported constraint type?)"
-            raise AllocationError(f"claim {key_of(claim)}, {text}")
-        constraints.append(constraint)
-    return constraints

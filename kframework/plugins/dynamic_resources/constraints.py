@@ -24,16 +24,17 @@ class _About:
     """The requests that a constraint is about, and the values of the attribute that their devices have."""
 
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
-        self._attribute = attribute
+        self.attribute: str = attribute
         self._requests = frozenset(requests)
         self._values: list[DeviceAttribute] = []
 
-    def _concerns(self, request: str, subrequest: str) -> bool:
+    def concerns(self, request: str, subrequest: str) -> bool:
+        """Return whether it is about a request, or one of several ways to satisfy it."""
         named = self._requests
         return not named or request in named or bool(subrequest and f"{request}/{subrequest}" in named)
 
     def remove(self, request: str, subrequest: str) -> None:
-        if self._concerns(request, subrequest):
+        if self.concerns(request, subrequest):
             self._values.pop()
 
 
@@ -41,9 +42,9 @@ class MatchAttribute(_About, Constraint):
     """All devices have the attribute, of one type and value."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self._concerns(request, subrequest):
+        if not self.concerns(request, subrequest):
             return True
-        value = device.attribute(self._attribute)
+        value = device.attribute(self.attribute)
         if value is None or (self._values and (value != self._values[0] or not _is_scalar(value))):
             return False
         self._values.append(value)
@@ -54,9 +55,9 @@ class DistinctAttribute(_About, Constraint):
     """All devices have the attribute, and no two the same value of it."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self._concerns(request, subrequest):
+        if not self.concerns(request, subrequest):
             return True
-        value = device.attribute(self._attribute)
+        value = device.attribute(self.attribute)
         if value is None or value in self._values:
             return False
         self._values.append(value)

@@ -21,7 +21,7 @@ from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.requests import Asked, asked_of
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolDevice, SliceView
 
-__all__ = ["InUse", "World", "drawn", "feasible", "searched", "world"]
+__all__ = ["DRIVER", "InUse", "World", "drawn", "feasible", "searched", "selects", "world"]
 
 #: A pool and the name of a device: all devices of a world have one driver.
 DRIVER = "gpu.example.com"
