@@ -15,6 +15,7 @@ VECTORS = Path(__file__).parent / "vectors"
 
 #: The suites, with the number of their cases.
 SUITES = {
+    "dynamic_resources_cel": 316,
     "image_locality": 150,
     "inter_pod_affinity": 250,
     "mixed": 400,

@@ -1,0 +1,63 @@
+"""A device as its selectors see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kframework.plugins.dynamic_resources.cel.errors import CelError
+from kframework.plugins.dynamic_resources.cel.library.quantity import CelQuantity
+from kframework.plugins.dynamic_resources.cel.library.semver import Semver
+from kframework.plugins.dynamic_resources.cel.values import DomainMap
+
+
+class Device:
+    """A device of a slice, read once for all the selectors that are asked about it.
+
+    `attributes` are as in the API, `{"index": {"int": 3}}`, and `capacity` are quantities by name. A name without a
+    domain is in the driver's. `failure` is what is wrong with an attribute: no selector can be asked then.
+    """
+
+    __slots__ = ("failure", "fields")
+
+    def __init__(
+        self,
+        driver: str,
+        attributes: Mapping[str, Mapping[str, object]],
+        capacity: Mapping[str, str],
+        allow_multiple_allocations: bool,
+    ) -> None:
+        self.failure: CelError | None = None
+        by_domain: tuple[DomainMap, DomainMap] = DomainMap(), DomainMap()
+        try:
+            for name, attribute in attributes.items():
+                _put(by_domain[0], driver, name, _attribute(name, attribute))
+            for name, quantity in capacity.items():
+                _put(by_domain[1], driver, name, CelQuantity.parse(quantity))
+        except CelError as error:
+            self.failure = error
+        self.fields: Mapping[str, Any] = {
+            "driver": driver,
+            "allowMultipleAllocations": allow_multiple_allocations,
+            "attributes": by_domain[0],
+            "capacity": by_domain[1],
+        }
+
+
+def _put(by_domain: DomainMap, driver: str, name: str, value: object) -> None:
+    domain, slash, identifier = name.partition("/")
+    by_domain.setdefault(domain if slash else driver, {})[identifier if slash else name] = value
+
+
+def _attribute(name: str, attribute: Mapping[str, object]) -> object:
+    for kind, type in (("int", int), ("bool", bool), ("string", str)):
+        value = attribute.get(kind)
+        if isinstance(value, type):
+            return value
+    version = attribute.get("version")
+    if not isinstance(version, str):
+        raise CelError(f"attribute {name}: unsupported attribute value")
+    try:
+        return Semver.parse(version)
+    except CelError as error:
+        raise CelError(f"attribute {name}: parse semantic version: {error.text}") from None
