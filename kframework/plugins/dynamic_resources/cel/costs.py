@@ -15,7 +15,7 @@ from kframework.plugins.dynamic_resources.cel.values import NONE, Opaque, Option
 #: What one evaluation may cost (`CELSelectorExpressionMaxCost`).
 LIMIT: Final = 1_000_000
 
-_TRAVERSAL = 0.1  # a character of a string that is gone through
+TRAVERSAL = 0.1  # a character of a string that is gone through
 _PATTERN = 0.25  # a character of a regular expression
 _LIST = 10  # a list that is made
 
@@ -31,37 +31,37 @@ def size(value: Any) -> int:
 
 def traversal(value: object, *others: object) -> int:
     """Go through a string once."""
-    return ceil(size(value) * _TRAVERSAL)
+    return ceil(size(value) * TRAVERSAL)
 
 
 def two_traversals(value: object, *others: object) -> int:
     """Go through a string, and make another of it."""
-    return ceil(size(value) * 2 * _TRAVERSAL)
+    return ceil(size(value) * 2 * TRAVERSAL)
 
 
 def both(left: object, right: object) -> int:
     """Go through two strings."""
-    return ceil((size(left) + size(right)) * _TRAVERSAL)
+    return ceil((size(left) + size(right)) * TRAVERSAL)
 
 
 def comparison(left: object, right: object) -> int:
     """Go through the shorter of two."""
-    return 1 if isinstance(left, Opaque) else ceil(min(size(left), size(right)) * _TRAVERSAL)
+    return 1 if isinstance(left, Opaque) else ceil(min(size(left), size(right)) * TRAVERSAL)
 
 
 def ordering(left: object, right: object) -> int:
     """Go through the shorter of two strings to see which is less."""
-    return ceil(min(size(left), size(right)) * _TRAVERSAL)
+    return ceil(min(size(left), size(right)) * TRAVERSAL)
 
 
 def contains(text: object, part: object) -> int:
     """Look for a string in another."""
-    return ceil(size(text) * _TRAVERSAL) * ceil(size(part) * _TRAVERSAL)
+    return ceil(size(text) * TRAVERSAL) * ceil(size(part) * TRAVERSAL)
 
 
 def matches(text: object, pattern: object, *others: object) -> int:
     """Match a regular expression."""
-    return ceil((1 + size(text)) * _TRAVERSAL) * ceil(size(pattern) * _PATTERN)
+    return ceil((1 + size(text)) * TRAVERSAL) * ceil(size(pattern) * _PATTERN)
 
 
 def membership(value: object, items: object) -> int:
@@ -72,7 +72,7 @@ def membership(value: object, items: object) -> int:
 def elements(value: Any, *others: object) -> int:
     """Go through a value: the entries of lists and maps, and the bytes of strings."""
     if isinstance(value, (str, bytes)):
-        return int(len(value.encode() if isinstance(value, str) else value) * _TRAVERSAL)
+        return int(len(value.encode() if isinstance(value, str) else value) * TRAVERSAL)
     if isinstance(value, list):
         return sum(map(elements, value))
     if isinstance(value, dict):
@@ -83,7 +83,7 @@ def elements(value: Any, *others: object) -> int:
 def joined(items: list[object], separator: str = "") -> int:
     """Make a string of many."""
     whole = sum(map(size, items)) + len(separator) * max(len(items) - 1, 0)
-    return ceil(whole * 2 * _TRAVERSAL)
+    return ceil(whole * 2 * TRAVERSAL)
 
 
 def made_list(length: int) -> int:
@@ -104,7 +104,7 @@ def flattened(items: object, depth: int = 1) -> int:
 def sorted_by(*lists: list[object]) -> int:
     """Compare each element of a list with each, and make a list: the last is the one that is compared."""
     keys = lists[-1]
-    factor = 2 + (_TRAVERSAL if keys and isinstance(keys[0], (str, bytes)) else 0)
+    factor = 2 + (TRAVERSAL if keys and isinstance(keys[0], (str, bytes)) else 0)
     return made_list(int(len(keys) ** 2 * factor))
 
 
@@ -124,16 +124,16 @@ def one(*arguments: object) -> int:
 
 
 def _contains_ip(block: object, address: object) -> int:
-    parsed = ceil(size(address) * _TRAVERSAL) if isinstance(address, str) else 0
-    return ceil(2 * size(block) * _TRAVERSAL) + parsed
+    parsed = ceil(size(address) * TRAVERSAL) if isinstance(address, str) else 0
+    return ceil(2 * size(block) * TRAVERSAL) + parsed
 
 
 def _contains_cidr(block: object, other: object) -> int:
-    return _contains_ip(block, other) + ceil(size(block) * _TRAVERSAL) + 1
+    return _contains_ip(block, other) + ceil(size(block) * TRAVERSAL) + 1
 
 
 def _validated(format: Any, text: object) -> int:
-    return ceil((1 + size(text)) * _TRAVERSAL) * ceil(int(format.longest_pattern) * _PATTERN)
+    return ceil((1 + size(text)) * TRAVERSAL) * ceil(int(format.longest_pattern) * _PATTERN)
 
 
 def _parsed_ip(value: object) -> int:
@@ -142,7 +142,7 @@ def _parsed_ip(value: object) -> int:
 
 def _selector(builder: object, text: object = "") -> int:
     length = size(text)
-    return ceil(length * _TRAVERSAL) + ceil(ceil(length * 0.5) * 50) + _LIST
+    return ceil(length * TRAVERSAL) + ceil(ceil(length * 0.5) * 50) + _LIST
 
 
 def _authorization(*arguments: object) -> int:

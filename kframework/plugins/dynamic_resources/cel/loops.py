@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kframework.plugins.dynamic_resources.cel.errors import CelError
+from kframework.plugins.dynamic_resources.cel.costs import LIMIT
+from kframework.plugins.dynamic_resources.cel.errors import CelError, CostLimitExceeded
 from kframework.plugins.dynamic_resources.cel.run import Deferred, Run, Step
 from kframework.plugins.dynamic_resources.cel.values import keys_of, type_name
+
+#: How a loop begins, whether it goes on (None where it always does), what it does, and what comes of it.
+Parts = tuple[Step, Step | None, Step, Step]
 
 
 def binding(slot: int, value: Step, result: Step) -> Step:
@@ -20,14 +24,13 @@ def binding(slot: int, value: Step, result: Step) -> Step:
     return bind
 
 
-def loop(
-    iter_range: Step, variables: Sequence[int], accu: int, init: Step, condition: Step, step: Step, result: Step
-) -> Step:
+def loop(iter_range: Step, variables: Sequence[int], accu: int, parts: Parts) -> Step:
     """Return a closure that goes through a list or map until the condition is false, errors or not.
 
     What fails in a step is what has been gathered so far: the next step may make up for it, as `false && e` does.
     """
     elements = _singly if len(variables) == 1 else _in_pairs
+    init, condition, step, result = parts
 
     def run_loop(run: Run) -> object:
         slots = run.slots
@@ -35,13 +38,14 @@ def loop(
         slots[accu] = init(run)
         for values in items:
             slots.update(zip(variables, values, strict=True))
-            if not _goes_on(condition, run):
+            if condition is not None and not _goes_on(condition, run):
                 break
             try:
                 slots[accu] = step(run)
             except CelError as error:
                 slots[accu] = error
-            run.charge(0)
+            if run.cost > LIMIT:
+                raise CostLimitExceeded
         return result(run)
 
     return run_loop

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kframework.plugins.dynamic_resources.cel.costs import LIMIT
-from kframework.plugins.dynamic_resources.cel.errors import CelError, CostLimitExceeded
+from kframework.plugins.dynamic_resources.cel.errors import CelError
 
 
 class Run:
@@ -22,12 +21,6 @@ class Run:
         self.device = device
         self.cost = 0
         self.slots: dict[int, object] = {}
-
-    def charge(self, cost: int) -> None:
-        """Add to the cost; raises CostLimitExceeded where it becomes too much."""
-        self.cost += cost
-        if self.cost > LIMIT:
-            raise CostLimitExceeded
 
     def gathered(self, slot: int) -> object:
         """Return what a loop has gathered or a binding stands for; raises the CelError that stands in its place."""
