@@ -11,6 +11,13 @@ from tests.architecture.sources import ROOT, listed, modules
 
 #: Modules without tests of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
+    "kframework.plugins.dynamic_resources.cel.calls": "which overload is meant: cel/test_compiler.py",
+    "kframework.plugins.dynamic_resources.cel.closures": "what cel/test_compiler.py evaluates",
+    "kframework.plugins.dynamic_resources.cel.containers": "fields and elements in cel/test_compiler.py",
+    "kframework.plugins.dynamic_resources.cel.functions": "declarations, which cel/library/ calls",
+    "kframework.plugins.dynamic_resources.cel.loops": "what cel/test_macros.py expands to",
+    "kframework.plugins.dynamic_resources.cel.run": "what cel/test_compiler.py evaluates in",
+    "kframework.plugins.dynamic_resources.cel.syntax": "records without behaviour, made by cel/test_parser.py",
     "kframework.config.configuration": "what `load` returns: config/test_load.py",
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.in_tree": "a table, compared with the expansion in config/test_expand.py",

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from kframework.objects import ApiStruct
-from kframework.plugins.dynamic_resources.cel import CelError, Device, compile_selector
+from kframework.plugins.dynamic_resources.cel.device import Device
+from kframework.plugins.dynamic_resources.cel.errors import CelError
+from kframework.plugins.dynamic_resources.cel.selector import compile_selector
 from kframework.testing.conformance.cases import Fact, beside
 
 

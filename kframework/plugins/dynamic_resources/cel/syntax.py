@@ -1,4 +1,4 @@
-"""The syntax tree of an expression. The checker writes into it what it finds: types, and the overloads of calls."""
+"""The syntax tree of an expression, into which the checker writes what it finds: types, and the overloads of calls."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from kframework.plugins.dynamic_resources.cel import costs
 from kframework.plugins.dynamic_resources.cel.errors import CelError
 from kframework.plugins.dynamic_resources.cel.functions import Overload, for_each, function, generic_method, method
 from kframework.plugins.dynamic_resources.cel.library.standard import add
-from kframework.plugins.dynamic_resources.cel.values import Duration, Uint, compare, equal, type_name
+from kframework.plugins.dynamic_resources.cel.values import Duration, Uint, compare, equal, no_such_overload, type_name
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ZEROES = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
@@ -26,7 +26,9 @@ def _slice(items: list[object], start: int, end: int) -> list[object]:
     return items[start:end]
 
 
-def _flatten(items: list[object], depth: int = 1) -> list[object]:
+def _flatten(items: object, depth: object = 1) -> list[object]:
+    if not isinstance(items, list) or not isinstance(depth, int):
+        raise no_such_overload("flatten", (items, depth))
     if depth < 0:
         raise CelError("level must be non-negative")
     flat: list[object] = []
@@ -41,7 +43,7 @@ def _sort(items: Any) -> list[object]:
 
 def _sort_by(items: Any, keys: Any) -> list[object]:
     if not isinstance(items, list) or not isinstance(keys, list):
-        raise CelError("no such overload: sort")
+        raise no_such_overload("sort", (items, keys))
     if len(items) != len(keys):
         raise CelError("@sortByAssociatedKeys() expected a list of the same size as the associated keys list")
     if len({type_name(key) for key in keys}) > 1:
@@ -115,8 +117,8 @@ OVERLOADS = [
         apply=_slice,
         cost=lambda items, start, end: costs.made_list(min(end, len(items)) - start),
     ),
-    *method("flatten", "list(list(A)) -> list(A)", apply=_flatten, cost=costs.flattened),
-    *method("flatten", "list(dyn), int -> list(dyn)", apply=_flatten, cost=costs.flattened),
+    *generic_method("flatten", "list(list(A)) -> list(A)", apply=_flatten, cost=costs.flattened),
+    *generic_method("flatten", "list(dyn), int -> list(dyn)", apply=_flatten, cost=costs.flattened),
     *generic_method("sort", *for_each(_ORDERED, "list(T) -> list(T)"), apply=_sort, cost=costs.sorted_by),
     *generic_method(
         "@sortByAssociatedKeys",

@@ -1,4 +1,4 @@
-"""cel-go's optional types. `or`, `orValue`, `.?f` and `[?k]` are the compiler's own."""
+"""cel-go's optional types, but for `or`, `orValue`, `.?f` and `[?k]`, which the compiler itself carries out."""
 
 from __future__ import annotations
 

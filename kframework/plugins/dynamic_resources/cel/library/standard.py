@@ -82,6 +82,8 @@ def _modulo(left: Any, right: Any) -> object:
 def _remainder(left: int, right: int) -> int:
     if right == 0:
         raise CelError("modulus by zero")
+    if right == -1:
+        in_range(-left)  # the quotient is looked at too
     rest = abs(left) % abs(right)
     return -rest if left < 0 else rest
 
