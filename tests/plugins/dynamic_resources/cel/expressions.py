@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 #: Each type, and what an expression of it may be: `{int}` stands for another expression, of that type. A conversion is
-#: never of a literal: of one that fails cel-go says so when it compiles. Nor is anything looked for in `[]`: cel-go does
-#: not evaluate it then.
+#: never of a literal: of one that fails cel-go says so when it compiles. Nor is anything looked for in `[]`: cel-go
+#: does not evaluate it then.
 _FORMS: dict[str, tuple[str, ...]] = {
     "int": (
         "({int} + {int})",
