@@ -75,28 +75,24 @@ class _Checker:
         self._scopes: list[Mapping[str, Type]] = [environment.variables]
 
     def check(self, node: Node) -> Type:
-        node.type = self._type(node)
-        return node.type
-
-    def _type(self, node: Node) -> Type:
         match node:
             case Literal(value=value):
-                return _LITERALS[type(value)]
+                node.type = _LITERALS[type(value)]
             case Ident():
-                return self._ident(node)
+                node.type = self._ident(node)
             case Select():
-                return self._select(node)
+                node.type = self._select(node)
             case Call(function="_?._"):
-                return self._optional_select(node)
+                node.type = self._optional_select(node)
             case Call():
-                return self._call(node)
+                node.type = self._call(node)
             case List():
-                return self._list(node)
+                node.type = self._list(node)
             case Map():
-                return self._map(node)
+                node.type = self._map(node)
             case Comprehension():
-                return self._comprehension(node)
-        raise AssertionError(node)
+                node.type = self._comprehension(node)
+        return node.type
 
     # -- names --
 

@@ -120,7 +120,7 @@ class _Compiler:
 
     def _call(self, node: Node) -> Step:
         assert isinstance(node, Call)
-        steps = [self.step(child) for child in node.children()]
+        steps = list(map(self.step, node.children()))
         match node.function:
             case "_&&_":
                 return closures.row(steps, False)
@@ -150,7 +150,8 @@ class _Compiler:
     # -- lists, maps and loops --
 
     def _list(self, node: List) -> Step:
-        elements = [(self.step(child), place in node.optional) for place, child in enumerate(node.elements)]
+        steps = enumerate(map(self.step, node.elements))
+        elements = [(step, place in node.optional) for place, step in steps]
 
         def make(run: Run) -> list[object]:
             made: list[object] = []

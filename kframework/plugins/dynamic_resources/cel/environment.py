@@ -64,7 +64,7 @@ _LIBRARIES = (
 )
 _NAMED = (
     *map(Type, ("bool", "bytes", "double", "int", "null_type", "string", "uint")),
-    *map(Type, ("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL")),
+    *map(Type, ("net.IP", "net.CIDR")),  # of Kubernetes' own types only these have names
     DURATION,
     TIMESTAMP,
     list_of(DYN),

@@ -23,15 +23,15 @@ def fold(node: Node, environment: Environment) -> Node:
             node.operand = fold(node.operand, environment)
         case Call():
             node.target = fold(node.target, environment) if node.target is not None else None
-            node.args = [fold(argument, environment) for argument in node.args]
+            node.args = _all(node.args, environment)
             return _call(node)
         case List():
-            node.elements = [fold(element, environment) for element in node.elements]
+            node.elements = _all(node.elements, environment)
             if not node.optional and all(isinstance(element, Literal) for element in node.elements):
                 return _literal(node, [_value(element) for element in node.elements])
         case Map():
-            node.keys = [fold(key, environment) for key in node.keys]
-            node.values = [fold(value, environment) for value in node.values]
+            node.keys = _all(node.keys, environment)
+            node.values = _all(node.values, environment)
             if not node.optional and all(isinstance(child, Literal) for child in node.children()):
                 pairs = zip(map(_value, node.keys), map(_value, node.values), strict=True)
                 return _literal(node, {key_of(key): value for key, value in pairs})
@@ -42,6 +42,10 @@ def fold(node: Node, environment: Environment) -> Node:
             node.step = fold(node.step, environment)
             node.result = fold(node.result, environment)
     return node
+
+
+def _all(nodes: list[Node], environment: Environment) -> list[Node]:
+    return [fold(node, environment) for node in nodes]
 
 
 def _call(node: Call) -> Node:

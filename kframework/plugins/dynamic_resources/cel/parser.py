@@ -6,8 +6,6 @@ bounded here, length and depth, bounds the recursion of all that comes after.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kframework.plugins.dynamic_resources.cel.errors import CelError
 from kframework.plugins.dynamic_resources.cel.lexer import Token, byte_string, string, tokens
 from kframework.plugins.dynamic_resources.cel.macros import expanded
@@ -15,14 +13,20 @@ from kframework.plugins.dynamic_resources.cel.syntax import Call, Ident, List, L
 from kframework.plugins.dynamic_resources.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 MOST_CHARACTERS = 100_000  # cel-go's
-MOST_NESTED = 80  # brackets within brackets; cel-go allows 250, and the recursion here five frames each
+MOST_NESTED = 100  # brackets within brackets; cel-go allows 250, and one takes four frames of Python's stack
 MOST_DEEP = 200  # levels of the tree
 MOST_NODES = 50_000  # of the tree, macros expanded: each `optMap` after another doubles what it stands on
 
-_RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in"}
-_SUMS = {"+": "_+_", "-": "_-_"}
-_PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
-_LEVELS = (_RELATIONS, _SUMS, _PRODUCTS)
+#: What stands between two: how strongly it binds, and what its call is named. Rows of the weakest two are one call.
+_OPERATORS = {
+    "||": (0, "_||_"),
+    "&&": (1, "_&&_"),
+    **dict.fromkeys(("<", "<=", ">=", ">", "==", "!="), (2, "")),
+    "in": (2, "@in"),
+    **dict.fromkeys(("+", "-"), (3, "")),
+    **dict.fromkeys(("*", "/", "%"), (4, "")),
+}
+_ROWS = 1  # the strongest of those that make rows
 
 _KEYWORDS = {"true": True, "false": False, "null": None}
 _RESERVED = frozenset(
@@ -93,32 +97,30 @@ class _Parser:
         self._nested += 1
         if self._nested > MOST_NESTED:
             raise CelError(f"expression recursion limit exceeded: {MOST_NESTED}", self._token.position)
-        node = self._row("||", lambda: self._row("&&", self._relation))
+        node = self._operators(0)
         if self._token.kind == "?":
             position = self._next().position
-            truthy = self._row("||", lambda: self._row("&&", self._relation))
+            truthy = self._operators(0)
             self._expect(":")
             node = Call(position, "_?_:_", None, [node, truthy, self._expression()])
         self._nested -= 1
         return node
 
-    def _row(self, sign: str, term: Callable[[], Node]) -> Node:
-        terms, position = [term()], self._token.position
-        while self._skip(sign):
-            terms.append(term())
-        return terms[0] if len(terms) == 1 else Call(position, f"_{sign}_", None, terms)
-
-    def _relation(self) -> Node:
-        return self._binary(0)
-
-    def _binary(self, level: int) -> Node:
-        if level == len(_LEVELS):
-            return self._unary()
-        operators = _LEVELS[level]
-        node = self._binary(level + 1)
-        while (sign := self._token).text in operators and sign.kind in (sign.text, "ident"):
+    def _operators(self, weakest: int) -> Node:
+        """Parse a term, and the operators behind it that bind at least so strongly: one frame for all of them."""
+        node = self._unary()
+        row = ""
+        while (sign := self._token).kind in (sign.text, "ident") and sign.text in _OPERATORS:
+            strength, function = _OPERATORS[sign.text]
+            if strength < weakest:
+                break
             self._next()
-            node = Call(sign.position, operators[sign.text], None, [node, self._binary(level + 1)])
+            term = self._operators(strength + 1)
+            if row == sign.text and isinstance(node, Call):
+                node.args.append(term)
+                continue
+            node = Call(sign.position, function or f"_{sign.text}_", None, [node, term])
+            row = sign.text if strength <= _ROWS else ""
         return node
 
     def _unary(self) -> Node:

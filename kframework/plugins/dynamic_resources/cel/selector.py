@@ -17,6 +17,7 @@ from kframework.plugins.dynamic_resources.cel.types import ANY, BOOL
 from kframework.plugins.dynamic_resources.cel.validation import validate
 from kframework.plugins.dynamic_resources.cel.values import type_name
 
+_TOO_DEEP: Final = "expression recursion limit exceeded"
 _TOO_COSTLY: Final = "operation cancelled: actual cost limit exceeded"
 
 
@@ -43,6 +44,8 @@ class Selector:
             raise CelError(error.text, None, self.expression) from None
         except CostLimitExceeded:
             raise CelError(_TOO_COSTLY, None, self.expression) from None
+        except RecursionError:  # where the caller's own stack is deep already
+            raise CelError(_TOO_DEEP, None, self.expression) from None
         if run.cost > LIMIT:
             raise CelError(_TOO_COSTLY, None, self.expression)
         if value is True or value is False:
@@ -62,3 +65,5 @@ def compile_selector(expression: str) -> Selector:
         return Selector(expression, compile_tree(fold(root, ENVIRONMENT)))
     except CelError as error:
         raise error.within(expression) from None
+    except RecursionError:  # where the caller's own stack is deep already
+        raise CelError(_TOO_DEEP, None, expression) from None

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import inspect
+import sys
+from collections.abc import Callable
+
 import pytest
 
 from kframework.plugins.dynamic_resources.cel.errors import CelError
+from kframework.plugins.dynamic_resources.cel.parser import MOST_DEEP, MOST_NESTED
 from kframework.plugins.dynamic_resources.cel.run import Run
 from kframework.plugins.dynamic_resources.cel.selector import compile_selector
 from kframework.testing.conformance.cases import read
@@ -32,6 +37,32 @@ def test_an_error_at_run_time_names_the_expression() -> None:
     with pytest.raises(CelError) as error:
         compile_selector(f"{OWN}.nope").matches(DEVICE)
     assert (error.value.expression, error.value.position) == (f"{OWN}.nope", None)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * (MOST_NESTED - 1) + "true" + ")" * (MOST_NESTED - 1),
+        "1" + " + 1" * (MOST_DEEP - 3) + " > 1",
+        "!(" * (MOST_NESTED - 1) + "true" + ")" * (MOST_NESTED - 1) + " || true",
+        "[" * (MOST_NESTED - 2) + "]" * (MOST_NESTED - 2) + ".size() < 2",
+        "device.driver" + ".trim()" * (MOST_DEEP - 4) + " != ''",
+    ],
+)
+def test_what_is_as_deep_as_may_be_is_evaluated(expression: str) -> None:
+    assert compile_selector(expression).matches(DEVICE) is True
+
+
+def test_a_stack_that_is_deep_already_is_no_crash() -> None:
+    deep = "1" + " + 1" * (MOST_DEEP - 3) + " > 1"
+    selector = compile_selector(deep)
+    for ask in (lambda: compile_selector(deep), lambda: selector.matches(DEVICE)):
+        with pytest.raises(CelError, match="recursion limit"):
+            _deeper(ask, sys.getrecursionlimit() - len(inspect.stack()) - 60)
+
+
+def _deeper(ask: Callable[[], object], frames: int) -> object:
+    return ask() if frames == 0 else _deeper(ask, frames - 1)
 
 
 def test_costs_are_those_that_were_recorded() -> None:

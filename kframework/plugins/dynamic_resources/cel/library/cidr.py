@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kframework.plugins.dynamic_resources.cel.errors import CelError
 from kframework.plugins.dynamic_resources.cel.functions import function, method
-from kframework.plugins.dynamic_resources.cel.library.ip import Address, Ip, parsed, written
+from kframework.plugins.dynamic_resources.cel.library.ip import Address, Ip, parsed
 from kframework.plugins.dynamic_resources.cel.values import Opaque
 
 _BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
@@ -64,7 +64,7 @@ def _contains(block: Cidr, other: Cidr) -> bool:
 OVERLOADS = [
     *function("cidr", "string -> net.CIDR", apply=_parsed),
     *function("isCIDR", "string -> bool", apply=_is_cidr),
-    *function("string", "net.CIDR -> string", apply=lambda block: f"{written(block.address)}/{block.bits}"),
+    *function("string", "net.CIDR -> string", apply=lambda block: f"{block.address}/{block.bits}"),
     *method("containsIP", "net.CIDR, string -> bool", apply=lambda block, text: block.holds(parsed(text))),
     *method("containsIP", "net.CIDR, net.IP -> bool", apply=lambda block, ip: block.holds(ip.address)),
     *method("containsCIDR", "net.CIDR, string -> bool", apply=lambda block, text: _contains(block, _parsed(text))),

@@ -40,11 +40,6 @@ def parsed(text: str) -> Address:
     return address
 
 
-def written(address: Address) -> str:
-    """Write an address in its canonical form, which in Go is not Python's for those that end in an IPv4 address."""
-    return str(address)
-
-
 def _is_ip(text: str) -> bool:
     try:
         parsed(text)
@@ -76,8 +71,8 @@ def _of(test: Callable[[Address], object]) -> Callable[[Ip], object]:
 OVERLOADS = [
     *function("ip", "string -> net.IP", apply=lambda text: Ip(parsed(text))),
     *function("isIP", "string -> bool", apply=_is_ip),
-    *function("ip.isCanonical", "string -> bool", apply=lambda text: written(parsed(text)) == text),
-    *function("string", "net.IP -> string", apply=_of(written)),
+    *function("ip.isCanonical", "string -> bool", apply=lambda text: str(parsed(text)) == text),
+    *function("string", "net.IP -> string", apply=_of(str)),
     *method("family", "net.IP -> int", apply=_of(lambda address: address.version)),
     *method("isUnspecified", "net.IP -> bool", apply=_of(lambda address: address.is_unspecified)),
     *method("isLoopback", "net.IP -> bool", apply=_of(lambda address: address.is_loopback)),
