@@ -124,6 +124,8 @@ def test_an_expression_is_evaluated(expression: str, expected: object) -> None:
         ("[1, 2][int(device.driver.size())] == 2", 7),
         ("true ? device.allowMultipleAllocations : false", 1),
         (f"{OWN}.nope.isLessThan({OWN}.nope)", 4),
+        ("quantity('40Gi') == quantity('1')", 3),
+        ("quantity('40Gx') == quantity('1')", 3),
         ("cel.bind(x, device.driver, x == 'a' || x == 'b')", 6),
     ],
 )
