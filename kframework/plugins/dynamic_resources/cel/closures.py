@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from kframework.plugins.dynamic_resources.cel.containers import item, no_such_key
-from kframework.plugins.dynamic_resources.cel.costs import LIMIT, TRAVERSAL, comparison, ordering
+from kframework.plugins.dynamic_resources.cel.costs import LIMIT, MOST_HANDLED, TRAVERSAL, comparison, ordering, size
 from kframework.plugins.dynamic_resources.cel.errors import CelError, CostLimitExceeded
 from kframework.plugins.dynamic_resources.cel.functions import Cost
 from kframework.plugins.dynamic_resources.cel.run import Run, Step
@@ -257,6 +257,19 @@ def _evaluate_anyway(step: Step, run: Run) -> None:
         step(run)
     except CelError:
         return
+
+
+def handling(step: Step) -> Step:
+    """Return a step whose values are large now and then, while nothing is charged for their size."""
+
+    def evaluate(run: Run) -> object:
+        value = step(run)
+        run.handled += size(value)
+        if run.handled > MOST_HANDLED:
+            raise CostLimitExceeded
+        return value
+
+    return evaluate
 
 
 # -- comparisons -----------------------------------------------------------------------------------------------------

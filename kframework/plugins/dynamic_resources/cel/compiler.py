@@ -6,7 +6,7 @@ goes up as an exception; what cel-go evaluates and counts after an error is eval
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from kframework.plugins.dynamic_resources.cel import closures
@@ -14,7 +14,6 @@ from kframework.plugins.dynamic_resources.cel.calls import carried_out, cost_of
 from kframework.plugins.dynamic_resources.cel.containers import has_item, item, optional_item
 from kframework.plugins.dynamic_resources.cel.costs import one
 from kframework.plugins.dynamic_resources.cel.errors import CelError
-from kframework.plugins.dynamic_resources.cel.functions import Cost
 from kframework.plugins.dynamic_resources.cel.loops import binding, loop
 from kframework.plugins.dynamic_resources.cel.run import Run, Step
 from kframework.plugins.dynamic_resources.cel.syntax import Call, Comprehension, Ident, List, Literal, Map, Node, Select
@@ -24,6 +23,8 @@ _LIST: Final = 10
 _MAP: Final = 30
 #: What reads a constant, whatever the device.
 _READERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
+#: What takes time that its cost does not tell.
+_FREE = frozenset({"_+_", "format", "replace", "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf"})
 #: What is a path into a variable: evaluated in one go, and counted as such.
 _PATHS = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
 
@@ -143,9 +144,14 @@ class _Compiler:
                 return closures.binary(steps, _extended, one)
             case "@in" if (members := _members(node)) is not None:
                 return closures.among(steps[0], members)
-        apply, cost = carried_out(node), cost_of(node)
-        if (parsed := _parsed(node, apply, cost)) is not None:
+        if (parsed := _parsed(node)) is not None:
             return parsed
+        if node.function in _FREE and (node.function != "_+_" or node.type.name == "list"):
+            return closures.handling(self._applied(node, list(map(closures.handling, steps))))
+        return self._applied(node, steps)
+
+    def _applied(self, node: Call, steps: list[Step]) -> Step:
+        apply, cost = carried_out(node), cost_of(node)
         if len(steps) == 1:
             return closures.unary(steps[0], apply, cost)
         if len(steps) == 2 and not _stops_at_errors(node):
@@ -219,16 +225,16 @@ class _Compiler:
         return self._count - 1
 
 
-def _parsed(node: Call, apply: Callable[..., object], cost: Cost) -> Step | None:
+def _parsed(node: Call) -> Step | None:
     """Return what gives `quantity("40Gi")` and its like: it is read once, and costs what it costs each time."""
     values = [child.value for child in node.children() if isinstance(child, Literal)]
     if node.function not in _READERS or len(values) < len(node.args) or node.target is not None:
         return None
     try:
-        value = apply(*values)
+        value = carried_out(node)(*values)
     except CelError:
         return None  # it fails in each run
-    return closures.counted(lambda run: value, cost(*values))
+    return closures.counted(lambda run: value, cost_of(node)(*values))
 
 
 def _stops_at_errors(node: Call) -> bool:

@@ -15,6 +15,10 @@ from kframework.plugins.dynamic_resources.cel.values import NONE, Opaque, Option
 #: What one evaluation may cost (`CELSelectorExpressionMaxCost`).
 LIMIT: Final = 1_000_000
 
+#: How many elements and characters an evaluation may go through at no cost: upstream shares lists where they are copied
+#: here, and counts nothing for some of what it goes through.
+MOST_HANDLED: Final = LIMIT
+
 TRAVERSAL = 0.1  # a character of a string that is gone through
 _PATTERN = 0.25  # a character of a regular expression
 _LIST = 10  # a list that is made

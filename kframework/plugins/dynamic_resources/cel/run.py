@@ -15,11 +15,12 @@ class Run:
     far: reading it raises the error.
     """
 
-    __slots__ = ("cost", "device", "slots")
+    __slots__ = ("cost", "device", "handled", "slots")
 
     def __init__(self, device: Mapping[str, Any]) -> None:
         self.device = device
         self.cost = 0
+        self.handled = 0  # elements and characters that upstream's cost does not tell of
         self.slots: dict[int, object] = {}
 
     def gathered(self, slot: int) -> object:

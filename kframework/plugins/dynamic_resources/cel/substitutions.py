@@ -34,15 +34,17 @@ class Substitutions:
 
     def resolve(self, type: Type) -> Type:
         """Return a type with what is known of its parameters in their place."""
+        if not type.is_parameter:
+            return _mapped(type, self.resolve)
         found = self._types.get(type)
-        if found is not None:
-            return self.resolve(found)
-        return _mapped(type, self.resolve)
+        return self.resolve(found) if found is not None else type
 
     def final(self, type: Type) -> Type:
         """Return a type without type parameters: what is not known of them is dynamic."""
-        resolved = self.resolve(type)
-        return DYN if resolved.is_parameter else _mapped(resolved, self.final)
+        if not type.is_parameter:
+            return _mapped(type, self.final)
+        found = self._types.get(type)
+        return self.final(found) if found is not None else DYN
 
     def _assign(self, wanted: Type, given: Type) -> bool:
         if given.is_parameter:

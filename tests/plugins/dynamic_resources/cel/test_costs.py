@@ -54,6 +54,25 @@ def test_a_call_costs_what_it_does_in_kubernetes(expression: str, expected: int)
 
 
 @pytest.mark.parametrize(
+    "step",
+    [
+        "(big + [x]).size() > 0",
+        "'%s'.format([big]) != ''",
+        "'ab'.replace('', text) != ''",
+        "big.map(y, 'a').isSorted()",
+        "strings.isSorted()",
+        "strings.max() == 'a'",
+    ],
+)
+def test_what_costs_little_and_takes_long_ends_too(step: str) -> None:
+    big = "lists.range(50000)"
+    text = "'" + "b" * 90000 + "'"
+    loop = f"lists.range(20000).all(x, {step})"
+    bound = f"cel.bind(big, {big}, cel.bind(text, {text}, cel.bind(strings, big.map(y, 'a'), {loop})))"
+    assert answer(bound) == TOO_COSTLY
+
+
+@pytest.mark.parametrize(
     "expression",
     [
         "lists.range(2000000).size() > 0 || true",
