@@ -17,6 +17,7 @@ class Substitutions:
 
     def __init__(self) -> None:
         self._types: dict[Type, Type] = {}
+        self._trail: list[tuple[Type, Type | None]] = []  # what was changed, and what stood there
         self._fresh = 0
 
     def fresh(self) -> Type:
@@ -26,10 +27,14 @@ class Substitutions:
 
     def assign(self, wanted: Sequence[Type], given: Sequence[Type]) -> bool:
         """Return whether each type may stand for the other, and keep what that says about type parameters."""
-        before = dict(self._types)
+        self._trail.clear()
         if len(wanted) == len(given) and all(map(self._assign, wanted, given)):
             return True
-        self._types = before
+        for parameter, before in reversed(self._trail):
+            if before is None:
+                del self._types[parameter]
+            else:
+                self._types[parameter] = before
         return False
 
     def resolve(self, type: Type) -> Type:
@@ -75,7 +80,7 @@ class Substitutions:
         if known is None:
             if self._occurs(parameter, type):
                 return False
-            self._types[parameter] = type
+            self._set(parameter, type)
             return True
         if type == known:
             return True
@@ -83,8 +88,12 @@ class Substitutions:
             return False
         general = more_general(type, known)
         if not self._occurs(parameter, general):
-            self._types[parameter] = general
+            self._set(parameter, general)
         return True
+
+    def _set(self, parameter: Type, type: Type) -> None:
+        self._trail.append((parameter, self._types.get(parameter)))
+        self._types[parameter] = type
 
     def _occurs(self, parameter: Type, type: Type) -> bool:
         if type == parameter:
