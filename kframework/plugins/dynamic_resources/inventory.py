@@ -13,7 +13,7 @@ from kframework.state.objects import ObjectStore
 
 
 class Inventory:
-    """The slices, kept current. `version` grows with every change of one."""
+    """The slices, kept current; `version` grows with every change of one."""
 
     def __init__(self, slices: ObjectStore[ResourceSlice]) -> None:
         self.version: int = 0
