@@ -94,7 +94,7 @@ class Search:
         self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._selected: dict[tuple[int, DeviceId], bool] = {}
-        self.steps = 0
+        self.steps: int = 0
         self._prepare(pools)
 
     def _prepare(self, pools: Sequence[Pool]) -> None:

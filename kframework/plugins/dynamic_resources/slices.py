@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from kframework.objects import Device, DeviceAttribute, NodeSelector, ResourceSlice
+from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint, NodeSelector, ResourceSlice
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
 from kframework.state.nodes import NodeInfo
@@ -49,7 +49,9 @@ class PoolDevice:
         self.slice: SliceView = within
         self.id: DeviceId = DeviceId(*within.pool, device.name)
         self.shared: bool = bool(device.allow_multiple_allocations)
-        self.taints = tuple(taint for taint in device.taints if taint.effect in ("NoSchedule", "NoExecute"))
+        self.taints: tuple[DeviceTaint, ...] = tuple(
+            taint for taint in device.taints if taint.effect in ("NoSchedule", "NoExecute")
+        )
 
     @cached_property
     def consumes(self) -> Counters:
@@ -125,7 +127,7 @@ class SliceView:
         self.slices_in_pool: int = spec.pool.resource_slice_count
         self.per_device: bool = bool(spec.per_device_node_selection)
         self.reach: Reach = Reach(spec.node_name, spec.all_nodes, spec.node_selector)
-        self.counter_sets = spec.shared_counters
+        self.counter_sets: tuple[CounterSet, ...] = spec.shared_counters
         self.devices: tuple[PoolDevice, ...] = tuple(PoolDevice(device, self) for device in spec.devices)
 
     @property

@@ -18,9 +18,9 @@ class Run:
     __slots__ = ("cost", "device", "handled", "slots")
 
     def __init__(self, device: Mapping[str, Any]) -> None:
-        self.device = device
-        self.cost = 0
-        self.handled = 0  # elements and characters that upstream's cost does not tell of
+        self.device: Mapping[str, Any] = device
+        self.cost: int = 0
+        self.handled: int = 0  # elements and characters that upstream's cost does not tell of
         self.slots: dict[int, object] = {}
 
     def gathered(self, slot: int) -> object:
@@ -46,4 +46,4 @@ class Deferred:
     __slots__ = ("step",)
 
     def __init__(self, step: Step) -> None:
-        self.step = step
+        self.step: Step = step

@@ -27,7 +27,7 @@ class Selector:
     __slots__ = ("_step", "expression")
 
     def __init__(self, expression: str, step: Step) -> None:
-        self.expression = expression
+        self.expression: str = expression
         self._step = step
 
     def matches(self, device: Device) -> bool:

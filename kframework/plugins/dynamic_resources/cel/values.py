@@ -56,7 +56,7 @@ class Optional:
     __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self.value: object = value
 
 
 NONE: Final = Optional(None)

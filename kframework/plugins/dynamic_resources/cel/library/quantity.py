@@ -30,8 +30,8 @@ class CelQuantity(Opaque):
     type_name = "kubernetes.Quantity"
 
     def __init__(self, nano: int, scaled: Scaled | None) -> None:
-        self.nano = nano
-        self.scaled = scaled
+        self.nano: int = nano
+        self.scaled: Scaled | None = scaled
 
     @classmethod
     def parse(cls, text: str) -> CelQuantity:

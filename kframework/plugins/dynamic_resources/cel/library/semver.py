@@ -20,9 +20,12 @@ class Semver(Opaque):
     type_name = "kubernetes.Semver"
 
     def __init__(self, major: int, minor: int, patch: int, prerelease: tuple[str, ...]) -> None:
-        self.major, self.minor, self.patch = major, minor, patch
+        self.major: int = major
+        self.minor: int = minor
+        self.patch: int = patch
         # A release comes after its prereleases, a number before a word.
         words = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in prerelease)
+        self.order: tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
         self.order = (major, minor, patch, not prerelease, words)
 
     @classmethod

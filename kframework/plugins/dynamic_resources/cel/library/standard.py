@@ -7,7 +7,7 @@ from typing import Any
 
 from kframework.plugins.dynamic_resources.cel import costs
 from kframework.plugins.dynamic_resources.cel.errors import CelError, CostLimitExceeded
-from kframework.plugins.dynamic_resources.cel.functions import for_each, generic, generic_method
+from kframework.plugins.dynamic_resources.cel.functions import Overload, for_each, generic, generic_method
 from kframework.plugins.dynamic_resources.cel.library.times import duration, timestamp
 from kframework.plugins.dynamic_resources.cel.values import (
     Duration,
@@ -164,7 +164,7 @@ def _comparing(name: str, verdict: Callable[[int], bool]) -> list[Any]:
     ]
 
 
-OVERLOADS = [
+OVERLOADS: list[Overload] = [
     # What the compiler carries out.
     *generic("_?_:_", "bool, A, A -> A"),
     *generic("_&&_", "bool, bool -> bool"),

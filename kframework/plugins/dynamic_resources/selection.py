@@ -1,0 +1,112 @@
+"""Which devices the selectors of classes and claims choose."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from kframework.objects import DeviceSelector
+from kframework.objects.label_selectors import SelectorError
+from kframework.plugins.dynamic_resources.cel.device import Device
+from kframework.plugins.dynamic_resources.cel.errors import CelError
+from kframework.plugins.dynamic_resources.cel.selector import Selector, compile_selector
+from kframework.plugins.dynamic_resources.errors import AllocationError
+from kframework.plugins.dynamic_resources.requests import Asked, key_of
+from kframework.plugins.dynamic_resources.slices import PoolDevice
+from kframework.state.nodes import NodeInfo
+
+#: How many expressions are kept compiled, with what they say of the devices that there are: those asked for last.
+MOST_EXPRESSIONS = 1024
+
+
+class Selection:
+    """Asks selectors about devices; what one says of a device is remembered while both are there."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, _Expression] = OrderedDict()
+        self._subjects: WeakKeyDictionary[PoolDevice, Device] = WeakKeyDictionary()
+
+    def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
+        """Return whether class and request choose a device that the node can reach.
+
+        AllocationError for an expression that does not compile, or fails on the device.
+        """
+        within = asked.device_class
+        return (
+            self._match(within.spec.selectors, device, f"class {within.metadata.name}")
+            and self._match(asked.selectors, device, f"claim {key_of(asked.claim)}")
+            and (not device.slice.per_device or _reaches(node, device))
+        )
+
+    def _match(self, selectors: Sequence[DeviceSelector], device: PoolDevice, whose: str) -> bool:
+        for index, selector in enumerate(selectors):
+            answer = self._answer(selector.cel.expression if selector.cel is not None else "", device)
+            if isinstance(answer, AllocationError):
+                raise AllocationError(f"{whose}: selector #{index}: {answer}")
+            if not answer:
+                return False
+        return True
+
+    def _answer(self, expression: str, device: PoolDevice) -> bool | AllocationError:
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = _Expression(expression)
+            if len(self._known) > MOST_EXPRESSIONS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(expression)
+        return known.answer(device, self._subjects)
+
+    def __repr__(self) -> str:
+        return f"<Selection by {len(self._known)} expressions>"
+
+
+class _Expression:
+    """An expression, compiled, and its answers."""
+
+    def __init__(self, text: str) -> None:
+        self._compiled: Selector | AllocationError = _compiled(text)
+        self._answers: WeakKeyDictionary[PoolDevice, bool | AllocationError] = WeakKeyDictionary()
+
+    def answer(self, device: PoolDevice, subjects: WeakKeyDictionary[PoolDevice, Device]) -> bool | AllocationError:
+        """Return whether it chooses a device, or what is wrong."""
+        answer = self._answers.get(device)
+        if answer is None:
+            if isinstance(self._compiled, AllocationError):
+                return self._compiled
+            if device not in subjects:
+                subjects[device] = _subject(device)
+            answer = self._answers[device] = _matches(self._compiled, subjects[device])
+        return answer
+
+
+def _compiled(text: str) -> Selector | AllocationError:
+    try:
+        return compile_selector(text)
+    except CelError as error:
+        return AllocationError(f"CEL compile error: {error.text}")
+
+
+def _matches(selector: Selector, subject: Device) -> bool | AllocationError:
+    try:
+        return selector.matches(subject)
+    except CelError as error:
+        return AllocationError(f"CEL runtime error: {error.text}")
+
+
+def _subject(device: PoolDevice) -> Device:
+    """Return the device as selectors see it."""
+    said = device.object
+    attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
+    capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
+    return Device(device.id.driver, attributes, capacity, device.shared)
+
+
+def _reaches(node: NodeInfo, device: PoolDevice) -> bool:
+    try:
+        return device.reach.matches(node)
+    except SelectorError as error:
+        raise AllocationError(str(error)) from error

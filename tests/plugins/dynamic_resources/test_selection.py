@@ -1,0 +1,115 @@
+"""Selectors of classes and claims choose devices, and what they say is remembered."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
+from kframework.plugins.dynamic_resources import selection
+from kframework.plugins.dynamic_resources.cel.selector import Selector
+from kframework.plugins.dynamic_resources.errors import AllocationError
+from kframework.plugins.dynamic_resources.requests import Asked, asked_of
+from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.slices import PoolDevice, SliceView
+from kframework.state.nodes import NodeTable
+from kframework.testing import make_node
+
+MODEL = "device.attributes['d'].model == 'a100'"
+LARGE = "device.capacity['d'].memory.compareTo(quantity('10Gi')) > 0"
+
+
+def device(**said: Any) -> PoolDevice:
+    spec = {"driver": "d", "pool": {"name": "p"}, "perDeviceNodeSelection": True, "devices": [{"name": "x", **said}]}
+    return SliceView(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)).devices[0]
+
+
+def asked(*of_claim: str, of_class: tuple[str, ...] = ()) -> Asked:
+    written = [{"cel": {"expression": each}} for each in of_class]
+    within = msgspec.convert({"metadata": {"name": "gpu"}, "spec": {"selectors": written}}, DeviceClass)
+    exactly = {
+        "deviceClassName": "gpu",
+        "allocationMode": "All",
+        "selectors": [{"cel": {"expression": each}} for each in of_claim],
+    }
+    said = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    claim = msgspec.convert({"metadata": {"name": "c", "namespace": "n"}, "spec": said}, ResourceClaim)
+    return asked_of(claim, claim.spec.devices.requests[0], {"gpu": within})[0]
+
+
+def selects(by: Selection, what: Asked, one: PoolDevice) -> bool:
+    table = NodeTable()
+    table.put(make_node("n1"))
+    return by.selects(what, one, table[0])
+
+
+A100 = {"attributes": {"model": {"string": "a100"}}, "capacity": {"memory": {"value": "40Gi"}}, "allNodes": True}
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "chosen"),
+    [
+        (A100, asked(), True),
+        (A100, asked(MODEL, LARGE), True),
+        (A100, asked(MODEL, of_class=("device.driver == 'd'",)), True),
+        (A100, asked(MODEL, of_class=("device.driver == 'e'",)), False),
+        (A100, asked("false", "1 / 0 == 1"), False),
+        ({**A100, "capacity": {"memory": {"value": "4Gi"}}}, asked(MODEL, LARGE), False),
+        ({**A100, "allowMultipleAllocations": True}, asked("device.allowMultipleAllocations"), True),
+        ({**A100, "allNodes": None, "nodeName": "n1"}, asked(MODEL), True),
+        ({**A100, "allNodes": None, "nodeName": "n2"}, asked(MODEL), False),
+    ],
+)
+def test_which_devices_are_chosen(said: dict[str, Any], what: Asked, chosen: bool) -> None:
+    assert selects(Selection(), what, device(**said)) is chosen
+
+
+BAD_TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "text"),
+    [
+        (A100, asked("true", "nonsense"), "claim n/c: selector #1: CEL compile error: "),
+        (A100, asked(of_class=("device.driver",)), "class gpu: selector #0: CEL compile error: "),
+        (A100, asked("device.attributes['d'].size == 1"), "claim n/c: selector #0: CEL runtime error: "),
+        ({**A100, "attributes": {"v": {"version": "1"}}}, asked("true"), "claim n/c: selector #0: CEL runtime error: "),
+        ({"nodeSelector": {"nodeSelectorTerms": [BAD_TERM]}}, asked(), ""),
+    ],
+)
+def test_what_cannot_be_said(said: dict[str, Any], what: Asked, text: str) -> None:
+    by, one = Selection(), device(**said)
+    for _ in range(2):
+        with pytest.raises(AllocationError) as refused:
+            selects(by, what, one)
+        assert str(refused.value).startswith(text)
+
+
+def test_an_expression_is_asked_once_about_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    matches = Selector.matches
+
+    def noted(self: Selector, subject: Any) -> bool:
+        calls.append(self.expression)
+        return matches(self, subject)
+
+    monkeypatch.setattr(Selector, "matches", noted)
+    by, first, second = Selection(), device(**A100), device(**A100)
+    for one in (first, second, first, second):
+        assert selects(by, asked(MODEL, LARGE), one)
+    assert sorted(calls) == sorted([MODEL, LARGE] * 2)
+    assert repr(by) == "<Selection by 2 expressions>"
+
+
+def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "MOST_EXPRESSIONS", 2)
+    by, one = Selection(), device(**A100)
+    for number in (0, 1, 0, 2):
+        assert selects(by, asked(f"{number} == {number}"), one)
+    assert list(by._known) == ["0 == 0", "2 == 2"]
+    del one
+    gc.collect()
+    assert not by._subjects and not by._known["0 == 0"]._answers
