@@ -20,11 +20,12 @@ from time import process_time
 
 from benchmarks.timing import show
 from kframework.clock import SystemClock
+from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import Container, Event, Node, ObjectMeta, ObjectReference, Pod, PodSpec
+from kframework.objects import Container, Node, ObjectMeta, Pod, PodSpec
 from kframework.objects.codec import encode
 from kframework.state.inbox import Changed, Message
 
@@ -44,18 +45,9 @@ def _pod(name: str) -> Pod:
     return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels), spec=spec)
 
 
-def _event(pod: str, uid: str) -> Event:
-    return Event(
-        metadata=ObjectMeta(name=f"{pod}.17f0c0ffee", namespace="default"),
-        event_time="2026-01-01T00:00:00.000000Z",
-        reporting_controller="default-scheduler",
-        reporting_instance="default-scheduler-host",
-        action="Binding",
-        reason="Scheduled",
-        regarding=ObjectReference(api_version="v1", kind="Pod", name=pod, namespace="default", uid=uid),
-        note=f"Successfully assigned default/{pod} to node-1",
-        type="Normal",
-    )
+def _told(pod: str, uid: str) -> EventRecord:
+    occasion = Occasion("default-scheduler", "Scheduled", "Binding", False, PodReference("default", pod, uid))
+    return EventRecord(occasion, f"Successfully assigned default/{pod} to node-1", 1767225600.0, 0, 1767225600.0)
 
 
 # --- the server's process ---------------------------------------------------------------------------------------------
@@ -108,7 +100,7 @@ async def _bare(port: int, pipe: Pipe, prefix: str, pods: int) -> float:
     uids = await asyncio.to_thread(pipe.recv)
     core, group = (f"http://127.0.0.1:{port}/{api}/namespaces/default" for api in ("api/v1", "apis/events.k8s.io/v1"))
     requests = [
-        ((f"{core}/pods/{pod}/binding", _binding(pod, uid)), (f"{group}/events", encode(_event(pod, uid))))
+        ((f"{core}/pods/{pod}/binding", _binding(pod, uid)), (f"{group}/events", encode(_told(pod, uid).event())))
         for pod, uid in uids.items()
     ]
     async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
@@ -159,7 +151,7 @@ async def _client(kubeconfig: str, pipe: Pipe, prefix: str, pods: int) -> float:
         while True:
             metadata = (await arrived.get()).metadata
             await cluster.bind("default", metadata.name, metadata.uid, "node-1")
-            await cluster.record_event(_event(metadata.name, metadata.uid))
+            await cluster.record_event(_told(metadata.name, metadata.uid))
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(cluster.watch([Pod], offer)), *(group.create_task(work()) for _ in range(AT_ONCE))]

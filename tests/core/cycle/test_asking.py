@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import pytest
 
 from kframework.core.cycle.asking import Asking, answered, awaited, unasked
-from kframework.framework.handle import DONE
+from kframework.framework.handle import DONE, Done
 
 
 def nothing_to_ask() -> Asking[str]:
@@ -52,9 +52,13 @@ def test_what_asks_cannot_be_a_plain_call() -> None:
 
 def nobody(journal: list[object]) -> Asking[None]:
     try:
-        yield from answered(DONE)
+        yield from answered(Done())
     finally:
         journal.append("closed")
+
+
+def test_what_is_done_is_nobody_s_to_answer() -> None:
+    assert unasked(answered(DONE)) is None
 
 
 @pytest.mark.parametrize("begun", [False, True])

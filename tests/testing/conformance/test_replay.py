@@ -23,7 +23,7 @@ def test_the_kind_picks_the_comparer_whatever_the_suite() -> None:
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(InputError) as error:
         replayed({**single(), "kind": "batch"})
-    known = "single, preemption, sequence, resources, selector, quantity"
+    known = "single, preemption, sequence, resources, selector, quantity, cel"
     assert str(error.value) == f"planted.jsonl:1: planted-1: unknown kind 'batch' (known: {known})"
 
 
