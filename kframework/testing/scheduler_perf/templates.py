@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-
-import yaml
+from typing import cast
 
 from kframework.cluster.field_names import UnknownField, unknown_fields
 from kframework.errors import InputError
 from kframework.objects import ApiObject, kind_named
 from kframework.objects.codec import convert
+from kframework.objects.yaml_documents import documents
 
 #: What is said of the object that is being made: its number, from 0, and how many there are.
 Facts = Mapping[str, int]
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 _WORD = re.compile(r"[()]|[^\s()]+")
-
-_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _product(*numbers: float) -> float:
@@ -86,7 +84,7 @@ class Template:
         return re.search(rf"^{field}:", self._text, re.MULTILINE) is not None
 
     def _made(self, text: str) -> ApiObject:
-        data = yaml.load(text, _SafeLoader)
+        (data,) = cast("Iterator[dict[str, object]]", documents(text))
         api_version, name = (str(data.get(field, "")) for field in ("apiVersion", "kind"))
         kind = kind_named(api_version, name)
         if kind is None:
