@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kframework.cli.logs import say
@@ -22,12 +23,13 @@ def read_cluster(
     configuration: Configuration | None = None,
     plugins: Sequence[type[Plugin]] = (),
     *,
+    devices: str | None = None,
     strict: bool = False,
 ) -> Manifest:
     """Read the objects of cluster files and say what is passed over, and which fields their kinds do not have.
 
-    They may be of all kinds that are installed, or that the plugins of a configuration declare. What is `strict` raises
-    the unknown fields, an InputError each in one group.
+    They may be of all kinds that are installed, or that the plugins of a configuration declare. The nodes have the
+    `devices` that a file describes, too. What is `strict` raises the unknown fields, an InputError each in one group.
     """
     from kframework.core.runtime.installed_kinds import declare_installed_kinds
     from kframework.objects.manifest import read
@@ -50,7 +52,18 @@ def read_cluster(
         say("notice", f"passed over, as no scheduler reads them: {names}")
     if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.passed_over):
         say("notice", "a KubeSchedulerConfiguration is given with --config")
-    return manifest
+    return manifest if devices is None else _with_devices(manifest, devices)
+
+
+def _with_devices(manifest: Manifest, devices: str) -> Manifest:
+    """Add the devices that a file describes, and say which patterns fit no node."""
+    from kframework.cluster.device_patterns import read
+    from kframework.cluster.synthetic_devices import made
+
+    objects, doubts = made(read(devices), manifest.objects)
+    for doubt in doubts:
+        say("warning", str(doubt))
+    return replace(manifest, objects=[*manifest.objects, *objects])
 
 
 def _unknown_fields(manifest: Manifest) -> list[InputError]:

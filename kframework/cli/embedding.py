@@ -49,6 +49,7 @@ def run(
     leader_elect: bool | None = None,
     embedded: bool = False,
     filenames: Sequence[str] = (),
+    devices: str | None = None,
     port: int = 0,
     write_kubeconfig: str | None = None,
     bind_address: str = "127.0.0.1",
@@ -65,8 +66,8 @@ def run(
     configuration too. Call it in the main thread: it blocks, and it writes the log to stderr. Raises ConfigError for
     what cannot be used, LeadershipLost when another scheduler may lead.
     """
-    if not embedded and (filenames or port or write_kubeconfig):
-        raise ValueError("filenames, port and write_kubeconfig go with embedded=True")
+    if not embedded and (filenames or devices or port or write_kubeconfig):
+        raise ValueError("filenames, devices, port and write_kubeconfig go with embedded=True")
     process = ProcessOptions(
         kubeconfig=kubeconfig,
         kube_context=context,
@@ -78,7 +79,7 @@ def run(
         tls_cert_file=tls_cert_file,
         tls_private_key_file=tls_private_key_file,
     )
-    server = EmbeddedOptions(embedded=embedded, port=port, write_kubeconfig=write_kubeconfig)
+    server = EmbeddedOptions(embedded=embedded, devices=devices, port=port, write_kubeconfig=write_kubeconfig)
     given = tuple(plugins)
     with logging_to_stderr():
         set_verbosity(verbosity)

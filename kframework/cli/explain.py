@@ -12,7 +12,7 @@ from kframework.cli.cluster_files import read_cluster
 from kframework.cli.config import configured
 from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Verbosity
+from kframework.cli.options import Devices, Verbosity
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
 
@@ -49,6 +49,7 @@ def command(
         list[str] | None,
         typer.Option("-f", "--filename", metavar="FILE", help="Cluster files, to be simulated first; - for stdin."),
     ] = None,
+    devices: Devices = None,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="URL", help=f"Where the scheduler answers that is to explain it; {_DEFAULT_SCHEDULER}."),
@@ -88,11 +89,13 @@ def command(
         raise typer.BadParameter("goes with --recording", param_hint="'--attempt'")
     if config is not None and not filenames:
         raise typer.BadParameter("goes with -f; others have their own", param_hint="'--config'")
+    if devices is not None and not filenames:
+        raise typer.BadParameter("goes with -f", param_hint="'--devices'")
     if plugin and not (filenames or recording):
         raise typer.BadParameter("goes with -f or --recording; a scheduler has its own", param_hint="'--plugin'")
     plugins = named_plugins(plugin)
     if filenames:
-        explanation = _of_files(filenames, config, plugins, namespace, name)
+        explanation = _of_files(filenames, devices, config, plugins, namespace, name)
     elif recording is not None:
         explanation = _of_recording(recording, attempt, plugins, namespace, name)
     else:
@@ -125,7 +128,12 @@ def _one_source(**sources: object) -> None:
 
 
 def _of_files(
-    filenames: list[str], config: str | None, plugins: Sequence[type[Plugin]], namespace: str, name: str
+    filenames: list[str],
+    devices: str | None,
+    config: str | None,
+    plugins: Sequence[type[Plugin]],
+    namespace: str,
+    name: str,
 ) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
     from kframework.core.runtime.registry import Registry
@@ -135,7 +143,7 @@ def _of_files(
     configuration = configured(config, plugins)
     history, found = History(), list["Explanation"]()
     simulation = simulate(
-        read_cluster(filenames, configuration, plugins).objects,
+        read_cluster(filenames, configuration, plugins, devices=devices).objects,
         configuration,
         registry=Registry.of(*plugins),
         observers=[history],

@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from kframework.cli.cluster_files import read_cluster
-from kframework.cli.options import Objects, Port, Strict, Verbosity, WriteKubeconfig
+from kframework.cli.options import Devices, Objects, Port, Strict, Verbosity, WriteKubeconfig
 
 
 def command(
     filenames: Objects,
+    devices: Devices = None,
     strict: Strict = False,
     port: Port = 0,
     bind_address: Annotated[
@@ -32,7 +33,7 @@ def command(
     from kframework.process.fake_api import serve
 
     publication = Publication(bind_address=bind_address, port=port, kubeconfig=write_kubeconfig)
-    asyncio.run(serve(read_cluster(filenames, strict=strict), publication, say_where))
+    asyncio.run(serve(read_cluster(filenames, devices=devices, strict=strict), publication, say_where))
 
 
 def say_where(kubeconfig: Path) -> None:

@@ -71,6 +71,11 @@ Objects = Annotated[
     ),
 ]
 
+Devices = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Give the nodes of the cluster files the devices that this file describes."),
+]
+
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse cluster files with fields that their kinds do not have.")
 ]

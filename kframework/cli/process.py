@@ -13,7 +13,7 @@ import typer
 
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.fake_api import say_where
-from kframework.cli.options import Port, WriteKubeconfig, span
+from kframework.cli.options import Devices, Port, WriteKubeconfig, span
 from kframework.cli.printing import print_lines
 from kframework.errors import visible
 
@@ -178,13 +178,14 @@ class EmbeddedOptions:
     embedded: Annotated[
         bool, typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api is one.")
     ] = False
+    devices: Devices = None
     port: Port = 0
     write_kubeconfig: WriteKubeconfig = None
 
     def refuse_alone(self, filenames: Sequence[str]) -> None:
         """Refuse options of the embedded server where there is none."""
-        if not self.embedded and (filenames or self.port or self.write_kubeconfig):
-            hint = "'--filename', '--port', '--write-kubeconfig'"
+        if not self.embedded and (filenames or self.devices or self.port or self.write_kubeconfig):
+            hint = "'--filename', '--devices', '--port', '--write-kubeconfig'"
             raise typer.BadParameter("go with --embedded only", param_hint=hint)
 
 
@@ -206,7 +207,7 @@ def server_of(
         from kframework.process.fake_api import EmbeddedServer
 
         publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
-        return EmbeddedServer(read_cluster(filenames), clock, publication, say_where)
+        return EmbeddedServer(read_cluster(filenames, devices=embedded.devices), clock, publication, say_where)
     from kframework.cluster.kube import Connection
     from kframework.process.servers import RealServer
 

@@ -15,6 +15,7 @@ from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     Config,
     Dev,
+    Devices,
     DurationOption,
     Filenames,
     Logging,
@@ -42,6 +43,7 @@ def command(
     plugin: PluginOption,
     record_annotations: RecordAnnotations,
     config: Config = None,
+    devices: Devices = None,
     strict: Strict = False,
     duration: DurationOption = None,
     output: OutputOption = None,
@@ -66,13 +68,13 @@ def command(
     from kframework.scheduler.simulate import simulate
 
     refuse_reading_stdin_twice(filenames, config)
-    read = [*filenames, *([] if config is None else [config])]
+    read = [*filenames, *filter(None, (config, devices))]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
     plugins = named_plugins(plugin)
     configuration = configured(config, plugins)
     if seed is not None:
         configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
-    objects = read_cluster(filenames, configuration, plugins, strict=strict).objects
+    objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]

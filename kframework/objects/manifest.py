@@ -64,7 +64,7 @@ class Manifest:
     """The objects of some files in their order, and the kinds that were passed over.
 
     `written` is the JSON of each object, as it stands in the file: all that a scheduler does not read is there too.
-    `places` says where. Both are empty where the objects come from no file.
+    `places` says where. Objects that come from no file stand behind all others, and have neither.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
@@ -118,7 +118,7 @@ def read(paths: Iterable[str]) -> Manifest:
     """
     reading = _Reading()
     for source in _sources(paths):
-        for index, document in enumerate(_documents(source)):
+        for index, document in enumerate(documents_of(source)):
             if document is not None:
                 reading.add(document, Place(source, index, ()), ("", ""))
     passed_over = [PassedOver(api_version, kind, count) for (api_version, kind), count in reading.unknown.items()]
@@ -133,21 +133,23 @@ def _sources(paths: Iterable[str]) -> Iterator[Source]:
             files = sorted(file for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
             if not files:
                 raise InputError("no *.yaml, *.yml or *.json file in this folder", file=path)
-            yield from map(_source, files)
+            yield from map(source_of, files)
         else:
-            yield _source(Path(path))
+            yield source_of(path)
 
 
-def _source(path: Path) -> Source:
+def source_of(path: str | Path) -> Source:
+    """Read a file; raises InputError."""
     try:
-        return Source(str(path), path.read_text(encoding="utf-8-sig"))
+        return Source(str(path), Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(path)) from error
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8 text", file=str(path)) from error
 
 
-def _documents(source: Source) -> Iterator[object]:
+def documents_of(source: Source) -> Iterator[object]:
+    """Read the documents of a source one by one; raises InputError."""
     if source.text.lstrip().startswith("{"):
         try:
             yield msgspec.json.decode(source.text)

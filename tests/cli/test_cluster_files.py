@@ -8,7 +8,7 @@ import pytest
 
 from kframework.cli.cluster_files import read_cluster
 from kframework.cli.logs import logging_to_stderr
-from kframework.objects import Node
+from kframework.objects import Node, ResourceSlice
 
 
 def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,3 +83,23 @@ def test_many_unknown_fields_are_ten_lines_and_a_number(tmp_path: Path, capsys: 
     lines = capsys.readouterr().err.splitlines()
     assert lines[9] == f'warning: {file}:20: Node n9: unknown field "spce"; did you mean "spec"?'
     assert lines[10:] == ["warning: and 40 more unknown fields"]
+
+
+DEVICES = """\
+apiVersion: kframework.dev/v1
+kind: Devices
+patterns:
+- {driver: d, nodes: a, devices: [{name: g}]}
+- {driver: d, nodes: b, devices: [{name: g}]}
+"""
+
+
+def test_nodes_have_the_devices_that_a_file_describes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, devices = tmp_path / "cluster.yaml", tmp_path / "devices.yaml"
+    file.write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
+    devices.write_text(DEVICES)
+    with logging_to_stderr():
+        manifest = read_cluster([str(file)], devices=str(devices))
+    assert [type(each) for each in manifest.objects] == [Node, ResourceSlice]
+    doubt = f"warning: {devices}:5: patterns[1]: fits no node of the cluster files"
+    assert capsys.readouterr().err.splitlines() == [doubt]

@@ -144,6 +144,7 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
         (("/b", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
         (("b", "--attempt", "1"), "Invalid value for '--attempt': goes with --recording"),
         (("b", "--config", "c"), "Invalid value for '--config': goes with -f; others have their own"),
+        (("b", "--devices", "c"), "Invalid value for '--devices': goes with -f"),
         (
             ("b", "--certificate-authority", "c", "-f", "d"),
             "Invalid value for '--certificate-authority': goes with --scheduler",

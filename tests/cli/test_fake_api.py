@@ -37,6 +37,20 @@ def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, numb
         assert not kubeconfig.exists()
 
 
+def test_nodes_have_the_devices_that_a_file_describes(tmp_path: Path) -> None:
+    file, devices = tmp_path / "cluster.yaml", tmp_path / "devices.yaml"
+    file.write_text(NODE)
+    pattern = "{driver: d, devices: [{name: g, count: 2, capacity: {memory: 1Gi}}]}"
+    devices.write_text(f"apiVersion: kframework.dev/v1\nkind: Devices\npatterns: [{pattern}]\n")
+    with fake_api("-f", file, "--devices", devices) as (_, kubeconfig):
+        with urlopen(f"{server_of(kubeconfig)}/apis/resource.k8s.io/v1/resourceslices") as response:
+            (published,) = json.load(response)["items"]
+    assert published["metadata"]["name"] == "node-a-d-0"
+    assert published["spec"]["devices"] == [
+        {"name": name, "capacity": {"memory": {"value": "1Gi"}}} for name in ("g-0", "g-1")
+    ]
+
+
 def test_the_kubeconfig_goes_where_it_is_wanted(tmp_path: Path) -> None:
     file = tmp_path / "with space"
     with fake_api("--write-kubeconfig", file) as (api, kubeconfig):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import Parameter, signature
 
 import pytest
@@ -19,14 +20,20 @@ def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
     assert (lease.lease_duration, lease.resource_name) == (60.0, "mine")
 
 
-@pytest.mark.parametrize(("filenames", "port", "kubeconfig"), [(["f"], 0, None), ([], 1, None), ([], 0, "file")])
-def test_what_belongs_to_the_embedded_server_goes_with_it_only(
-    filenames: list[str], port: int, kubeconfig: str | None
-) -> None:
+@pytest.mark.parametrize(
+    ("filenames", "options"),
+    [
+        (["f"], EmbeddedOptions()),
+        ([], EmbeddedOptions(devices="file")),
+        ([], EmbeddedOptions(port=1)),
+        ([], EmbeddedOptions(write_kubeconfig="file")),
+    ],
+)
+def test_what_belongs_to_the_embedded_server_goes_with_it_only(filenames: list[str], options: EmbeddedOptions) -> None:
     EmbeddedOptions().refuse_alone([])
-    EmbeddedOptions(embedded=True, port=port, write_kubeconfig=kubeconfig).refuse_alone(filenames)
+    replace(options, embedded=True).refuse_alone(filenames)
     with pytest.raises(typer.BadParameter, match="go with --embedded only"):
-        EmbeddedOptions(port=port, write_kubeconfig=kubeconfig).refuse_alone(filenames)
+        options.refuse_alone(filenames)
 
 
 def test_there_may_be_no_endpoints() -> None:
@@ -44,9 +51,9 @@ def test_a_command_has_the_options_of_its_records_where_they_stand() -> None:
         called.append((first, embedded, last))
 
     options = signature(command).parameters
-    assert list(options) == ["first", "embedded", "port", "write_kubeconfig", "last"]
+    assert list(options) == ["first", "embedded", "devices", "port", "write_kubeconfig", "last"]
     assert (options["first"].default, options["port"].default) == (Parameter.empty, 0)
-    command(first=1, embedded=True, port=2, write_kubeconfig=None, last="z")
+    command(first=1, embedded=True, devices=None, port=2, write_kubeconfig=None, last="z")
     assert called == [(1, EmbeddedOptions(embedded=True, port=2), "z")]
 
 

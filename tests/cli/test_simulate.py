@@ -218,6 +218,19 @@ def test_missing_files(run: Command, cluster: Path, file: Path) -> None:
 # -- options -------------------------------------------------------------------------------------------------------
 
 
+def test_devices_come_from_a_file_of_their_own(run: Command, cluster: Path, file: Path) -> None:
+    """Doubts come of the nodes that were read, so the file has met the cluster."""
+    pattern = "{{driver: d, nodes: {0}, devices: [{{name: g}}]}}".format
+    file.write_text(
+        f"apiVersion: kframework.dev/v1\nkind: Devices\npatterns:\n- {pattern('node-a')}\n- {pattern('x')}\n"
+    )
+    result = run("simulate", "-f", cluster, "--devices", file)
+    assert (result.code, result.out) == (0, TABLE)
+    assert result.errors == [f"warning: {file}:5: patterns[1]: fits no node of the cluster files", SUMMARY]
+    result = run("simulate", "-f", cluster, "--devices", file, "--report", file)
+    assert result.errors[0] == f"error: Invalid value for '--report': {file} is read; name another file"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

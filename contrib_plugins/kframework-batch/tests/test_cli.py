@@ -219,7 +219,10 @@ def test_without_controllers_jobs_are_left_to_others() -> None:
         (
             ["-f", "x"],
             2,
-            "error: Invalid value for '--filename', '--port', '--write-kubeconfig': go with --embedded only",
+            (
+                "error: Invalid value for '--filename', '--devices', '--port', '--write-kubeconfig': "
+                "go with --embedded only"
+            ),
         ),
         (["--kubeconfig", "none-such"], 1, "error: none-such: there is no such file; name a kubeconfig"),
         (["--scheduler-conf", "none-such"], 1, "error: none-such: cannot be read: No such file or directory"),

@@ -18,6 +18,7 @@ from kframework.cli.cluster_files import read_cluster
 from kframework.cli.go_flags import GoFlagsCommand, flags, say_passed_over
 from kframework.cli.logs import say, sparing
 from kframework.cli.options import (
+    Devices,
     DurationOption,
     Filenames,
     Logging,
@@ -89,6 +90,7 @@ def simulate(
     filenames: Filenames,
     scheduler_names: SchedulerNames,
     config: Config = None,
+    devices: Devices = None,
     default_queue: DefaultQueue = "default",
     period: Period = None,
     duration: DurationOption = None,
@@ -112,11 +114,11 @@ def simulate(
     from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
-    read = [*filenames, *([] if config is None else [config])]
+    read = [*filenames, *filter(None, (config, devices))]
     refuse_overwriting(read, trace=None if trace == CONSOLE else trace, shares=shares)
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
-    objects = read_cluster(filenames).objects
+    objects = read_cluster(filenames, devices=devices).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, settings.configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]

@@ -1,0 +1,346 @@
+"""Files that describe the devices of a made-up cluster by pattern, for those who have no hardware."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kframework.errors import InputError
+from kframework.objects import CapacityRange, CapacityRequestPolicy, DeviceCapacity, DeviceTaint, RawQuantity
+from kframework.objects.codec import FieldPath, spelled, undecodable
+from kframework.objects.manifest import Place, documents_of, source_of
+from kframework.objects.quantity import QuantityError, nano
+
+API_VERSION, KIND = "kframework.dev/v1", "Devices"
+
+#: What an attribute, and the name of a pool, may say: they stand for the node's name and the device's number.
+NODE, INDEX = "{node}", "{index}"
+
+#: How many devices a pool may have here: more than any node, and few enough to be made in a moment.
+MOST_DEVICES = 10_000
+
+# What the API allows of each (resource.k8s.io/v1 in Kubernetes 1.36).
+_MOST_ATTRIBUTES = 32
+_MOST_COUNTERS = 32
+_MOST_TAINTS = 16
+_MOST_CONDITIONS = 4
+_LONGEST_DRIVER = 63
+_EFFECTS = ("None", "NoSchedule", "NoExecute")
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DEVICE_NAME = re.compile(_LABEL)
+_DRIVER_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_QUALIFIED_NAME = re.compile(rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
+
+#: What is wrong, and where below the document.
+Problem = tuple[FieldPath, str]
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping with these fields and no others."""
+
+
+class Range(CapacityRange, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The API's, with no other fields."""
+
+
+class RequestPolicy(CapacityRequestPolicy, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The API's, with no other fields."""
+
+    valid_range: Range | None = None
+
+
+class Capacity(DeviceCapacity, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The API's, with no other fields."""
+
+    request_policy: RequestPolicy | None = None
+
+
+class Taint(DeviceTaint, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The API's, with no other fields."""
+
+
+class Version(_Strict, frozen=True, kw_only=True):
+    """An attribute that is a semantic version; others are what YAML makes of them."""
+
+    version: str
+
+
+AttributeValue = str | int | bool | Version
+Attributes = dict[str, AttributeValue | tuple[AttributeValue, ...]]
+CapacityValue = RawQuantity | Capacity
+Capacities = dict[str, CapacityValue | tuple[CapacityValue, ...]]
+
+
+class Partition(_Strict, frozen=True, kw_only=True):
+    """`count` partitions of a device that are alike, and what each takes of its counters.
+
+    A partition has the attributes of its device beside its own.
+    """
+
+    name: str
+    count: int = 1
+    counters: dict[str, RawQuantity]
+    attributes: Attributes = {}
+    capacity: Capacities = {}
+
+
+class DeviceGroup(_Strict, frozen=True, kw_only=True):
+    """`count` devices that are alike, called `name-0`, `name-1`, ...
+
+    Of values that are a list each device has one, in turn. What partitions share is counted by `counters`; the device
+    as a whole takes all of it.
+    """
+
+    name: str
+    count: int = 1
+    attributes: Attributes = {}
+    capacity: Capacities = {}
+    allow_multiple_allocations: bool = False
+    taints: tuple[Taint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    counters: dict[str, RawQuantity] = {}
+    partitions: tuple[Partition, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are, partitions included."""
+        return self.count * (1 + sum(partition.count for partition in self.partitions))
+
+
+class Pattern(_Strict, frozen=True, kw_only=True):
+    """What a driver has on every node that fits: a pool of these devices.
+
+    Globs choose nodes by name, and labels those that have them all. Of devices in the network there is one pool, which
+    all nodes with these labels reach.
+    """
+
+    driver: str
+    nodes: str | tuple[str, ...] = ()
+    node_selector: dict[str, str] = {}
+    network_attached: bool = False
+    pool: str = NODE
+    devices: tuple[DeviceGroup, ...]
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The globs that names of nodes are to fit; none for all."""
+        return (self.nodes,) if isinstance(self.nodes, str) else self.nodes
+
+    @property
+    def says_node(self) -> bool:
+        """Whether the devices are other ones on each node."""
+        return NODE.encode() in msgspec.json.encode(self.devices)
+
+
+class Class(_Strict, frozen=True, kw_only=True):
+    """A DeviceClass: the CEL expression that selects its devices, and the extended resource that stands for them."""
+
+    expression: str
+    extended_resource_name: str | None = None
+
+
+class Devices(_Strict, frozen=True, kw_only=True):
+    """All that a file says."""
+
+    api_version: str = ""
+    kind: str = ""
+    classes: dict[str, Class] = {}
+    patterns: tuple[Pattern, ...] = ()
+
+
+class DeviceFile(NamedTuple):
+    """A file that has been read, and where it stands."""
+
+    said: Devices
+    place: Place
+
+    def error(self, path: FieldPath, message: str) -> InputError:
+        """Return the error that says what is wrong, and where."""
+        place = self.place
+        return InputError(message, file=place.source.name, line=place.line(path), path=spelled(path))
+
+
+def read(path: str) -> DeviceFile:
+    """Read a file; raises InputError for what cannot be read, and for devices that no API server would take."""
+    source = source_of(path)
+    documents = [(index, data) for index, data in enumerate(documents_of(source)) if data is not None]
+    if len(documents) != 1:
+        message = f"expected one document of kind {KIND} ({API_VERSION}), got {len(documents)}"
+        raise InputError(message, file=source.name)
+    ((index, data),) = documents
+    place = Place(source, index, ())
+    try:
+        file = DeviceFile(msgspec.convert(data, Devices), place)
+    except msgspec.ValidationError as error:
+        at, message = undecodable(error, data)
+        raise InputError(message, file=source.name, line=place.line(at), path=spelled(at)) from error
+    for at, message in _problems(file.said):
+        raise file.error(at, message)
+    return file
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+def _problems(said: Devices) -> Iterator[Problem]:
+    if (said.api_version, said.kind) != (API_VERSION, KIND):
+        yield (), f"expected apiVersion {API_VERSION} and kind {KIND}"
+    for index, pattern in enumerate(said.patterns):
+        yield from _below(("patterns", index), _pattern_problems(pattern))
+
+
+def _below(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
+    for place, message in problems:
+        yield (*path, *place), message
+
+
+def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
+    if not _DRIVER_NAME.fullmatch(pattern.driver) or len(pattern.driver) > _LONGEST_DRIVER:
+        yield ("driver",), f"{pattern.driver!r} is no name of a driver: write it like gpu.example.com"
+    if not pattern.pool:
+        yield ("pool",), "is empty: leave it out for the name of the node"
+    if pattern.network_attached:
+        yield from _network_problems(pattern)
+    if not pattern.devices:
+        yield ("devices",), "is empty: describe at least one device"
+    for index, group in enumerate(pattern.devices):
+        yield from _below(("devices", index), _group_problems(group))
+    if (there := sum(group.devices for group in pattern.devices)) > MOST_DEVICES:
+        yield ("devices",), f"a pool has {there} devices, and may have {MOST_DEVICES}: make more pools"
+
+
+def _network_problems(pattern: Pattern) -> Iterator[Problem]:
+    if pattern.globs:
+        yield ("nodes",), "devices in the network are reached by labels: use nodeSelector, or leave it out for all"
+    if NODE in pattern.pool:
+        yield ("pool",), "devices in the network have one pool: give it a name of its own"
+    if pattern.says_node:
+        yield ("devices",), f"devices in the network are those of no node: leave {NODE} out"
+
+
+def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
+    yield from _name_problems(group.name)
+    yield from _count_problems(group.count)
+    shared = group.allow_multiple_allocations
+    yield from _property_problems(group.attributes, group.capacity, shared)
+    if len(group.taints) > _MOST_TAINTS:
+        yield ("taints",), f"{len(group.taints)} taints: a device has {_MOST_TAINTS} at most"
+    for index, taint in enumerate(group.taints):
+        if not taint.key:
+            yield ("taints", index), "key is missing"
+        if taint.effect not in _EFFECTS:
+            yield ("taints", index, "effect"), f"{taint.effect!r} is none of {', '.join(_EFFECTS)}"
+    conditions = {
+        "bindingConditions": group.binding_conditions,
+        "bindingFailureConditions": group.binding_failure_conditions,
+    }
+    for name, given in conditions.items():
+        if len(given) > _MOST_CONDITIONS:
+            yield (name,), f"{len(given)} conditions: a device has {_MOST_CONDITIONS} at most"
+        if not given and any(conditions.values()):
+            yield (), f"{name} is missing: bindingConditions and bindingFailureConditions go together"
+    if group.counters or group.partitions:
+        yield from _counter_problems(group.counters)
+    for index, partition in enumerate(group.partitions):
+        yield from _below(("partitions", index), _partition_problems(partition, group))
+
+
+def _counter_problems(counters: Mapping[str, RawQuantity]) -> Iterator[Problem]:
+    if not 0 < len(counters) <= _MOST_COUNTERS:
+        yield ("counters",), f"{len(counters)} counters: a device with partitions has 1 to {_MOST_COUNTERS}"
+    for name in counters:
+        if not _is_label(name):
+            yield ("counters", name), _no_label(name)
+    yield from _quantity_problems(("counters",), counters.items())
+
+
+def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Problem]:
+    yield from _name_problems(partition.name)
+    yield from _count_problems(partition.count)
+    yield from _property_problems({**group.attributes, **partition.attributes}, partition.capacity, shared=False)
+    if not partition.counters:
+        yield ("counters",), "is empty: say what the partition takes of its device"
+    for name in partition.counters:
+        if name not in group.counters:
+            yield ("counters", name), f"the device has no such counter: it has {', '.join(group.counters)}"
+    yield from _quantity_problems(("counters",), partition.counters.items())
+
+
+def _name_problems(name: str) -> Iterator[Problem]:
+    if not _is_label(name):
+        yield ("name",), _no_label(name)
+
+
+def _is_label(name: str) -> bool:
+    return _DEVICE_NAME.fullmatch(name) is not None
+
+
+def _no_label(name: str) -> str:
+    return f"{name!r} is no DNS label: use small letters, digits and hyphens"
+
+
+def _count_problems(count: int) -> Iterator[Problem]:
+    if not 0 < count <= MOST_DEVICES:
+        yield ("count",), f"{count} devices: write 1 to {MOST_DEVICES}"
+
+
+def _property_problems(attributes: Attributes, capacity: Capacities, shared: bool) -> Iterator[Problem]:
+    if len(attributes) + len(capacity) > _MOST_ATTRIBUTES:
+        there = f"{len(attributes)} attributes and {len(capacity)} capacities"
+        yield (), f"{there}: a device has {_MOST_ATTRIBUTES} of both together at most"
+    for field, values in (("attributes", attributes), ("capacity", capacity)):
+        for name, value in values.items():
+            if not _QUALIFIED_NAME.fullmatch(name):
+                yield (field, name), f"{name!r} is no name: write it like numaNode or example.com/numaNode"
+            if value == ():
+                yield (field, name), "the list is empty: give at least one value"
+    for name, said in capacity.items():
+        for path, each in _each(("capacity", name), said):
+            yield from _capacity_problems(path, each, shared)
+
+
+def _each(
+    path: FieldPath, said: CapacityValue | tuple[CapacityValue, ...]
+) -> Iterator[tuple[FieldPath, CapacityValue]]:
+    if not isinstance(said, tuple):
+        yield path, said
+        return
+    for index, each in enumerate(said):
+        yield (*path, index), each
+
+
+def _capacity_problems(path: FieldPath, said: CapacityValue, shared: bool) -> Iterator[Problem]:
+    if not isinstance(said, Capacity):
+        yield from _quantity_problems(path[:-1], [(path[-1], said)])
+        return
+    yield from _quantity_problems(path, [("value", said.value)])
+    policy = said.request_policy
+    if policy is None:
+        return
+    path = (*path, "requestPolicy")
+    if not shared:
+        yield path, "counts for devices that several claims share: add allowMultipleAllocations: true"
+    yield from _quantity_problems(path, [("default", policy.default)])
+    yield from _quantity_problems((*path, "validValues"), enumerate(policy.valid_values))
+    if policy.valid_range is not None:
+        limits = policy.valid_range
+        amounts = (("min", limits.min), ("max", limits.max), ("step", limits.step))
+        yield from _quantity_problems((*path, "validRange"), amounts)
+
+
+def _quantity_problems(path: FieldPath, amounts: Iterable[tuple[str | int, RawQuantity | None]]) -> Iterator[Problem]:
+    for name, amount in amounts:
+        try:
+            if amount is not None and nano(amount) < 0:
+                yield (*path, name), f"{amount!r} is negative"
+        except QuantityError as error:
+            yield (*path, name), str(error)
