@@ -23,11 +23,12 @@ import numpy
 from benchmarks import over_http, whole_commands
 from kframework.testing.scheduler_perf.benchmark import Result, benchmark
 from kframework.testing.scheduler_perf.definitions import chosen, read
+from kframework.testing.scheduler_perf.measurement import Measurement
 
 WORKLOADS = Path(__file__).parent / "workloads"
 
 #: How the figures of a unit are written.
-_FORMS = {"pods/s": ",.0f", "s": ".2f", "MB": ",.0f", "x": ".2f"}
+_FORMS = {"pods/s": ",.0f", "s": ".2f", "ms": ".2f", "MB": ",.0f", "x": ".2f"}
 _SIGNS = {"≥": operator.ge, "≤": operator.le}
 
 
@@ -94,19 +95,29 @@ def _growth(scale: Scale) -> float:
     return many / few
 
 
+def _nowhere(scale: Scale) -> float:
+    """Measure a cycle that ends in vain, in milliseconds: the middle one, when the template has long been known."""
+    (definition,) = chosen(read([str(WORKLOADS)]), ["DevicesNowhere"], [scale.label])
+    cycles = [_measured(benchmark(definition, None, _untold)).cycle_us for _ in range(scale.rounds)]
+    return min(each.perc50 for each in cycles if each is not None) / 1e3
+
+
 @cache
 def _seconds_per_pod(case: str, scale: Scale) -> list[float]:
     """Run the workloads of a case; return what a pod cost in each, in their order."""
     definitions = chosen(read([str(WORKLOADS)]), [case], [scale.label])
-    rounds = [[_cost(benchmark(each, None, _untold)) for each in definitions] for _ in range(scale.rounds)]
+    rounds = [
+        [_measured(benchmark(each, None, _untold)).cpu_us_per_pod / 1e6 for each in definitions]
+        for _ in range(scale.rounds)
+    ]
     return [min(costs) for costs in zip(*rounds, strict=True)]
 
 
-def _cost(result: Result) -> float:
+def _measured(result: Result) -> Measurement:
     if result.failed:
         raise RuntimeError(f"{result.name}: {result.failed}")
     (measurement,) = result.measurements
-    return measurement.cpu_us_per_pod / 1e6
+    return measurement
 
 
 def _untold(done: int, of: int) -> None:
@@ -185,6 +196,9 @@ ROWS = (
     Row("churn", "nodes, pods and Services churn", at_least(6_000), throughput("MixedChurn")),
     Row("daemonset", "DaemonSet-style, 15,000 nodes", at_least(6_000), throughput("DaemonSet")),
     Row("preemption", "preemption, 1,000 full nodes", at_least(700), throughput("Preemption")),
+    Row("devices-half-full", "a claim of its own, half allocated", at_least(2_000), throughput("DevicesHalfFull")),
+    Row("devices-nearly-full", "a claim of its own, 95 % allocated", at_least(1_000), throughput("DevicesNearlyFull")),
+    Row("devices-nowhere", "a cycle for a claim that fits nowhere", at_most(2, "ms"), _nowhere),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
     Row("simulate", "simulate, 20,000 pods, start to exit", at_most(4, "s"), lambda scale: _few(scale).seconds),
     Row("simulate-steady", "simulate, the 80,000 pods after them", at_least(7_000), _steady),

@@ -16,16 +16,17 @@ STEPS = """\
 - {opcode: createPods, countParam: $pods, collectMetrics: true}
 """
 
-DEVICES = "- {opcode: createResourceDriver}\n"
+RULES = "- {opcode: createAny, templatePath: rule.yaml}\n"
+RULE = "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\nmetadata: {name: rule}\n"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file with a workload, one that asks for the impossible, and one for devices."""
+    """A file with a workload, one that asks for the impossible, and one for a kind that is not there."""
     text = case(STEPS, "{name: one, labels: [short], params: {pods: 3}}")
     text += "  - {name: fast, threshold: 1.0e+9, params: {pods: 1}}\n"
-    text += case(DEVICES).replace("Case", "Devices")
-    return write(tmp_path, text, node=NODE)
+    text += case(RULES).replace("Case", "Rules")
+    return write(tmp_path, text, node=NODE, rule=RULE)
 
 
 def test_a_table(run: Command, file: Path) -> None:
@@ -48,12 +49,12 @@ def test_json_has_everything(run: Command, file: Path) -> None:
     assert measured["cycle_us"].keys() == {"average", "perc50", "perc90", "perc95", "perc99"}
 
 
-def test_floors_and_devices_are_told(run: Command, file: Path) -> None:
-    done = run("bench", str(file.parent), "--workload", "Case/fast", "--workload", "Devices")
+def test_floors_and_what_is_not_there_are_told(run: Command, file: Path) -> None:
+    done = run("bench", str(file.parent), "--workload", "Case/fast", "--workload", "Rules")
     assert done.out.splitlines()[1].endswith("1e+09")
     assert done.err.splitlines() == [
         "error: Case/fast is below its floor of 1e+09 pods/s",
-        "notice: Devices/one was not run: there are no devices for createResourceDriver",
+        "notice: Rules/one was not run: there is no DeviceTaintRule here",
     ]
     assert done.code == 1
 

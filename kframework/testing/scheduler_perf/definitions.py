@@ -5,6 +5,7 @@ Fields, defaults and what is refused are those of `test/integration/scheduler_pe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +17,7 @@ from msgspec.structs import fields, replace
 
 from kframework.config.duration import Duration
 from kframework.errors import InputError
+from kframework.objects import kind_named
 from kframework.objects.codec import spelled, undecodable
 from kframework.objects.yaml_lines import line_of
 from kframework.testing.scheduler_perf.templates import text_of
@@ -28,8 +30,20 @@ Value = int | float | str | bool
 #: The name of the file in each of scheduler_perf's folders.
 FILE_NAME = "performance-config.yaml"
 
-#: Where the kinds of devices are.
-_DEVICES = "apiVersion: resource.k8s.io/"
+#: What templates say of the kinds of devices, and of which kind they are.
+_OF_DEVICES = re.compile(r"^apiVersion: resource\.k8s\.io/", re.MULTILINE)
+_KIND = re.compile(r"^kind: *(\w+)", re.MULTILINE)
+
+#: The feature gates of devices that are off in 1.36: what they would bring is not there.
+_GATES_OFF = frozenset(
+    {
+        "DRADeviceTaintRules",
+        "DRAListTypeAttributes",
+        "DRANodeAllocatableResources",
+        "DRAResourcePoolStatus",
+        "DRAWorkloadResourceClaims",
+    }
+)
 
 #: The parameters that no operation asks for, but tests in Go.
 _OF_GO = frozenset({"numNodeDeclaredFeatures"})
@@ -210,20 +224,34 @@ class StopCollectingMetrics(Operation, frozen=True, kw_only=True, tag="stopColle
     """Measure no longer."""
 
 
-class _ForDevices(msgspec.Struct, frozen=True, tag_field="opcode"):
-    """What is about devices, and not read any further."""
+class CreateResourceClaims(Operation, frozen=True, kw_only=True, tag="createResourceClaims"):
+    """Create claims to devices, all of one template."""
+
+    namespace: str
+    template_path: str
+    count: int = 0
+    count_param: str = ""
+
+    def problem(self) -> str | None:
+        return _no_count(self.count)
 
 
-class CreateResourceClaims(_ForDevices, frozen=True, tag="createResourceClaims"):
-    """Create resource claims."""
+class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
+    """Publish so many devices of a driver on each node whose name fits a glob."""
+
+    driver_name: str
+    nodes: str
+    max_claims_per_node: int = 0
+    max_claims_per_node_param: str = ""
+
+    def problem(self) -> str | None:
+        return _no_count(self.max_claims_per_node)
 
 
-class CreateResourceDriver(_ForDevices, frozen=True, tag="createResourceDriver"):
-    """Create the devices of a driver."""
+class AllocResourceClaims(Operation, frozen=True, kw_only=True, tag="allocResourceClaims"):
+    """Allocate devices to the claims of a namespace, or of all, on nodes picked at random, without any pod."""
 
-
-class AllocResourceClaims(_ForDevices, frozen=True, tag="allocResourceClaims"):
-    """Allocate devices to resource claims."""
+    namespace: str = ""
 
 
 Known = (
@@ -239,8 +267,10 @@ Known = (
     | UpdateAny
     | StartCollectingMetrics
     | StopCollectingMetrics
+    | CreateResourceClaims
+    | CreateResourceDriver
+    | AllocResourceClaims
 )
-ForDevices = CreateResourceClaims | CreateResourceDriver | AllocResourceClaims
 
 
 def _no_count(count: int) -> str | None:
@@ -282,7 +312,7 @@ class TestCase(_Strict, frozen=True, kw_only=True):
     name: str
     feature_gates: dict[str, bool] = {}
     metrics_collector_config: dict[str, object] = {}
-    workload_template: tuple[Known | ForDevices, ...]
+    workload_template: tuple[Known, ...]
     workloads: tuple[Workload, ...]
     scheduler_config_path: str = ""
     default_pod_template_path: str = ""
@@ -313,24 +343,25 @@ class Definition(msgspec.Struct, frozen=True):
         return self.file.parent.name
 
     def beyond(self) -> str:
-        """Say what it needs that there is not here, devices or the Go code beside its file; "" if nothing."""
-        steps = self.case.workload_template
-        codes = dict.fromkeys(str(each.__struct_config__.tag) for each in steps if isinstance(each, _ForDevices))
-        codes |= dict.fromkeys(
-            "createAny" for each in steps if isinstance(each, CreateAny) and self._is_of_devices(each)
-        )
-        if codes:
-            return f"there are no devices for {', '.join(codes)}"
+        """Say what it needs that there is not here, be it the Go code beside its file; "" if nothing."""
+        gates = self.case.feature_gates | self.workload.feature_gates
+        missing = sorted(gate for gate in _GATES_OFF if gates.get(gate))
+        missing += sorted({kind for each in self.case.workload_template if (kind := self._unread_kind(each))})
+        if missing:
+            return f"there is no {', '.join(missing)} here"
         of_go = sorted(_OF_GO & self.workload.params.keys())
         return f"{', '.join(of_go)} is for Go code that goes with its file" if of_go else ""
 
-    def _is_of_devices(self, operation: CreateAny) -> bool:
-        return _DEVICES in text_of(self.file.parent / operation.template_path)
+    def _unread_kind(self, operation: Known) -> str:
+        """Return the kind of devices that an operation would create and no scheduler here reads; "" if it is none."""
+        text = text_of(self.file.parent / operation.template_path) if isinstance(operation, CreateAny) else ""
+        kind = _KIND.search(text) if _OF_DEVICES.search(text) else None
+        return "" if kind is None or kind_named("resource.k8s.io/v1", kind[1]) is not None else kind[1]
 
     def operations(self) -> list[Known]:
         """Return the steps with their parameters in place; raises InputError for one that is not given, or not used."""
         values = _Values(self)
-        known = [values.resolved(each) for each in self.case.workload_template if isinstance(each, Operation)]
+        known = [values.resolved(each) for each in self.case.workload_template]
         if unused := self.workload.params.keys() - values.used:
             raise self.error(f"nothing asks for the parameters {', '.join(sorted(unused))}")
         return known

@@ -1,8 +1,9 @@
-"""The nodes, namespaces, pods and volumes that operations ask for, numbered and labelled as scheduler_perf does."""
+"""The nodes, namespaces, pods, volumes and devices that operations ask for, as scheduler_perf makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,6 +16,9 @@ from kframework.objects import (
     CSINode,
     CSINodeDriver,
     CSINodeSpec,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
     Namespace,
     Node,
     NodeStatus,
@@ -27,12 +31,23 @@ from kframework.objects import (
     PersistentVolumeStatus,
     Pod,
     PodSpec,
+    ResourceClaim,
+    ResourcePool,
     Resources,
+    ResourceSlice,
+    ResourceSliceSpec,
     Volume,
     VolumeNodeResources,
 )
 from kframework.objects.kinds import T
-from kframework.testing.scheduler_perf.definitions import CreateNamespaces, CreateNodes, CreatePods, NodeAllocatable
+from kframework.testing.scheduler_perf.definitions import (
+    CreateNamespaces,
+    CreateNodes,
+    CreatePods,
+    CreateResourceClaims,
+    CreateResourceDriver,
+    NodeAllocatable,
+)
 from kframework.testing.scheduler_perf.templates import template
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -138,6 +153,33 @@ def _claimed(
             status=PersistentVolumeStatus(phase="Bound"),
         ),
     )
+
+
+def slices(operation: CreateResourceDriver, nodes: Iterable[Node]) -> Iterator[ResourceSlice]:
+    """Make a slice of devices for each node that fits."""
+    devices = tuple(map(_device, range(operation.max_claims_per_node)))
+    for name in (node.metadata.name for node in nodes):
+        if fnmatchcase(name, operation.nodes):
+            pool = ResourcePool(name=name, resource_slice_count=1)
+            spec = ResourceSliceSpec(driver=operation.driver_name, node_name=name, pool=pool, devices=devices)
+            yield ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def _device(index: int) -> Device:
+    attributes = {
+        "model": DeviceAttribute(string_value="A100"),
+        "family": DeviceAttribute(string_value="GPU"),
+        "driverVersion": DeviceAttribute(version_value="1.2.3"),
+        "dra.example.com/numa": DeviceAttribute(int_value=index),
+    }
+    return Device(name=f"instance-{index}", attributes=attributes, capacity={"memory": DeviceCapacity(value="1Gi")})
+
+
+def claims(operation: CreateResourceClaims, folder: Path) -> Iterator[ResourceClaim]:
+    """Make claims to devices."""
+    for index in range(operation.count):
+        claim = _of(ResourceClaim, folder / operation.template_path, index, operation.count)
+        yield replace(claim, metadata=replace(claim.metadata, namespace=operation.namespace))
 
 
 def _of(kind: type[T], file: Path, index: int, count: int) -> T:

@@ -17,7 +17,7 @@ from functools import partial, singledispatchmethod
 import anyio
 from msgspec.structs import replace
 
-from kframework.clock import SystemClock
+from kframework.clock import Seeds, SystemClock
 from kframework.cluster import admission
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kind_store import Change
@@ -27,11 +27,14 @@ from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject, Pod, PriorityClass, kind_of
+from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
+from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.garbage import collect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing.scheduler_perf import made_objects
+from kframework.testing.scheduler_perf.allocation import allocate
 from kframework.testing.scheduler_perf.definitions import (
+    AllocResourceClaims,
     Barrier,
     Churn,
     CreateAny,
@@ -39,6 +42,8 @@ from kframework.testing.scheduler_perf.definitions import (
     CreateNodes,
     CreatePods,
     CreatePodSets,
+    CreateResourceClaims,
+    CreateResourceDriver,
     Definition,
     DeletePods,
     Known,
@@ -71,6 +76,7 @@ class Stage(Observer):
         self._definition = definition
         self._folder = definition.file.parent
         self._tell = tell
+        self._seeds = Seeds(configuration.options.seed)
         clock = SystemClock()
         self._cluster = MemoryCluster(clock)
         self._volumes = VolumeController(self._cluster)
@@ -216,6 +222,22 @@ class Stage(Observer):
     @_run.register
     async def _(self, operation: StopCollectingMetrics, index: int) -> None:
         self._sum_up()
+
+    @_run.register
+    async def _(self, operation: CreateResourceDriver, index: int) -> None:
+        self._cluster.load(made_objects.slices(operation, self._cluster.objects(Node)))
+
+    @_run.register
+    async def _(self, operation: CreateResourceClaims, index: int) -> None:
+        self._cluster.load(made_objects.claims(operation, self._folder))
+
+    @_run.register
+    async def _(self, operation: AllocResourceClaims, index: int) -> None:
+        random = self._seeds.generator(f"allocResourceClaims {index}")
+        try:
+            allocate(self._cluster, operation.namespace, random)
+        except AllocationError as error:
+            raise self._definition.error(f"allocResourceClaims: {error}") from error
 
     # -- pods ------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import cast
 from kframework.cluster.field_names import UnknownField, unknown_fields
 from kframework.errors import InputError
 from kframework.objects import ApiObject, kind_named
+from kframework.objects.beta_devices import as_v1
 from kframework.objects.codec import convert
 from kframework.objects.yaml_documents import documents
 
@@ -84,8 +85,9 @@ class Template:
         return re.search(rf"^{field}:", self._text, re.MULTILINE) is not None
 
     def _made(self, text: str) -> ApiObject:
-        (data,) = cast("Iterator[dict[str, object]]", documents(text))
-        api_version, name = (str(data.get(field, "")) for field in ("apiVersion", "kind"))
+        (written,) = cast("Iterator[dict[str, object]]", documents(text))
+        api_version, name = (str(written.get(field, "")) for field in ("apiVersion", "kind"))
+        api_version, data = as_v1(api_version, name, written)
         kind = kind_named(api_version, name)
         if kind is None:
             raise InputError(f"kind {name} of {api_version} is none that a scheduler here reads", file=str(self.file))

@@ -68,9 +68,9 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     assert len(result.measurements) == 1
 
 
-def test_a_workload_for_devices_is_not_run(tmp_path: Path) -> None:
-    result = benchmark(definition(tmp_path, "- {opcode: createResourceDriver}"), None, told)
-    assert result == Result(name="Case/one", skipped="there are no devices for createResourceDriver")
+def test_a_workload_for_what_is_not_there_is_not_run(tmp_path: Path) -> None:
+    one = definition(tmp_path, STEPS, "{name: one, featureGates: {DRADeviceTaintRules: true}}")
+    assert benchmark(one, None, told) == Result(name="Case/one", skipped="there is no DRADeviceTaintRules here")
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])

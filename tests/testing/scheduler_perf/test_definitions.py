@@ -88,6 +88,16 @@ def test_parameters_take_the_place_of_fields(tmp_path: Path) -> None:
             'Case/one: createPods: time: invalid duration "long"',
         ),
         (
+            "- {opcode: createResourceDriver, driverName: d, nodes: '*', maxClaimsPerNode: -1}",
+            "{name: one}",
+            "Case/one: createResourceDriver: invalid count -1",
+        ),
+        (
+            "- {opcode: createResourceClaims, namespace: n, templatePath: t, countParam: $claims}",
+            "{name: one, params: {claims: -1}}",
+            "Case/one: createResourceClaims: invalid count -1",
+        ),
+        (
             "- {opcode: churn, mode: create, templatePaths: []}",
             "{name: one}",
             "Case/one: churn: at least one template is needed",
@@ -112,12 +122,16 @@ def test_steps_that_make_no_sense(tmp_path: Path, steps: str, workload: str, mes
             case("- {opcode: createNodes, number: 1}"),
             ":3: [0].workloadTemplate[0]: Object contains unknown field `number`",
         ),
+        (
+            case("- {opcode: createResourceDriver, nodes: '*'}"),
+            ":3: [0].workloadTemplate[0]: Object missing required field `driverName`",
+        ),
         (case("- {opcode: explode}"), ":3: [0].workloadTemplate[0].opcode: Invalid value 'explode'"),
         (case("- {opcode: barrier}", "{name: one, threshold: fast}"), ":5: [0].workloads[0].threshold: "),
         ("- name: [", ":2: did not find expected node content"),
         (case("- {opcode: barrier}", "{name: one}\n  - {name: one}"), ": Case/one: this name is given twice"),
     ],
-    ids=["field", "opcode", "threshold", "yaml", "twice"],
+    ids=["field", "missing", "opcode", "threshold", "yaml", "twice"],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
     file = write(tmp_path, text)
@@ -168,22 +182,35 @@ def test_thresholds_may_differ_by_topic(tmp_path: Path, threshold: str, floor: f
 
 
 @pytest.mark.parametrize(
-    ("steps", "params", "why"),
+    ("steps", "workload", "why"),
     [
-        ("- {opcode: barrier}", "{}", ""),
-        ("- {opcode: createAny, templatePath: node.yaml}", "{}", ""),
+        ("- {opcode: barrier}", "", ""),
+        ("- {opcode: createAny, templatePath: node.yaml}", "", ""),
+        ("- {opcode: createAny, templatePath: claim.yaml}", "", ""),
+        ("- {opcode: createAny, templatePath: rule.yaml}", "", "there is no DeviceTaintRule here"),
         (
-            "- {opcode: createResourceDriver, nodes: $a}\n- {opcode: createAny, templatePath: claim.yaml}",
-            "{}",
-            "there are no devices for createResourceDriver, createAny",
+            "- {opcode: createAny, templatePath: rule.yaml}",
+            "featureGates: {DRADeviceTaintRules: true, DRAListTypeAttributes: true}",
+            "there is no DRADeviceTaintRules, DRAListTypeAttributes, DeviceTaintRule here",
         ),
+        ("- {opcode: barrier}", "featureGates: {DRADeviceTaintRules: false, DRAConsumableCapacity: true}", ""),
         (
             "- {opcode: barrier}",
-            "{numNodeDeclaredFeatures: 5}",
+            "params: {numNodeDeclaredFeatures: 5}",
             "numNodeDeclaredFeatures is for Go code that goes with its file",
         ),
     ],
 )
-def test_what_is_beyond_this_scheduler(tmp_path: Path, steps: str, params: str, why: str) -> None:
-    claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\n"
-    assert definition(tmp_path, steps, f"{{name: one, params: {params}}}", node=NODE, claim=claim).beyond() == why
+def test_what_is_beyond_this_scheduler(tmp_path: Path, steps: str, workload: str, why: str) -> None:
+    claim = "apiVersion: resource.k8s.io/v1beta2\nkind: ResourceClaim\n"
+    rule = "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\n"
+    one = definition(tmp_path, steps, f"{{name: one, {workload}}}", node=NODE, claim=claim, rule=rule)
+    assert one.beyond() == why
+
+
+def test_a_case_may_ask_for_a_gate_that_a_workload_closes(tmp_path: Path) -> None:
+    rest = "featureGates: {DRADeviceTaintRules: true}\n"
+    steps = "- {opcode: barrier}"
+    assert definition(tmp_path, steps, rest=rest).beyond() == "there is no DRADeviceTaintRules here"
+    closed = "{name: one, featureGates: {DRADeviceTaintRules: false}}"
+    assert definition(tmp_path, steps, closed, rest).beyond() == ""

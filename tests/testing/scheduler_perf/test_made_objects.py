@@ -8,9 +8,26 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.objects import ApiObject, CSINode, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from kframework.objects import (
+    ApiObject,
+    CSINode,
+    DeviceAttribute,
+    Namespace,
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ResourcePool,
+)
 from kframework.testing.scheduler_perf import made_objects
-from kframework.testing.scheduler_perf.definitions import CreateNamespaces, CreateNodes, CreatePods
+from kframework.testing.scheduler_perf.definitions import (
+    CreateNamespaces,
+    CreateNodes,
+    CreatePods,
+    CreateResourceClaims,
+    CreateResourceDriver,
+)
 from tests.testing.scheduler_perf.written import NODE, POD, definition
 
 ZONE = "topology.kubernetes.io/zone"
@@ -134,3 +151,32 @@ def test_volumes_of_the_tree(tmp_path: Path) -> None:
 def test_a_template_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"node\.yaml: expected a Pod, got a Node$"):
         made_pods(tmp_path, "count: 1, podTemplatePath: node.yaml", node=NODE)
+
+
+# -- devices -------------------------------------------------------------------------------------------------------
+
+
+def test_each_node_that_fits_has_devices(tmp_path: Path) -> None:
+    step = "- {opcode: createResourceDriver, driverName: d, nodes: gpu-*, maxClaimsPerNodeParam: $devices}"
+    (operation,) = definition(tmp_path, step, "{name: one, params: {devices: 2}}").operations()
+    assert isinstance(operation, CreateResourceDriver)
+    nodes = [Node(metadata=ObjectMeta(name=name)) for name in ("gpu-1", "cpu-1", "gpu-2")]
+    made = [*made_objects.slices(operation, nodes)]
+    assert [each.metadata.name for each in made] == ["gpu-1", "gpu-2"]
+    spec = made[1].spec
+    assert (spec.driver, spec.node_name, spec.pool) == (
+        "d",
+        "gpu-2",
+        ResourcePool(name="gpu-2", resource_slice_count=1),
+    )
+    assert [device.name for device in spec.devices] == ["instance-0", "instance-1"]
+    assert spec.devices[1].attributes["dra.example.com/numa"] == DeviceAttribute(int_value=1)
+    assert spec.devices[1].capacity["memory"].value == "1Gi"
+
+
+def test_claims_are_of_their_namespace(tmp_path: Path) -> None:
+    claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {generateName: claim-}\n"
+    step = "- {opcode: createResourceClaims, namespace: n, templatePath: claim.yaml, count: 3}"
+    (operation,) = definition(tmp_path, step, claim=claim).operations()
+    assert isinstance(operation, CreateResourceClaims)
+    assert [each.metadata.namespace for each in made_objects.claims(operation, tmp_path)] == ["n"] * 3

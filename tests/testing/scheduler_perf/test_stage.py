@@ -13,7 +13,7 @@ from kframework.clock import run_virtual
 from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.errors import KFrameworkError
-from kframework.objects import ApiObject, Event, Namespace, Node, Pod, Service
+from kframework.objects import ApiObject, Event, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Service
 from kframework.testing.scheduler_perf import stage as stage_module
 from kframework.testing.scheduler_perf.stage import Stage
 from tests.testing.scheduler_perf.written import NODE, POD, definition
@@ -232,3 +232,45 @@ def test_metrics_are_started_and_stopped_in_turn(run: Run, steps: str, message: 
 def test_it_is_told_how_many_pods_are_scheduled(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_module, "_TELL", 2)
     assert run(NODES + "- {opcode: createPods, count: 5}").told == [(2, 5), (4, 5)]
+
+
+# -- devices -------------------------------------------------------------------------------------------------------
+
+CLASS = """\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: device.driver == "d"}}]}
+"""
+CLAIM = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {generateName: claim-}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+"""
+DEVICES = """\
+- {opcode: createNodes, count: 2, nodeTemplatePath: node.yaml}
+- {opcode: createResourceDriver, driverName: d, nodes: node-*, maxClaimsPerNode: 2}
+- {opcode: createAny, templatePath: class.yaml}
+- {opcode: createResourceClaims, namespace: a, templatePath: claim.yaml, count: %d}
+- {opcode: createResourceClaims, namespace: b, templatePath: claim.yaml, count: 1}
+- {opcode: allocResourceClaims, namespace: a}
+"""
+
+
+def test_claims_get_devices_without_pods(run: Run) -> None:
+    cluster = run(DEVICES % 3, **{"class": CLASS}, claim=CLAIM).cluster
+    assert len(cluster.objects(ResourceSlice)) == 2
+    allocations = [claim.status.allocation for claim in cluster.objects(ResourceClaim, "a")]
+    devices = {(each.pool, each.device) for one in allocations if one is not None for each in one.devices.results}
+    assert len(devices) == 3
+    (other,) = cluster.objects(ResourceClaim, "b")
+    assert other.status.allocation is None
+
+
+def test_a_claim_that_fits_nowhere_is_named(run: Run) -> None:
+    with pytest.RaisesGroup(KFrameworkError, flatten_subgroups=True) as raised:
+        run(DEVICES % 5, **{"class": CLASS}, claim=CLAIM)
+    (error,) = leaves(raised.value)
+    assert "Case/one: allocResourceClaims: claim a/claim-" in str(error)
+    assert str(error).endswith(" fits no node, after 4 of 5 claims")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.objects import Node, Pod
+from kframework.objects import DeviceClass, Node, Pod
 from kframework.testing.scheduler_perf.templates import Template
 from tests.testing.scheduler_perf.written import NODE
 
@@ -85,6 +85,13 @@ def test_letters_of_the_wrong_case_are_read_as_gos_json_does(tmp_path: Path) -> 
     assert isinstance(pod, Pod)
     (constraint,) = pod.spec.topology_spread_constraints
     assert constraint.node_taints_policy == "Honor"
+
+
+def test_beta_devices_are_read_as_those_of_v1(tmp_path: Path) -> None:
+    text = "kind: DeviceClass\nmetadata: {name: a}\nspec: {extendedResourceName: example.com/gpu}\n"
+    made_of_beta = made(tmp_path, f"apiVersion: resource.k8s.io/v1beta2\n{text}")
+    assert isinstance(made_of_beta, DeviceClass)
+    assert made_of_beta.spec.extended_resource_name == "example.com/gpu"
 
 
 @pytest.mark.parametrize(
