@@ -77,7 +77,7 @@ class _Making:
     def __init__(self, file: DeviceFile, objects: Iterable[ApiObject]) -> None:
         self._file = file
         self._nodes: list[Node] = []
-        #: Where in the file each class and each pool is described; None for those among the objects.
+        #: Where in the file each class, pool and slice is described; None for those among the objects.
         self._known: dict[tuple[str, str], FieldPath | None] = {}
         for each in objects:
             match each:
@@ -87,6 +87,7 @@ class _Making:
                     self._known["DeviceClass", each.metadata.name] = None
                 case ResourceSlice(spec=spec):
                     self._known["pool", f"{spec.driver}/{spec.pool.name}"] = None
+                    self._known["ResourceSlice", each.metadata.name] = None
 
     def made(self) -> Made:
         said, objects, doubts = self._file.said, list[ApiObject](), list[InputError]()
@@ -96,9 +97,12 @@ class _Making:
             spec = DeviceClassSpec(selectors=(selector,), extended_resource_name=described.extended_resource_name)
             objects.append(DeviceClass(metadata=ObjectMeta(name=name), spec=spec))
         for index, pattern in enumerate(said.patterns):
-            slices = [*self._slices(pattern, ("patterns", index))]
+            path = ("patterns", index)
+            slices = [*self._slices(pattern, path)]
             if not slices:
-                doubts.append(self._file.error(("patterns", index), "fits no node of the cluster files"))
+                doubts.append(self._file.error(path, "fits no node of the cluster files"))
+            for each in slices:
+                self._note("ResourceSlice", each.metadata.name, path)
             objects += slices
         return Made(objects, doubts)
 
@@ -120,6 +124,8 @@ class _Making:
         """Remember where something is described; InputError if it is described already."""
         if (what, name) in self._known:
             before = self._known[what, name]
+            if before == path:
+                raise self._file.error(path, f"{what} {name} would be on several nodes: write {NODE} into its name")
             where = "in the cluster files" if before is None else f"on line {self._file.place.line(before)}"
             raise self._file.error(path, f"{what} {name} is described {where} already: choose another name")
         self._known[what, name] = path

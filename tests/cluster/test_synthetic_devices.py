@@ -250,6 +250,16 @@ THERE = ResourceSlice(
             ":4: patterns[0]: pool d/gpu-1 is described in the cluster files already: choose another name",
         ),
         (
+            "patterns:\n- {driver: d, pool: p, devices: [{name: a}]}\n",
+            [],
+            ":4: patterns[0]: pool d/p would be on several nodes: write {node} into its name",
+        ),
+        (
+            f"patterns:\n- {ONE}\n- {ONE.replace('driver: d', 'driver: d, pool: gpu')}\n",
+            [ResourceSlice(metadata=ObjectMeta(name="gpu-d-0"))],
+            ":5: patterns[1]: ResourceSlice gpu-d-0 is described in the cluster files already: choose another name",
+        ),
+        (
             "patterns:\n- driver: d\n  devices:\n  - {name: a}\n  - {name: a}\n",
             [],
             ":7: patterns[0].devices[1].name: two devices would be called a-0: choose another name",
@@ -260,7 +270,7 @@ THERE = ResourceSlice(
             f":6: patterns[0].devices[0].name: {'a' * 62}-0 is longer than 63 characters: shorten it",
         ),
     ],
-    ids=["class", "pool", "published", "device", "long"],
+    ids=["class", "pool", "published", "several nodes", "slice", "device", "long"],
 )
 def test_what_is_refused(make: Make, tmp_path: Path, text: str, others: list[ApiObject], message: str) -> None:
     with pytest.raises(InputError) as refused:
