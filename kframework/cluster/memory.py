@@ -309,7 +309,8 @@ class MemoryCluster(Cluster):
             if Event in self._kind_stores and self._kind_stores[Event].followed:
                 self._make_events()
 
-        return self._at_once("record_event", Event, namespace, record.name, keep)
+        name = record.name if self.faults else ""  # nobody else asks, and it took a quarter of the call
+        return self._at_once("record_event", Event, namespace, name, keep)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
@@ -372,6 +373,8 @@ class MemoryCluster(Cluster):
         return work() if fault is None else await _befallen(fault, work)
 
     def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+        if not self.faults:
+            return None
         answers = (ask(method, kind, namespace, name) for ask in self.faults)
         return next((answer for answer in answers if answer is not None), None)
 

@@ -478,6 +478,14 @@ async def test_a_fault_of_a_status(done: bool) -> None:
 STATUS_OF_A = ("patch_status", Pod, "default", "a")
 
 
+async def test_a_fault_of_an_event_knows_it_by_name() -> None:
+    memory, record = cluster(), failed_scheduling()
+    memory.faults.append(lambda *asked: Fault(error=DOWN) if asked == of_record else None)
+    of_record = ("record_event", Event, "default", record.name)
+    assert await refusal(memory.record_event(record)) is DOWN
+    assert memory.objects(Event) == []
+
+
 async def test_the_first_fault_has_its_way() -> None:
     memory = cluster()
     memory.faults += [lambda *_: None, lambda *_: Fault(error=DOWN), lambda *_: pytest.fail("asked too far")]
