@@ -196,6 +196,7 @@ class MemoryCluster(Cluster):
         """Delete all that is in a namespace, pods without grace; ClusterError 403 for one that must stay."""
         if namespace in _IMMORTAL_NAMESPACES:
             raise api_errors.forbidden(Namespace, namespace, "this namespace may not be deleted")
+        self._make_events()  # what is kept of them goes too, lest it outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
             for each in self.objects(kind, namespace):
                 self.remove(kind, each.metadata.name, namespace, grace=0)

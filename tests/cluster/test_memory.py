@@ -378,6 +378,14 @@ async def test_who_follows_events_is_told_at_once() -> None:
     assert len(memory.objects(Event)) == 3
 
 
+async def test_events_that_nobody_looked_at_go_with_their_namespace() -> None:
+    memory = cluster(Namespace(metadata=ObjectMeta(name="shop")))
+    await memory.record_event(failed_scheduling(namespace="shop"))
+    await memory.record_event(failed_scheduling())
+    await memory.delete(Namespace, "shop")
+    assert [event.metadata.namespace for event in memory.objects(Event)] == ["default"]
+
+
 # --- watching ---------------------------------------------------------------------------------------------------------
 
 
