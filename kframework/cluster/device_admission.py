@@ -93,12 +93,8 @@ def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
             return
     asking = _first_for_admins(devices)
     if asking is not None and labels.get(ADMIN_ACCESS) != "true":
-        why = (
-            f"Forbidden: admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
-        )
-        raise api_errors.invalid(
-            type(subject), subject.metadata.name, f"spec.devices.requests[{asking}].adminAccess", why
-        )
+        path = f"spec.devices.requests[{asking}].adminAccess"
+        raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
 
 
 def _first_for_admins(devices: DeviceClaim) -> int | None:
