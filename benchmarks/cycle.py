@@ -56,11 +56,10 @@ profiles:
 """
 
 
-class Neighbourly(Plugin):
-    """A naive scalar third-party plugin: a few node facts, no cache, no columnar form."""
+class Stranger(Plugin):
+    """A naive scalar third-party plugin: a few node facts, no cache, no columnar form, asked in every cycle."""
 
-    name = "Neighbourly"
-    reads = "pods"
+    name = "Stranger"
 
     @hookimpl
     def filter(self, state, pod, node):  # type: ignore[no-untyped-def]  # written as a newcomer would
@@ -73,11 +72,11 @@ class Neighbourly(Plugin):
         return max(0, 100 - len(node.pods))
 
 
-class Stranger(Neighbourly):
-    """The same plugin without a promise: asked in every cycle."""
+class Neighbourly(Stranger):
+    """The same plugin with a promise: asked of nodes whose pods changed."""
 
-    name = "Stranger"
-    reads = None
+    name = "Neighbourly"
+    reads = "pods"
 
 
 class _Noting(NullEffects):

@@ -40,7 +40,7 @@ class Sweep:
 
     title: str
     along: str
-    field: str
+    at: Callable[[Sizes, int], Sizes]
     sizes: Sequence[int]
     lines: Mapping[str, Sizes]
 
@@ -49,28 +49,28 @@ SWEEPS = (
     Sweep(
         "Nodes",
         "nodes",
-        "nodes",
+        lambda sizes, nodes: replace(sizes, nodes=nodes),
         (50, 150, 500, 1_500, 5_000, 15_000, 50_000),
         {"sampled": Sizes(), "all nodes scored": Sizes(percentage=100)},
     ),
     Sweep(
         "Templates",
         "templates of pods, in turn",
-        "templates",
+        lambda sizes, templates: replace(sizes, templates=templates),
         (1, 5, 20, 100, 200, 500, 1_000, 2_000, 2_500, 5_000),
         {"sampled": Sizes(), "all nodes scored": Sizes(percentage=100)},
     ),
     Sweep(
         "Pods",
         "pods that run already",
-        "pods",
+        lambda sizes, pods: replace(sizes, pods=pods),
         (500, 2_000, 10_000, 50_000, 100_000, 200_000),
         {"plain": Sizes(), "with spread constraints": Sizes(shape=spread)},
     ),
     Sweep(
         "Plugins",
         "plugins that say what they read, beside the default ones",
-        "plugins",
+        lambda sizes, plugins: replace(sizes, plugins=plugins),
         (1, 2, 4, 8, 16, 32),
         {"one template": Sizes(), "20 templates in turn": Sizes(templates=20)},
     ),
@@ -109,8 +109,7 @@ def _running(index: int, sizes: Sizes) -> Pod:
 def measured(sweep: Sweep, measure: Callable[[Sizes], float]) -> Panel:
     """Measure the lines of a sweep."""
     lines = {
-        name: [(size, measure(replace(sizes, **{sweep.field: size}))) for size in sweep.sizes]
-        for name, sizes in sweep.lines.items()
+        name: [(size, measure(sweep.at(sizes, size))) for size in sweep.sizes] for name, sizes in sweep.lines.items()
     }
     return Panel(sweep.title, sweep.along, sweep.sizes, lines)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.timing import show
+from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     Container,
@@ -27,7 +28,7 @@ from kframework.objects import (
     Volume,
 )
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.scheduler import MakeEngine, Observer
+from kframework.scheduler.scheduler import MakeEngine
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node
 
