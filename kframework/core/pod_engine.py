@@ -34,7 +34,7 @@ from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.queue.queued_pod import NOBODY, QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profiles import Profiles
@@ -479,8 +479,8 @@ class PodEngine:
         run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
         was = self.cluster.forget(pod.uid) or pod
         freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
-        rejectors = frozenset((rejector,)) if rejector is not None else frozenset()
-        queued.unschedulable_plugins, queued.pending_plugins = rejectors, frozenset()
+        rejectors = frozenset((rejector,)) if rejector is not None else NOBODY
+        queued.unschedulable_plugins, queued.pending_plugins = rejectors, NOBODY
         if pod.uid in self.cluster.pods:
             # It was bound all the same, by us or by somebody else: it frees nothing.
             self.failed(queued, status, "")

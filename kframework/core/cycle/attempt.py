@@ -14,7 +14,7 @@ from kframework.core.cycle.decision import Decision, Result, fit_error
 from kframework.core.cycle.extending import ExtenderError, Extending
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.queue.queued_pod import NOBODY, QueuedPod
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import Around, PhaseTimer, PluginTimer
@@ -54,7 +54,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     timer: PhaseTimer = msgspec.field(default_factory=PhaseTimer)
 
     def __post_init__(self) -> None:
-        self.queued.unschedulable_plugins = self.queued.pending_plugins = frozenset()
+        self.queued.unschedulable_plugins = self.queued.pending_plugins = NOBODY
         #: The pod, and its profile or the twin of that whose plugins are timed.
         self.pod: PendingPod = self.queued.pod
         self.asked: Profile = self.profile if self.plugin_timer is None else self.plugin_timer.restarted(self.around)
