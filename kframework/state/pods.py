@@ -200,7 +200,7 @@ class PendingPod(PodInfo):
 
     def __init__(self, pod: Pod, interned: Interned, before: PodInfo | None = None) -> None:
         super().__init__(pod, interned, before)
-        self.object: Pod = pod
+        self.object: Pod = _made_of(pod, self.template.spec, self.label_class)
 
     @property
     def spec(self) -> PodSpec:
@@ -297,6 +297,24 @@ def _shared(spec: PodSpec) -> PodSpec:
         hostname="",
         volumes=tuple(map(_anonymous, spec.volumes)),
         affinity=_unpinned(spec.affinity),
+    )
+
+
+def _made_of(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
+    """Return the pod, made of what it shares with others and what is its own.
+
+    As it is decoded, all is its own: 44 MB of 20,000 pods of one template that wait.
+    """
+    metadata = msgspec.structs.replace(pod.metadata, namespace=label_class.namespace, labels=label_class.labels)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=_individual(shared, pod.spec))
+
+
+def _individual(shared: PodSpec, spec: PodSpec) -> PodSpec:
+    """Return a spec like this one, out of what its template shares."""
+    if shared == spec:
+        return shared
+    return msgspec.structs.replace(
+        shared, node_name=spec.node_name, hostname=spec.hostname, volumes=spec.volumes, affinity=spec.affinity
     )
 
 

@@ -105,13 +105,31 @@ def test_a_pod_that_is_told_of_again_has_the_template_that_it_would_have_had(one
     assert PodInfo(pod("a", **other), interned, before).template is first.template
 
 
-@pytest.mark.parametrize("spec", [spec for pair in OWN for spec in pair])
-def test_a_pending_pod_keeps_its_whole_object(spec: Spec) -> None:
-    made = pod("a", **spec)
-    pending = PendingPod(made, Interned())
-    assert pending.spec is made.spec
+@pytest.mark.parametrize(("one", "other"), [pair for own in OWN for pair in (own, own[::-1])])
+def test_a_pending_pod_keeps_its_whole_object(one: Spec, other: Spec) -> None:
+    interned = Interned()
+    first, made = PendingPod(pod("a", **one), interned), pod("b", **other)
+    pending = PendingPod(made, interned)
+    assert pending.template is first.template
+    assert pending.object == made
     assert pending.status is made.status
     assert pending.node_name == made.spec.node_name
+
+
+def test_what_pending_pods_have_in_common_is_stored_once() -> None:
+    interned = Interned()
+    labels, spec = {"app": "web"}, {"containers": [{"name": "main", "image": "registry.example/web:v1"}]}
+
+    def decoded(name: str, **own: object) -> PendingPod:
+        content = {"metadata": {"name": name, "namespace": "shop", "labels": {**labels}}, "spec": {**spec, **own}}
+        return PendingPod(msgspec.json.decode(msgspec.json.encode(content), type=Pod), interned)
+
+    first, second, named = decoded("a"), decoded("b"), decoded("c", hostname="c")
+    assert first.object.metadata.labels is second.object.metadata.labels is named.object.metadata.labels
+    assert first.object.metadata.namespace is second.object.metadata.namespace
+    assert first.spec is second.spec
+    assert first.spec.containers is named.spec.containers
+    assert (first.spec.hostname, named.spec.hostname) == ("", "c")
 
 
 def test_several_required_names_are_the_templates() -> None:
