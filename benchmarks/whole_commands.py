@@ -75,7 +75,7 @@ def simulate(nodes: int, pods: int) -> Simulation:
     """Simulate a cluster of this size."""
     with _cluster(nodes, pods) as cluster:
         command = _kframework("simulate", "-f", cluster)
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -106,6 +106,11 @@ def _kframework(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "kframework", *map(str, arguments)]
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment of a command whose modules stay compiled after its first start, as installed ones are."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 @contextmanager
 def _cluster(nodes: int, pods: int) -> Iterator[Path]:
     """Write a cluster of this size to a file, in a folder of its own."""
@@ -119,7 +124,9 @@ def _cluster(nodes: int, pods: int) -> Iterator[Path]:
 
 @contextmanager
 def _started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(_kframework(*arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        _kframework(*arguments), env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             yield process
         finally:
