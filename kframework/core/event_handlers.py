@@ -28,6 +28,13 @@ class EventHandlers:
         self.queue = queue
         self.profiles = profiles
         self.pending: dict[str, PendingPod] = {}
+        #: Whether all is listed that there was at first: until then nothing was tried, and no event wakes a pod.
+        self._listed = False
+
+    def synced(self) -> None:
+        """Take note that all is listed, and ask again about the pods that were held back meanwhile."""
+        self._listed = True
+        self.queue.ask_again()
 
     def upserted(self, obj: ApiObject) -> None:
         """Take in an object that is new or changed."""
@@ -54,7 +61,8 @@ class EventHandlers:
 
     def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Tell the queue of an event."""
-        self.queue.move(event, only)
+        if self._listed:
+            self.queue.move(event, only)
 
     def nominate(self, pod: PendingPod, node_name: str) -> None:
         """Keep room for a pod on a node, in place of any other; "" for none.

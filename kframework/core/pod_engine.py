@@ -237,6 +237,7 @@ class PodEngine:
                 self.handlers.deleted(obj)
             case Synced():
                 self.synced = True
+                self.handlers.synced()
             case LastVictim(uid, attempt, victim):
                 self.preempting.last_victim(uid, attempt, victim)
             case PreemptionEnded():

@@ -6,7 +6,7 @@ Names and bit values are kube-scheduler's. A plugin registers the events that ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import Enum, IntFlag, StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -93,15 +93,21 @@ def queue_if(helps: object) -> QueueingHint:
 Hint = Callable[..., QueueingHint]
 
 
+#: `concerns(old, new)`: the uids of the only pods that the event may help, None for any.
+Concerns = Callable[..., Collection[str] | None]
+
+
 class ClusterEvent(msgspec.Struct, frozen=True):
     """An event that a plugin registers: a resource, one or more actions, and an optional queueing hint.
 
-    `resource` is an `EventResource`, or `<plural>.<version>.<group>`. Without a hint the pod is always queued.
+    `resource` is an `EventResource`, or `<plural>.<version>.<group>`. Without a hint the pod is always queued. Where
+    many pods wait and each event is about few of them, `concerns` names these, and of others nobody is asked.
     """
 
     resource: str
     action: ActionType
     hint: Hint | None = None
+    concerns: Concerns | None = None
 
     def matches(self, event: Occurrence) -> bool:
         """Return whether this registration covers what happened (kube-scheduler's matching rule, quirks included)."""

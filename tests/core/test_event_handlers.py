@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 from msgspec.structs import replace
@@ -13,8 +13,9 @@ from kframework.core.event_handlers import EventHandlers
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.events import Occurrence
-from kframework.framework.plugin import Plugin
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
+from kframework.framework.plugin import Plugin, hookimpl
+from kframework.framework.status import Status, unschedulable
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
@@ -69,6 +70,7 @@ class Stage:
         profiles = Profiles({"default-scheduler": profile(LISTENING, *plugins)})
         self.queue = Watching(profiles)
         self.handlers = EventHandlers(self.cluster, self.queue, profiles)
+        self.handlers.synced()
 
     def assume(self, pod: Pod, *, waiting: bool) -> ReservedPod:
         """Take a pod out of the queue and put it on the node."""
@@ -78,6 +80,36 @@ class Stage:
         reserved = ReservedPod(queued.pod, "a", {"P": VIRTUAL_EPOCH + 9} if waiting else {}, VIRTUAL_EPOCH)
         self.cluster.waiting.put(reserved)
         return reserved
+
+
+class Gatekeeper(Plugin):
+    """Hold pods back until the gate is open."""
+
+    name = "Gatekeeper"
+    is_open: ClassVar[bool] = False
+    asked: ClassVar[int] = 0
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        Gatekeeper.asked += 1
+        return None if self.is_open else unschedulable("closed")
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [ClusterEvent(EventResource.NODE, ActionType.ADD)]
+
+
+def test_until_all_is_listed_no_event_wakes_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(Gatekeeper)
+    stage.handlers = EventHandlers(stage.cluster, stage.queue, stage.handlers.profiles)
+    monkeypatch.setattr(Gatekeeper, "asked", 0)
+    stage.handlers.upserted(POD)
+    monkeypatch.setattr(Gatekeeper, "is_open", True)
+    for number in range(9):
+        stage.handlers.upserted(make_node(f"n{number}"))
+    assert (Gatekeeper.asked, stage.queue.told, stage.queue.pending()["gated"]) == (1, [], 1)
+    stage.handlers.synced()
+    assert (Gatekeeper.asked, stage.queue.pending()["active"]) == (2, 1)
 
 
 Gone = tuple[str, ApiObject]

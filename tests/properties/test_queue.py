@@ -276,7 +276,7 @@ _held_by = Pool.held_by
 
 
 def lose_the_index(pool: Pool, holders: Collection[Holder]) -> list[QueuedPod]:
-    return _held_by(pool, sorted(holders)[:1])
+    return _held_by(pool, dict.fromkeys(sorted(holders)[:1]))
 
 
 def flush_a_little_early(queue: SchedulingQueue, queued: QueuedPod) -> float:

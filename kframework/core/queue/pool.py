@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kframework.core.queue.queued_pod import QueuedPod
 
@@ -48,11 +48,17 @@ class Pool:
         found = self._pods.get(uid)
         return found[1] if found is not None else None
 
-    def held_by(self, holders: Iterable[Holder]) -> list[QueuedPod]:
-        """List the pods that one of these plugins holds back, in the order of their arrival."""
+    def held_by(self, holders: Mapping[Holder, Collection[str] | None]) -> list[QueuedPod]:
+        """List the pods that one of these plugins holds back, in the order of their arrival.
+
+        Beside a plugin stand the uids of those that are meant; None for all.
+        """
         if not self._pods:
             return []  # every event asks, and mostly nobody waits
-        uids = {uid for holder in holders for uid in self._held.get(holder, ())}
+        uids = set[str]()
+        for holder, meant in holders.items():
+            held = self._held.get(holder, {})
+            uids.update(held if meant is None else held.keys() & meant)
         found = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
         return [queued for _, queued in found]
 

@@ -10,7 +10,7 @@ import itertools
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -58,8 +58,11 @@ class QueueRules(Protocol):
         """Ask PreEnqueue; None lets the pod in."""
         ...
 
-    def interested(self, event: Occurrence) -> Collection[Holder]:
-        """Return the plugins that registered the event; asked for every event, so it had better be remembered."""
+    def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
+        """Return the plugins that registered the event, and the uids of the pods that it may help, None for any.
+
+        Asked for every event, so it had better be remembered.
+        """
         ...
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
@@ -189,6 +192,19 @@ class SchedulingQueue:
                 self._consider(event, queued)
         self._in_flight.add(event)
 
+    def ask_again(self) -> None:
+        """Ask PreEnqueue again about all pods that it holds back."""
+        for queued in list(self._gated):
+            status = self.rules.gate(queued.pod)
+            if status is None:
+                self._gated.pop(queued.pod.uid)
+                queued.gating_plugin = ""
+                self._push_active(queued)
+                self._entered("active", queued, "PodAdd")
+            elif status.plugin != queued.gating_plugin:
+                self._gated.pop(queued.pod.uid)
+                self._hold_back(queued, status.plugin)
+
     def _consider(self, event: Occurrence, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; tell whether it did."""
         strategy = self._strategy(event, queued)
@@ -312,11 +328,15 @@ class SchedulingQueue:
         if status is None:
             queued.gating_plugin = ""
             return True
-        queued.gating_plugin = status.plugin
-        queued.unschedulable_plugins |= {status.plugin}
-        self._gated.put(queued, (status.plugin,))
+        self._hold_back(queued, status.plugin)
         self._entered("unschedulable", queued, reason)
         return False
+
+    def _hold_back(self, queued: QueuedPod, plugin: str) -> None:
+        """Let a pod wait among the gated ones."""
+        queued.gating_plugin = plugin
+        queued.unschedulable_plugins |= {plugin}
+        self._gated.put(queued, (plugin,))
 
     def _entered(self, queue: str, queued: QueuedPod, event: str) -> None:
         """Note that a pod went where it is because of an event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import lt
 from typing import Any
@@ -23,7 +23,7 @@ from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
 from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
-from kframework.framework.events import DEFAULT_EVENTS, ActionType, Hint, Occurrence, QueueingHint
+from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source
@@ -48,7 +48,7 @@ class Profiles(Mapping[str, Profile]):
         self._first = next(iter(self._profiles.values()))
         #: Who registered an event, and the hints (None for none), by the event's resource and action: worked out when
         #: such an event first happens.
-        self._registered: dict[tuple[str, ActionType], Mapping[Holder, tuple[Hint | None, ...]]] = {}
+        self._registered: dict[tuple[str, ActionType], _Registered] = {}
         self.notices = notices
 
     def __getitem__(self, name: str) -> Profile:
@@ -78,20 +78,41 @@ class Profiles(Mapping[str, Profile]):
         """Ask the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self._profiles[pod.scheduler_name], pod)
 
-    def interested(self, event: Occurrence) -> Collection[Holder]:
-        """Return the plugins of all profiles that registered the event."""
-        return self._hints(event).keys()
+    def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
+        """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
+        registered = self._registrations(event)
+        if not registered.some_name_pods:
+            return registered.anyone
+        return {holder: self._concerned(holder, each, event) for holder, each in registered.by_holder.items()}
 
-    def _hints(self, event: Occurrence) -> Mapping[Holder, tuple[Hint | None, ...]]:
+    def _concerned(
+        self, holder: Holder, registrations: Iterable[ClusterEvent], event: Occurrence
+    ) -> Collection[str] | None:
+        """Return the uids of the pods that one of these is about; None for any, as where one fails to say."""
+        named = set[str]()
+        for each in registrations:
+            try:
+                uids = None if each.concerns is None else each.concerns(event.old, event.new)
+            except FAULTS as error:
+                self._profiles[holder[0]].faulty(holder[1], "concerns", error)
+                return None
+            if uids is None:
+                return None
+            named.update(uids)
+        return named
+
+    def _registrations(self, event: Occurrence) -> _Registered:
         kind = (event.resource, event.action)
         found = self._registered.get(kind)
         if found is None:
-            found = self._registered[kind] = {
-                (profile.name, plugin): hints
-                for profile in self._profiles.values()
-                for plugin, registrations in profile.events.items()
-                if (hints := tuple(each.hint for each in registrations if each.matches(event)))
-            }
+            found = self._registered[kind] = _Registered(
+                {
+                    (profile.name, plugin): matching
+                    for profile in self._profiles.values()
+                    for plugin, registrations in profile.events.items()
+                    if (matching := tuple(each for each in registrations if each.matches(event)))
+                }
+            )
         return found
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
@@ -100,8 +121,8 @@ class Profiles(Mapping[str, Profile]):
         No hint means Queue, and so does one that fails: better an attempt in vain than a pod that sleeps.
         """
         profile = self._profiles[pod.scheduler_name]
-        hints = self._hints(event).get((profile.name, plugin), ())
-        wakes = any(hint is None or _says_queue(profile, plugin, hint, event, pod) for hint in hints)
+        registered = self._registrations(event).by_holder.get((profile.name, plugin), ())
+        wakes = any(each.hint is None or _says_queue(profile, plugin, each.hint, event, pod) for each in registered)
         if _log.isEnabledFor(V5):
             answer = "Queue" if wakes else "QueueSkip"
             fields = {"pod": pod.key, "event": event.label, "plugin": plugin, "hint": answer}
@@ -118,6 +139,15 @@ class Profiles(Mapping[str, Profile]):
         for profile in self._profiles.values():
             for plugin in profile.plugins.values():
                 yield profile, plugin
+
+
+class _Registered:
+    """Who registered what matches an event of some kind."""
+
+    def __init__(self, by_holder: Mapping[Holder, tuple[ClusterEvent, ...]]) -> None:
+        self.by_holder = by_holder
+        self.anyone: Mapping[Holder, None] = dict.fromkeys(by_holder)
+        self.some_name_pods: bool = any(each.concerns for events in by_holder.values() for each in events)
 
 
 def _says_queue(profile: Profile, plugin: str, hint: Hint, event: Occurrence, pod: PendingPod) -> bool:

@@ -6,7 +6,7 @@ others pay nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from time import perf_counter_ns
 
 from kframework.core.event_handlers import EventHandlers
@@ -108,7 +108,7 @@ class _TimedRules(QueueRules):
     def unsortable(self, error: Exception) -> None:
         self._rules.unsortable(error)
 
-    def interested(self, event: Occurrence) -> Collection[Holder]:
+    def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
         return self._rules.interested(event)
 
 

@@ -112,8 +112,8 @@ class Rig:
         plugin = self.gates.get(pod.name)
         return Status(Code.UNSCHEDULABLE, ("held back",), plugin) if plugin else None
 
-    def interested(self, event: Occurrence) -> set[Holder]:
-        return {("default-scheduler", plugin) for plugin in REGISTERED if registered(event, plugin)}
+    def interested(self, event: Occurrence) -> dict[Holder, None]:
+        return {("default-scheduler", plugin): None for plugin in REGISTERED if registered(event, plugin)}
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:
         """Answer as hints do that tell the update of this pod from that of another."""

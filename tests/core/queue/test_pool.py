@@ -13,17 +13,20 @@ PROFILE = "default-scheduler"
 
 
 def names(pool: Pool, *plugins: str) -> list[str]:
-    return [found.pod.name for found in pool.held_by((PROFILE, plugin) for plugin in plugins)]
+    return [found.pod.name for found in pool.held_by({(PROFILE, plugin): None for plugin in plugins})]
 
 
 def test_pods_are_found_by_those_who_hold_them() -> None:
     pool = Pool()
     pool.put(queued("a"), ("Fit", "Taints"))
-    pool.put(queued("b"), ("Taints",))
+    other = queued("b")
+    pool.put(other, ("Taints",))
     assert names(pool, "Fit") == ["a"]
     assert names(pool, "Taints") == ["a", "b"]
     assert names(pool, "Taints", "Fit", "Other") == ["a", "b"]
-    assert pool.held_by([("other-scheduler", "Fit")]) == []
+    assert pool.held_by({("other-scheduler", "Fit"): None}) == []
+    meant = {(PROFILE, "Taints"): (other.pod.uid, "c"), (PROFILE, "Fit"): ()}
+    assert [found.pod.name for found in pool.held_by(meant)] == ["b"]
     assert repr(pool) == "<Pool of 2 held by 2 plugins>"
 
 
