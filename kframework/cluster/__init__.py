@@ -92,12 +92,19 @@ class Cluster(Protocol):
         ...
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         """Merge-patch the status of the object, as `{"phase": "Running"}`, and return the object as stored.
 
-        A uid is a precondition (status 409). Status 404 says that there is no such object, or that its kind has no
-        status. What changes nothing is not written.
+        A uid and a resource version are preconditions (status 409). Status 404 says that there is no such object, or
+        that its kind has no status. What changes nothing is not written.
         """
         ...
 

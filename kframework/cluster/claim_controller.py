@@ -100,7 +100,7 @@ class ClaimController:
             for key in pods:
                 self._without_template.pop(key, None)
                 pod = self._pod(key)
-                if pod is not None and pod.metadata.deletion_timestamp is None:
+                if pod is not None and pod.metadata.deletion_timestamp is None and not is_done(pod):
                     self._reserve(self._with_claims(pod))
             claims, self._claims = self._claims, {}
             for key in claims:

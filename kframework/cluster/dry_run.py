@@ -134,7 +134,14 @@ class DryRunCluster(Cluster):
         return await self._cluster.get(kind, name, namespace)
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         """Answer with the object as it is; ClusterError 404, or 409 if it is not the one of this uid."""
         found = await self._cluster.get(kind, name, namespace)

@@ -209,10 +209,19 @@ class KubeCluster(Cluster):
         return _understood(await self._ask("PATCH", path, _encode(patch), _MERGE_PATCH), described)
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         described = kind_of(kind)
-        whole = {"metadata": {"uid": uid}, "status": patch} if uid else {"status": patch}
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        stated = {name: value for name, value in preconditions.items() if value}
+        whole = {"metadata": stated, "status": patch} if stated else {"status": patch}
         return _understood(await self._write_status(described, namespace, name, whole, _MERGE_PATCH), described)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:

@@ -344,11 +344,21 @@ class MemoryCluster(Cluster):
         return await self._call("patch", kind, namespace, name, apply)
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         def apply() -> T:
             admission.check_status(kind)
-            return self.replace(_patched(self.read(kind, name, namespace, uid=uid), {"status": patch}))
+            old = self.read(kind, name, namespace, uid=uid)
+            if resource_version not in ("", old.metadata.resource_version):
+                raise api_errors.modified(kind, name)
+            return self.replace(_patched(old, {"status": patch}))
 
         return await self._call("patch_status", kind, namespace, name, apply)
 

@@ -103,11 +103,19 @@ class Api(Protocol):
         ...
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         """Merge-patch the status of the object, as `{"phase": "Running"}`, and return the object as stored.
 
-        A uid is a precondition (status 409); status 404 if there is none, or if its kind has no status.
+        A uid and a resource version are preconditions (status 409); status 404 if there is none, or if its kind has no
+        status.
         """
         ...
 

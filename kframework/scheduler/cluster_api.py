@@ -108,10 +108,19 @@ class ClusterApi(Api):
         return await self._cluster.patch(kind, name, patch, namespace)
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         self._outbox.check()
-        return await self._cluster.patch_status(kind, name, patch, namespace, uid=uid)
+        return await self._cluster.patch_status(
+            kind, name, patch, namespace, uid=uid, resource_version=resource_version
+        )
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         self._outbox.check()

@@ -182,6 +182,16 @@ async def test_a_claim_from_a_template_goes_with_its_pod(ended: bool) -> None:
         assert claims(cluster) == []
 
 
+async def test_a_pod_that_has_ended_gets_no_claim_any_more() -> None:
+    ended = claiming(pod(node_name="n1"), template="one-gpu")
+    async with running(template(), replace(ended, status=replace(ended.status, phase="Succeeded"))) as cluster:
+        assert claims(cluster) == []
+        web = cluster.read(Pod, "web", "default")
+        cluster.replace(replace(web, metadata=replace(web.metadata, labels={"seen": "yes"})))
+        await settled()
+        assert claims(cluster) == []
+
+
 async def test_a_deleted_claim_goes_when_nobody_uses_it() -> None:
     async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
         cluster.add(allocated(claim(), *cluster.objects(Pod)))

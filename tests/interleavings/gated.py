@@ -117,9 +117,17 @@ class GatedCluster(Cluster):
         return await self._call("patch", name, self._store.patch(kind, name, patch, namespace))
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
-        return await self._call("patch_status", name, self._store.patch_status(kind, name, patch, namespace, uid=uid))
+        work = self._store.patch_status(kind, name, patch, namespace, uid=uid, resource_version=resource_version)
+        return await self._call("patch_status", name, work)
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         await self._call("delete", name, self._store.delete(kind, name, namespace, uid=uid))

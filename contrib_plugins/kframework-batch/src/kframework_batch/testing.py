@@ -329,7 +329,14 @@ class _Api:
         raise AssertionError(patch)
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         """Store a status, as far as the patch names it."""
         old = msgspec.to_builtins(await self.get(kind, name))

@@ -78,10 +78,19 @@ class Line:
         return stored
 
     async def patch_status(
-        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", *, uid: str = ""
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
     ) -> T:
         self._count(after=False)
-        stored = await self._memory.patch_status(kind, name, patch, namespace, uid=uid)
+        stored = await self._memory.patch_status(
+            kind, name, patch, namespace, uid=uid, resource_version=resource_version
+        )
         self._count(after=True)
         return stored
 
