@@ -106,7 +106,7 @@ def _plugins() -> dict[str, Plugin]:
 
 
 def _made(plugin: type[Plugin], args: PluginArgs | None = None) -> Plugin:
-    return plugin(args or plugin.Args(), cast("Handle", None))  # none of them asks its handle
+    return plugin(args or plugin.Args(), cast("Handle", ClusterState()))  # none of them asks more of it than stores
 
 
 def _cluster() -> ClusterState:

@@ -55,6 +55,7 @@ def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
         "Pod": explanation.pod,
         "Scheduler": explanation.profile,
         "Requests": ", ".join(f"{resource} {amount}" for resource, amount in explanation.requests.items()),
+        "Claims": ", ".join(explanation.claims),
         "Priority": str(explanation.priority or ""),
         "Status": _status(explanation),
         "Node": explanation.node or NONE,
@@ -131,6 +132,17 @@ def _rejections(now: Assessment, wide: bool) -> Iterator[str]:
     more = len(now.rejections) - len(shown) + now.reasons_left_out
     if more:
         yield f"  ... and {more} more reasons{'' if wide else '; -o wide shows more'}"
+    yield from _details(now, wide)
+
+
+def _details(now: Assessment, wide: bool) -> Iterator[str]:
+    """Say what is behind the reasons of plugins that tell, on the first of their nodes or on all."""
+    told = set[str]()
+    for each in now.details:
+        if wide or each.plugin not in told:
+            told.add(each.plugin)
+            yield f"  On {each.node} {each.plugin} finds:"
+            yield from (f"    {line}" for line in each.lines)
 
 
 def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:

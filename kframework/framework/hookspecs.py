@@ -41,6 +41,7 @@ __all__ = [
     "AddPodPlugin",
     "BindPlugin",
     "EnqueueExtensions",
+    "ExplainPlugin",
     "FilterNodesPlugin",
     "FilterPlugin",
     "FilterStatusPlugin",
@@ -208,6 +209,21 @@ class FilterStatusPlugin(Protocol):
     @hookspec
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         """Turn reason bits of `filter_nodes` into the Status that `filter` gives for the same node."""
+        unimplemented()
+
+
+@runtime_checkable
+class ExplainPlugin(Protocol):
+    """Say in more words why a node is rejected, for `kframework explain`."""
+
+    @hookspec
+    def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
+        """Return what is behind `status`, this plugin's own rejection of the pod on the node, line by line.
+
+        A line that belongs to the one before begins with two spaces. It is asked about a few of the nodes that are
+        rejected for a reason, and not while pods are scheduled, so it may look at everything. `state` is what
+        `pre_filter` made of it.
+        """
         unimplemented()
 
 
@@ -408,6 +424,7 @@ class Hooks(
     FilterPlugin,
     FilterNodesPlugin,
     FilterStatusPlugin,
+    ExplainPlugin,
     SuggestPlugin,
     SuggestNodesPlugin,
     PostFilterPlugin,

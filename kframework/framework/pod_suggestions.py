@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from kframework.framework.claim_suggestions import DropClause, DropConstraint, LowerCount, TolerateDevices
 from kframework.framework.suggestions import (
     DeletePod,
     FreeResource,
@@ -259,6 +260,19 @@ def drop_volumes(pod: PodInfo) -> Iterator[Suggestion]:
     yield tuple(volumes)
 
 
+class DropClaim(PodChange, frozen=True, tag="dropClaim"):
+    """Let the pod do without a claim to devices, which it knows by this name."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"drop the pod's claim {self.name}"
+
+    def on_pod(self, pod: Pod) -> Pod:
+        return _spec(pod, resource_claims=tuple(each for each in pod.spec.resource_claims if each.name != self.name))
+
+
 #: Every kind of change, of the pod or not; the one that explanations show first, first.
 AnyChange = (
     RemoveGate
@@ -277,6 +291,11 @@ AnyChange = (
     | RaiseMaxSkew
     | DropSpread
     | DropVolume
+    | TolerateDevices
+    | LowerCount
+    | DropClause
+    | DropConstraint
+    | DropClaim
 )
 
 

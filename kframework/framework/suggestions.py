@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from kframework.objects import Node, Pod, Taint
+from kframework.objects import DeviceTaint, Node, Pod, Taint
 from kframework.objects.quantity import Quantity, nano
 from kframework.objects.taints import is_cordon
 
@@ -214,8 +214,8 @@ def _is_in_bytes(resource: str) -> bool:
     return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
-def written(taint: Taint) -> str:
-    """Write a taint as `kubectl taint` does."""
+def written(taint: Taint | DeviceTaint) -> str:
+    """Write a taint, of a node or of a device, as `kubectl taint` does."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 

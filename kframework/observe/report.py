@@ -64,7 +64,7 @@ def report(engine: PodEngine, history: History, *, title: str, start: float | No
     everything = len(history.recent(engine.attempts))
     table = engine.cluster.nodes
     shown = (info.name for info in table) if len(table) <= NODES else ()
-    found = {name: node_pods(table, name) for name in shown}
+    found = {name: node_pods(engine.cluster, name) for name in shown}
     waiting = queues(engine, history, shown=PODS)
     data = _Data(
         title,

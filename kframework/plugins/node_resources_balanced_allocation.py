@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
 from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.status import Skip, Status
+from kframework.objects import DeviceClass
 from kframework.objects.requests import is_scalar
+from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
+from kframework.plugins.dynamic_resources.extended_resources import BackedResources
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, Requests
@@ -30,9 +34,21 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     name = "NodeResourcesBalancedAllocation"
     reads: ClassVar[Reads] = "pods"
+    watches: ClassVar[tuple[Watch, ...]] = DEVICES
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._scalars = frozenset(each.name for each in args.resources if each.name not in _NATIVE)
+        self._backed = handle.objects(DeviceClass).index(BackedResources)
+        self._device_columns = DeviceColumns(handle)
 
     @hookimpl
-    def sign(self, pod: PendingPod) -> Requests:
+    def sign(self, pod: PendingPod) -> Requests | None:
+        """Sign by what the pod asks for; not where that may be devices, whose number depends on slices and claims."""
+        if self._scalars:
+            scored = (name for name, amount in pod.on_node if amount and name in self._scalars)
+            if any(self._backed.behind(name) is not None for name in scored):
+                return None
         return pod.on_node
 
     @hookimpl
@@ -42,9 +58,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         if not any(wanted.values()):
             return Skip
         weighed = [name for name in wanted if name in _NATIVE or (is_scalar(name) and wanted[name])]
-        for name in weighed:
-            nodes.allocatable(name)  # makes the columns if no node has offered any yet
-        state[_WEIGHED] = tuple((nodes.allocatables[name], nodes.requesteds[name], wanted[name]) for name in weighed)
+        state[_WEIGHED] = tuple((*self._device_columns.of(name, nodes), wanted[name]) for name in weighed)
         return None
 
     @hookimpl

@@ -16,7 +16,7 @@ from kframework.apiserver.authorization import GROUP, Rule
 from kframework.config.models import LeaderElection
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
-from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, kind_of
+from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, ResourceClaim, kind_of
 
 #: What it takes to see a kind.
 _SEEING = ("get", "list", "watch")
@@ -47,6 +47,9 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
         yield kind, "", [*_SEEING, *(verb for verb in watch.verbs if verb != "patch_status")]
         if "patch_status" in watch.verbs:
             yield kind, "status", ("patch",)
+            if watch.kind is ResourceClaim:
+                # What a claim has got, and whom it is reserved for, stands in its status and is a right of its own.
+                yield kind, "binding", ("patch",)
 
 
 def _gathered(granted: dict[tuple[str, str], set[str]]) -> Iterator[Rule]:

@@ -12,6 +12,7 @@ import msgspec
 
 from kframework.objects import (
     ApiObject,
+    Container,
     Namespace,
     Node,
     ObjectMeta,
@@ -19,8 +20,10 @@ from kframework.objects import (
     PersistentVolumeClaim,
     PersistentVolumeSpec,
     Pod,
+    PodResourceClaimStatus,
     PodSchedulingGate,
     ReplicaSet,
+    ResourceClaim,
     Service,
     StatefulSet,
     StorageClass,
@@ -37,6 +40,7 @@ _MOST_NODES, _MOST_PODS = 3, 12
 _GIVEN, _THERE = 0.8, 0.8
 
 _HOSTNAME = "kubernetes.io/hostname"
+_RESIZED = ("cpu", "memory")
 #: What may change of a node: the part of the object, and the field in it.
 _OF_A_NODE = (
     ("metadata", "labels"),
@@ -198,17 +202,20 @@ class RandomEvents:
         some = waiting if waiting and self.random.random() < 0.5 else list(self._pods.values())
         pod = self.random.choice(some)
         other = self._new_pod()
-        change = self.random.choice(["labels", "size", "tolerations", "gates", "nomination"])
+        changes = ["labels", "size", "tolerations", "gates", "nomination"]
+        change = self.random.choice([*changes, "claims"] if pod.spec.resource_claims else changes)
         if change == "labels":
             pod = altered(pod, "metadata", labels=other.metadata.labels)
         elif change == "size":
-            size = other.spec.containers[0].resources
-            resized = tuple(msgspec.structs.replace(each, resources=size) for each in pod.spec.containers)
-            pod = altered(pod, "spec", containers=resized)
+            size = other.spec.containers[0]
+            pod = altered(pod, "spec", containers=tuple(_resized(each, size) for each in pod.spec.containers))
         elif change == "tolerations":
             pod = altered(pod, "spec", tolerations=pod.spec.tolerations + other.spec.tolerations)
         elif change == "gates":
             pod = altered(pod, "spec", scheduling_gates=())
+        elif change == "claims":
+            needless = (PodResourceClaimStatus(name=each.name) for each in pod.spec.resource_claims)
+            pod = altered(pod, "status", resource_claim_statuses=tuple(needless))
         else:
             pod = altered(pod, "status", nominated_node_name="")
         return self._put_pod(pod)
@@ -228,8 +235,17 @@ class RandomEvents:
         possible = self.random.choice(self._given_others if self._given(self._given_others) else self._more_others)
         old = self._others.get(reference(possible))
         if old is not None and (self.random.random() < 0.5 or not _may_become(old, possible)):
+            if self._is_used(old):
+                return self._put_other(altered(old, "metadata", labels=self._labels()))
             return Gone(self._others.pop(reference(old)))
         return self._put_other(altered(possible, "metadata", labels=possible.metadata.labels | self._labels()))
+
+    def _is_used(self, other: ApiObject) -> bool:
+        """Return whether an object stays for its users: claims to devices do, which give these back before they go."""
+        if not isinstance(other, ResourceClaim):
+            return False
+        used = (each.resource_claim_name for pod in self._given_pods for each in pod.spec.resource_claims)
+        return other.metadata.name in used
 
     def _put_other(self, other: ApiObject) -> Changed:
         self._others[reference(other)] = other
@@ -247,8 +263,18 @@ class RandomEvents:
         return f"{kind}-{self._made}"
 
 
+def _resized(container: Container, other: Container) -> Container:
+    """Let a container ask for as much CPU and memory as another one; nothing else of a pod can be resized."""
+    kept = {name: amount for name, amount in container.resources.requests.items() if name not in _RESIZED}
+    changed = {name: amount for name, amount in other.resources.requests.items() if name in _RESIZED}
+    resources = msgspec.structs.replace(container.resources, requests=changed | kept)
+    return msgspec.structs.replace(container, resources=resources)
+
+
 def _may_become(old: ApiObject, new: ApiObject) -> bool:
     """Return whether an API server lets the one object become the other: claims stay bound, storage what it is."""
+    if isinstance(old, ResourceClaim) and old.metadata.deletion_timestamp is not None:
+        return new.metadata.deletion_timestamp is not None
     if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
         return old.spec.volume_name in ("", new.spec.volume_name)
     if isinstance(old, PersistentVolume) and isinstance(new, PersistentVolume):

@@ -12,13 +12,14 @@ import pytest
 import kframework
 from tests.architecture.sources import ROOT, listed, modules
 
-#: The doors: for plugin authors, for those who type hooks, and for those who declare kinds; for second engines, with
-#: the small ones beside theirs (messages, configuration files, a process of one's own, time and chance); for
-#: tests, and for commands.
+#: The doors: for plugin authors, for those who type hooks, for those who declare kinds, and for those who score nodes
+#: by devices; for second engines, with the small ones beside theirs (messages, configuration files, a process of one's
+#: own, time and chance); for tests, and for commands.
 DOORS = (
     "kframework",
     "kframework.framework.hookspecs",
     "kframework.objects",
+    "kframework.plugins.dynamic_resources.placements",
     "kframework.engine",
     "kframework.state.inbox",
     "kframework.config.reading",

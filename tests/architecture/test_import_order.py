@@ -27,6 +27,11 @@ WITHIN = {"kframework.apiserver": ("patch", "wire", "printers")}
 OF_THE_DOOR = {"API_VERSION", "__version__"}
 #: What is above the contract and yet may be named by it: the types that its hooks receive.
 RECEIVED = ("kframework.state", "kframework.core.queue.queued_pod")
+#: Plugins that look at what another one knows: extended resources may be devices.
+NEIGHBOURS = {
+    "kframework.plugins.node_resources_fit": "kframework.plugins.dynamic_resources",
+    "kframework.plugins.node_resources_balanced_allocation": "kframework.plugins.dynamic_resources",
+}
 #: Where the Kubernetes client may be imported, inside functions.
 CLIENT = "kframework.cluster.kube"
 
@@ -93,13 +98,14 @@ def may_import(module: str, target: str) -> bool:
 
 
 def plugin_may_import(module: str, target: str) -> bool:
-    """Return whether the target is the contract, the state or below, the Args of the configuration, or its own."""
-    room = room_of(target)
+    """Return whether the target is the contract, the state or below, the Args, its own or its neighbour's."""
+    room, own = room_of(target), ".".join(module.split(".")[:3])
     return (
         (room is not None and ROOMS.index(room) <= ROOMS.index("state"))
         or any(is_within(target, home) for home in RECEIVED)
         or is_within(target, "kframework.config.args")
-        or is_within(target, ".".join(module.split(".")[:3]))
+        or is_within(target, own)
+        or (own in NEIGHBOURS and is_within(target, NEIGHBOURS[own]))
     )
 
 
@@ -201,6 +207,7 @@ def room_of(module: str) -> str | None:
         ("kframework.plugins.node_name", "from kframework import Plugin, hookimpl"),
         ("kframework.plugins.node_name", "from kframework.config.args import NodeNameArgs"),
         ("kframework.plugins.node_name", "from kframework.state.nodes import NodeInfo"),
+        ("kframework.plugins.node_resources_fit.plugin", "import kframework.plugins.dynamic_resources.inventory"),
     ],
 )
 def test_imports_up_the_list_pass(module: str, statement: str) -> None:
@@ -226,6 +233,8 @@ def test_imports_up_the_list_pass(module: str, statement: str) -> None:
         ("kframework.cli.run", "from kframework.engine import Scheduler"),
         ("kframework.plugins.node_name", "from kframework.plugins.node_ports import NodePorts"),
         ("kframework.plugins.node_name", "from kframework.plugins import node_ports"),
+        ("kframework.plugins.node_name", "from kframework.plugins.dynamic_resources.inventory import Inventory"),
+        ("kframework.plugins.dynamic_resources.plugin", "from kframework.plugins.node_resources_fit import plugin"),
         ("kframework.plugins.node_name", "from kframework.config.models import Profile"),
         ("kframework.plugins.node_name", "from kframework.testing import make_pod"),
     ],

@@ -15,11 +15,8 @@ from kframework.testing.scheduler_perf.definitions import Definition, read
 from kframework.testing.scheduler_perf.measurement import Measurement, Percentiles
 from kframework.testing.scheduler_perf.stage import Told
 
-#: Pods with claims are held back until the scheduler allocates devices.
-HELD_BACK = ("devices-half-full", "devices-nearly-full", "devices-nowhere")
 
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row.name not in HELD_BACK], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_row_is_measured(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "benchmark", run)  # in this process: those of their own take a second each to start
     assert math.isfinite(row.measure(TINY))

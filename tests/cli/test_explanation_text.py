@@ -12,6 +12,7 @@ from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.observe.explain.explanation import (
     Assessment,
+    Details,
     Explanation,
     KeptRoom,
     NodeScore,
@@ -168,6 +169,14 @@ def test_of_many_reasons_the_first_are_shown() -> None:
     countless = msgspec.structs.replace(now, reasons_left_out=7)
     assert "  ... and 32 more reasons; -o wide shows more" in lines(now=countless)
     assert "  ... and 7 more reasons" in wide(now=countless)
+
+
+def test_what_is_behind_a_reason_follows_of_one_node_or_of_all() -> None:
+    said = [Details("Devices", name, ("gpu wants 2", "  1 in use")) for name in ("n1", "n2")]
+    now = msgspec.structs.replace(UNFIT, details=(*said, Details("Other", "n2", ("\u202eso",))))
+    behind = ["    gpu wants 2", "      1 in use"]
+    assert lines(now=now)[-5:] == ["  On n1 Devices finds:", *behind, "  On n2 Other finds:", "    \\u202eso"]
+    assert wide(now=now)[-8:-2] == ["  On n1 Devices finds:", *behind, "  On n2 Devices finds:", *behind]
 
 
 def node(name: str, place: int, *weighted: int) -> NodeScore:

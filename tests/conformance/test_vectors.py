@@ -15,7 +15,9 @@ VECTORS = Path(__file__).parent / "vectors"
 
 #: The suites, with the number of their cases.
 SUITES = {
+    "dynamic_resources": 686,
     "dynamic_resources_cel": 316,
+    "dynamic_resources_sequence": 60,
     "image_locality": 150,
     "inter_pod_affinity": 250,
     "mixed": 400,

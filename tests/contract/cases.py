@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.contract import attached_volumes, neighbours, nodes, outside, volumes
+from tests.contract import attached_volumes, devices, neighbours, nodes, outside, volumes
 from tests.contract.case import Case
 
 __all__ = ["CASES"]
@@ -15,5 +15,6 @@ CASES: Mapping[str, Case] = {
     **neighbours.CASES,
     **attached_volumes.CASES,
     **volumes.CASES,
+    **devices.CASES,
     **outside.CASES,
 }

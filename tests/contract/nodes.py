@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from kframework.objects import Affinity, ContainerRestartRule, ImageSource, Node, Pod, Volume
 from kframework.plugins import (
@@ -18,6 +19,7 @@ from kframework.plugins import (
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT, TOO_MANY_PODS
 from kframework.testing import make_container, make_node, make_pod
 from tests.contract.case import UU, Case, U, World
+from tests.support.offered_devices import device_class, having, resource_slice
 
 __all__ = ["CASES"]
 
@@ -26,6 +28,23 @@ SHAPE = [{"utilization": 10, "score": 10}, {"utilization": 40, "score": 0}, {"ut
 RATIO = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": SHAPE}}
 RESOURCES = [{"name": "cpu", "weight": 1}, {"name": "ephemeral-storage", "weight": 2}, {"name": "example.com/gpu"}]
 EVERY_RESOURCE = ("cpu", "memory", "ephemeral-storage", "example.com/gpu", "other.example.com/fpga", "hugepages-2Mi")
+BALANCED = [{"name": name} for name in EVERY_RESOURCE[:4]]
+
+#: Devices that stand behind extended resources: now behind one, now behind another, and never the same ones.
+WITH_DEVICES = World(
+    nodes=[make_node(name, allocatable={"hugepages-2Mi": "64Mi"}) for name in "ab"],
+    pods=[make_pod(f"of-{name[0]}", requests={name: 1}) for name in ("example.com/gpu", "other.example.com/fpga")],
+    objects=[
+        device_class("gpu", "example.com/gpu", model="a100"),
+        device_class("gpu", "other.example.com/fpga", version=2),
+        device_class("card", "example.com/gpu"),
+        device_class("card", "example.com/gpu", model="t4", version=2),
+        resource_slice("p", {"x": "a100", "y": "t4"}, nodeName="a"),
+        resource_slice("p", {"x": "a100", "y": "a100", "z": "a100"}, allNodes=True, version=2),
+        having("k"),
+        having("k", "p/x", "p/y", version=2),
+    ],
+)
 
 #: On top of what a pod asks for: a node without HDD, and rather one with an SSD.
 ADDED = {
@@ -49,15 +68,15 @@ def named(*terms: Sequence[str]) -> Affinity:
 def in_need(*, host_users: bool) -> Pod:
     """Make a pod that needs its node to declare features."""
     pod, rule = make_pod(f"in-need-{host_users}"), ContainerRestartRule(action="RestartAllContainers")
-    restarting = msgspec.structs.replace(make_container(), restart_policy_rules=(rule,))
-    spec = msgspec.structs.replace(pod.spec, containers=(restarting,), host_network=True, host_users=host_users)
-    return msgspec.structs.replace(pod, spec=spec)
+    restarting = replace(make_container(), restart_policy_rules=(rule,))
+    spec = replace(pod.spec, containers=(restarting,), host_network=True, host_users=host_users)
+    return replace(pod, spec=spec)
 
 
 def declaring(name: str, *features: str) -> Node:
     """Make a node that declares features."""
     node = make_node(name)
-    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, declared_features=features))
+    return replace(node, status=replace(node.status, declared_features=features))
 
 
 #: Pods that name their nodes, and these nodes.
@@ -69,7 +88,8 @@ PINNED = [
 NAMED = [make_node("n1"), make_node("n2")]
 
 CASES: dict[str, Case] = {
-    "DynamicResources": Case(scores={0}, unasked={"filter"}),
+    # It scores what DynamicResources has found, which is not asked beside it.
+    "DeviceBinPacking": Case(unasked={"score", "score_nodes", "normalize_score"}),
     "FewestPods": Case(
         worlds=[World(args={"maxPodsPerNode": 2})],
         reasons={"node(s) ran 2 pods already"},
@@ -113,8 +133,9 @@ CASES: dict[str, Case] = {
     ),
     "NodeResourcesBalancedAllocation": Case(
         worlds=[
-            World(args=args, pods=[make_pod("modest", cpu=None, memory=None)])
-            for args in ({}, {"resources": [{"name": name} for name in EVERY_RESOURCE[:4]]})
+            World(pods=[make_pod("modest", cpu=None, memory=None)]),
+            World(args={"resources": BALANCED}, pods=[make_pod("modest", cpu=None, memory=None)]),
+            replace(WITH_DEVICES, args={"resources": BALANCED}),
         ],
         scores={50, 75, 100},
     ),
@@ -123,12 +144,14 @@ CASES: dict[str, Case] = {
             World(),
             World(args={"scoringStrategy": {"type": "MostAllocated", "resources": RESOURCES}}),
             World(args={"scoringStrategy": RATIO | {"resources": RESOURCES}}),
+            WITH_DEVICES,
+            replace(WITH_DEVICES, args={"scoringStrategy": {"type": "LeastAllocated", "resources": RESOURCES}}),
             World(args={"ignoredResources": ["example.com/gpu"], "ignoredResourceGroups": ["other.example.com"]}),
         ],
         reasons={TOO_MANY_PODS, *map(INSUFFICIENT.format, EVERY_RESOURCE)},
         codes={U, UU},
         scores={0, 100},
-        waking=[World()],
+        waking=[World(), WITH_DEVICES],
     ),
     "NodeUnschedulable": Case(
         reasons={node_unschedulable.REASON},

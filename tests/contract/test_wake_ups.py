@@ -46,6 +46,7 @@ UNNEEDED = {
         "Pod",
         ActionType.DELETE,
     ): "what was reserved comes free when a binding fails, which none does here",
+    ("DynamicResources", "AssignedPod", ActionType.DELETE): "so do devices",
 }
 #: Hints that skip what does not happen: gates of a pod on a node, the deletion of one that holds nothing, and the like.
 UNSKIPPING = {

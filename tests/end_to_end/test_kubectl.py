@@ -227,3 +227,55 @@ def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
     assert told.stderr == 'Warning: unknown field "spec.tolerrations"\n'
     assert scheduled_to(kubectl, "web") == "n1"
     assert kubectl("label", "pod", "web", "a=b") == "pod/web labeled\n"
+
+
+def test_claims_get_devices_and_give_them_back(kubectl: Kubectl) -> None:
+    driver = "gpu.example.com"
+    gpus = [{"name": "gpu-0"}, {"name": "gpu-1"}]
+    slices = [
+        resource("ResourceSlice", f"slice-{name}", driver=driver, nodeName=name, pool=pool_of(name), devices=gpus)
+        for name in ("n1", "n2")
+    ]
+    selectors = [{"cel": {"expression": f"device.driver == {driver!r}"}}]
+    asked = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": driver}}]}}
+    given(
+        kubectl,
+        "create",
+        *(node("n1"), node("n2"), *slices),
+        resource("DeviceClass", driver, selectors=selectors, extendedResourceName="example.com/gpu"),
+        resource("ResourceClaimTemplate", "one", spec=asked),
+        resource("ResourceClaim", "shared", **asked),
+        pod("own", cpu="100m", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}]),
+        pod("first", cpu="100m", resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}]),
+        pod("second", cpu="100m", resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}]),
+    )
+    assert scheduled_to(kubectl, "own") in ("n1", "n2")
+    assert scheduled_to(kubectl, "first") == scheduled_to(kubectl, "second")
+    users = kubectl("get", "resourceclaim", "shared", "-o", "jsonpath={.status.reservedFor[*].name}")
+    assert sorted(users.split()) == ["first", "second"]
+    assert [state for _, state in states_of_claims(kubectl)] == ["allocated,reserved"] * 2
+
+    extended = pod("extended", cpu="100m")
+    extended["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": "1"}  # type: ignore[index]
+    given(kubectl, "create", extended)
+    scheduled_to(kubectl, "extended")
+    told = kubectl("get", "pod", "extended", "-o", "jsonpath={.status.extendedResourceClaimStatus.resourceClaimName}")
+    assert told.startswith("extended-extended-resources-")
+    assert told in kubectl("get", "resourceclaims")
+
+    kubectl("delete", "pod", "own", "extended", "first", "second", "--now")
+    until(lambda: states_of_claims(kubectl) == [["shared", "pending"]])
+
+
+def states_of_claims(kubectl: Kubectl) -> list[list[str]]:
+    _, *rows = kubectl("get", "resourceclaims").splitlines()
+    return [row.split()[:2] for row in rows]
+
+
+def resource(kind: str, name: str, **spec: object) -> Document:
+    """Make an object of dynamic resource allocation."""
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def pool_of(node_name: str) -> Document:
+    return {"name": node_name, "generation": 1, "resourceSliceCount": 1}

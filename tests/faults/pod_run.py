@@ -1,15 +1,17 @@
-"""A run of the pod engine: with recordings, volumes, preemption, Permit, an extender and plugins that raise."""
+"""A run of the pod engine: with recordings, volumes, devices, preemption, Permit, an extender, plugins that raise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.volume_controller import VolumeController
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.recording.writer import Recorder
 from tests.faults.books import EngineBooks, leftovers, untruths, unwoken
+from tests.faults.device_books import DeviceBooks
 from tests.faults.hesitant import Quarrelsome
 from tests.faults.lives import Life
 from tests.faults.run import FaultyRun, Report, Runs
@@ -39,12 +41,14 @@ class PodRun(FaultyRun[PodEngine]):
         self._books: list[EngineBooks] = []
 
     def world(self) -> Runs:
+        self._device_books = DeviceBooks(self.store)
         self._extender = Unreliable(self.random("extender"), self.clock, self.troubles)
         return World(self.store, self.clock, self.random("world"), self.shape, self.deleted, self.troubles)
 
     def controllers(self) -> Sequence[Runs]:
         budgets = [DisruptionController(self.store)] if self.shape.budgets else []
-        return [VolumeController(self.store), *budgets]
+        claims = [ClaimController(self.store)] if self.shape.devices else []
+        return [VolumeController(self.store), *budgets, *claims]
 
     def life(self, number: int) -> Life[PodEngine]:
         recorder = None if self.shape.extender else Recorder(self._recording(number), limit=self._limit)
@@ -74,6 +78,8 @@ class PodRun(FaultyRun[PodEngine]):
             *(complaint for books in self._books for complaint in books.complaints),
             *leftovers(life.scheduler, self._books[-1]),
             *unwoken(life.scheduler.engine),
+            *self._device_books.complaints,
+            *self._device_books.leftovers(life.scheduler),
             *await untruths(life.scheduler, life.client),
         ]
 

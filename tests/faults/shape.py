@@ -70,7 +70,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """How large a run is, how many seconds pass between two pods for one node, and what befalls it.
 
     A scheduler lives for `lifetime` seconds on average until another one follows. There may be an extender that fails,
-    budgets in the way of preemption, plugins that raise, and moments at which the whole process stands still.
+    budgets in the way of preemption, plugins that raise, moments at which the whole process stands still, and devices
+    that pods claim.
     """
 
     nodes: int = 4
@@ -82,6 +83,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     budgets: bool = False
     quarrels: bool = False
     standstills: bool = False
+    devices: bool = False
 
 
 #: A small run of one scheduler.

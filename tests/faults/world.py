@@ -29,6 +29,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.testing import make_node, make_pod
+from tests.faults.devices import DeviceWorld
 from tests.faults.shape import EXTENDED, Shape
 from tests.support.storage import claim, mounted, storage_class
 
@@ -68,6 +69,7 @@ class World:
         self._pods = shape.pods
         self._pause = shape.pause / shape.nodes
         self._extended = shape.extender
+        self._devices = DeviceWorld(cluster, random, self._nodes, troubles) if shape.devices else None
         self._made = 0
         self._deleted = deleted
         self._troubles = troubles
@@ -88,6 +90,8 @@ class World:
                 self.sweep()
         for node in self._nodes:
             self._bring_back(node)
+        if self._devices is not None:
+            self._devices.calm()
 
     def _happen(self) -> None:
         happenings: list[tuple[Callable[[], None], float]] = [
@@ -98,6 +102,7 @@ class World:
             (self._restore_node, 0.008),
             (self._change_node, 0.02),
             (self._change_pod, 0.03),
+            *(self._devices.happenings if self._devices is not None else ()),
         ]
         (happening,) = self._random.choices(*zip(*happenings, strict=True))
         happening()
@@ -131,6 +136,8 @@ class World:
         if shape < 0.05:
             self._troubles["pods with volumes"] += 1
             self._cluster.add(_unclaimed(f"claim-{self._made}"))
+        if self._devices is not None:
+            pod = self._devices.asking(pod)
         self._cluster.add(replace(pod, metadata=replace(pod.metadata, uid="")))
 
     def _delete_pod(self) -> None:
@@ -197,6 +204,8 @@ class World:
             if has_ended(pod) and now - seconds_of(metadata.creation_timestamp or "") > KEPT:
                 cluster.remove(Pod, metadata.name, metadata.namespace, grace=0)
         names = {pod.metadata.name.replace("pod-", "claim-") for pod in cluster.objects(Pod)}
+        if self._devices is not None:
+            self._devices.sweep()
         for each in cluster.objects(PersistentVolumeClaim):
             if each.metadata.name not in names:
                 cluster.remove(PersistentVolumeClaim, each.metadata.name, each.metadata.namespace)

@@ -23,6 +23,7 @@ HOOKS = {
 BESIDE = {
     "add_pod",
     "events_to_register",
+    "explain",
     "filter_status",
     "normalize_score",
     "pre_bind_pre_flight",

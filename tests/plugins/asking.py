@@ -20,8 +20,8 @@ P = TypeVar("P", bound=Plugin)
 
 
 def made(plugin: type[P], args: PluginArgs | None = None, handle: object = None) -> P:
-    """Make a plugin; it gets no handle unless told."""
-    return plugin(args or plugin.Args(), cast("Handle", handle))
+    """Make a plugin; of a handle it gets the stores of an empty cluster unless told."""
+    return plugin(args or plugin.Args(), cast("Handle", handle or ClusterState()))
 
 
 def pending(pod: Pod, cluster: ClusterState | None = None) -> PendingPod:

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
-from kframework.objects import Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.objects import DeviceClass, Node, Pod, PodSpec, RawQuantity, Resources
 from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, made, pending, scored
+from tests.support.offered_devices import device_class, having, resource_slice
 
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU)
@@ -145,6 +147,44 @@ def test_the_pod_level_resources_are_what_counts() -> None:
 def test_pods_with_the_same_requests_share_their_answers(one: Pod, other: Pod, alike: bool) -> None:
     plugin = made(NodeResourcesBalancedAllocation)
     assert (plugin.sign(pending(one)) == plugin.sign(pending(other))) is alike
+
+
+def with_devices(*nodes: Node) -> ClusterState:
+    """Build a cluster in which each node reaches four devices of a class; two are in use."""
+    cluster = cluster_of(nodes)
+    devices = resource_slice("p", dict.fromkeys("wxyz", "a100"), allNodes=True)
+    for each in (device_class("gpu", GPU, model="a100"), devices, having("k", "p/w", "p/x")):
+        cluster.objects(type(each)).put(each.metadata, each)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("offered", "requests", "score"),
+    [
+        pytest.param({}, {"cpu": 5, GPU: 1}, 50 + (50 + 87 - 75) // 2, id="two of four devices, then three"),
+        pytest.param({}, {"cpu": 5}, 75, id="none asked for"),
+        pytest.param({GPU: 2}, {"cpu": 5, GPU: 1}, 75, id="of a device plugin"),
+        pytest.param({GPU: 0}, {"cpu": 5, GPU: 9}, 50 + (50 + 75 - 75) // 2, id="more than there are"),
+    ],
+)
+def test_devices_that_stand_behind_a_resource_are_weighed(
+    offered: Mapping[str, RawQuantity], requests: dict[str, RawQuantity], score: int
+) -> None:
+    cluster = with_devices(make_node("n", cpu=10, allocatable=offered))
+    plugin = made(NodeResourcesBalancedAllocation, over("cpu", GPU), handle=cluster)
+    assert scored(plugin, cluster, asking_for(requests)) == {"n": score}
+
+
+def test_nothing_is_remembered_of_a_pod_whose_devices_are_weighed() -> None:
+    cluster = with_devices(make_node("n"))
+    default, of_gpus = (
+        made(NodeResourcesBalancedAllocation, over(*names), handle=cluster) for names in (("cpu",), RESOURCES)
+    )
+    pod, plain = pending(asking_for({GPU: 1}), cluster), pending(asking_for({GPU: 0, "cpu": 1}), cluster)
+    assert (of_gpus.sign(pod), of_gpus.sign(plain)) == (None, plain.on_node)
+    assert default.sign(pod) == pod.on_node
+    cluster.objects(DeviceClass).remove(device_class("gpu").metadata)
+    assert of_gpus.sign(pod) == pod.on_node
 
 
 @pytest.mark.parametrize("resources", [["cpu", "memory"], ["cpu"], RESOURCES])

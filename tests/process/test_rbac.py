@@ -29,13 +29,25 @@ from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject, Event, Lease, LeaseSpec, Namespace, ObjectMeta, Pod
+from kframework.objects import (
+    ApiObject,
+    Event,
+    Lease,
+    LeaseSpec,
+    Namespace,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    ResourceClaim,
+)
 from kframework.process.lease import LeaderElection
 from kframework.process.rbac import cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
+from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.support.declared import Gang, Team, gang, team
+from tests.support.devices import claiming
 from tests.support.rights import Authorizer
 from tests.support.storage import claim, mounted, storage_class, volume
 
@@ -77,12 +89,15 @@ async def scheduling(cluster: Cluster, clock: Clock, config: str, *plugins: type
 async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
     """Run what makes a scheduler do all that it can: bind pods, and volumes, preempt, and say what is wrong."""
     ours = parse(config).profiles[0].scheduler_name
+    gpu = make_pod("with-a-gpu", cpu=0, requests={"example.com/gpu": 1}, scheduler_name=ours)
     async with (
         world(
             authorizer,
             make_pod("on-local-disk", cpu=1, priority=5, volumes=mounted("local"), scheduler_name=ours),
             make_pod("on-made-disk", cpu=1, priority=5, volumes=mounted("made"), scheduler_name=ours),
             make_pod("cheap", cpu=2, node_name="b", host_ports=[80]),
+            claiming(make_pod("with-a-claim", cpu=0, scheduler_name=ours), claim="c"),
+            *(gpu, wanting(), left_over_of(gpu), GPUS, gpus("a", "x", "y")),
             *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
         ) as (memory, cluster, clock),
         anyio.create_task_group() as tasks,
@@ -101,6 +116,16 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
         await asyncio.sleep(600.0)
         tasks.cancel_scope.cancel()
     return memory
+
+
+def left_over_of(pod: Pod) -> ResourceClaim:
+    """Make the claim that a scheduler made for a pod's extended resources before it was killed."""
+    made = wanting("left-over")
+    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+    metadata = replace(
+        made.metadata, owner_references=(owner,), annotations={"resource.kubernetes.io/extended-resource-claim": "true"}
+    )
+    return replace(made, metadata=metadata)
 
 
 async def elect(authorizer: Authorizer, settings: LeaderElectionSettings) -> None:
@@ -155,6 +180,7 @@ def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, .
 def test_everything_happened_that_takes_a_right() -> None:
     memory = run_virtual(partial(eventful, held_to(parse(HEAD)), HEAD))
     assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
+    assert [node_of(memory, pod) for pod in ("with-a-claim", "with-a-gpu")] == ["a", "a"]
     assert {event.reason for event in memory.objects(Event)} == {"Scheduled", "FailedScheduling", "Preempted"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, forbidden, service_account
@@ -50,16 +50,15 @@ class Authorizer:
 
     def refusal(self, request: Request) -> Response | None:
         """Return how the request is refused, None if it is granted."""
-        wanted = Attributes.of(request)
-        granting = [grant for grant in self.grants if grant.allows(wanted)]
-        for grant in granting:
-            self.used.add(_right(grant, wanted.group, wanted.resource, wanted.verb))
-        if granting:
-            return None
-        self.refused.append(wanted)
-        return failure(
-            forbidden(self.user, wanted), Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
-        )
+        for wanted in _wanted(request):
+            granting = [grant for grant in self.grants if grant.allows(wanted)]
+            for grant in granting:
+                self.used.add(_right(grant, wanted.group, wanted.resource, wanted.verb))
+            if not granting:
+                self.refused.append(wanted)
+                subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
+                return failure(forbidden(self.user, wanted), subject)
+        return None
 
     @property
     def rights(self) -> set[Right]:
@@ -82,6 +81,14 @@ class GuardedServer:
 
     def begin(self, request: Request) -> Response | Watch:
         return self._authorizer.refusal(request) or self._server.begin(request)
+
+
+def _wanted(request: Request) -> Iterator[Attributes]:
+    """Yield what a request takes: to say what a claim has got, or whom it is reserved for, one right more."""
+    wanted = Attributes.of(request)
+    yield wanted
+    if wanted.resource == "resourceclaims/status" and (b"allocation" in request.body or b"reservedFor" in request.body):
+        yield wanted._replace(resource="resourceclaims/binding")
 
 
 def _right(grant: Grant, group: str, resource: str, verb: str) -> Right:

@@ -33,7 +33,7 @@ def profile_of(
 
 
 def _made(plugin: Plugin | type[Plugin]) -> Plugin:
-    return plugin(plugin.Args(), cast("Handle", None)) if isinstance(plugin, type) else plugin
+    return plugin(plugin.Args(), cast("Handle", ClusterState())) if isinstance(plugin, type) else plugin
 
 
 class Searching:

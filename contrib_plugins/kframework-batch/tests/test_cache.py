@@ -201,7 +201,7 @@ def test_updates_do_not_disturb_a_binding() -> None:
     assert not stage.tell(labelled)
     assert (stage.task.status, stage.task.node_name) == (TaskStatus.BINDING, "a")
     assert stage.task.pod is stage.cluster.pods[UID]
-    assert stage.cache.pending[UID].object is labelled
+    assert stage.cache.pending[UID].object == labelled
     assert stage.task.job.allocated == {"cpu": 100, "memory": 128 << 20}
 
 

@@ -89,6 +89,7 @@ class _Account:
             profile=pod.scheduler_name,
             priority=pod.priority,
             requests={resource: amount_of(resource, amount) for resource, amount in pod.template.fit},
+            claims=tuple(claim.name for claim in pod.spec.resource_claims),
             at=self._at,
             state=state,
             node=self._node(),

@@ -13,6 +13,7 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.framework.answers import Scores
 from kframework.framework.status import Code, Status
+from kframework.observe.explain.details import details
 from kframework.observe.explain.explanation import Assessment, KeptRoom, NodeScore, Rejection, Score
 from kframework.observe.explain.full_evaluation import FullEvaluation
 
@@ -39,6 +40,8 @@ def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Asses
     yield
     rejections = reasons.listed()
     yield
+    said_more = yield from details(evaluation)
+    yield
     top = _top(evaluation, node)
     yield
     margin, decided_by = _margin(top)
@@ -53,6 +56,7 @@ def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Asses
         reasons={} if feasible else evaluation.reasons,
         rejections=rejections,
         reasons_left_out=max(len(reasons) - REASONS, 0),
+        details=said_more,
         top=top,
         ties=int((totals == totals.max()).sum()) if len(totals) else min(feasible, 1),
         margin=margin,

@@ -53,6 +53,14 @@ class Rejection(msgspec.Struct, frozen=True):
     preemptible: bool = False
 
 
+class Details(msgspec.Struct, frozen=True):
+    """What is behind a plugin's rejection of one node, line by line; what belongs to the line before is indented."""
+
+    plugin: str
+    node: str
+    lines: tuple[str, ...]
+
+
 class Score(msgspec.Struct, frozen=True):
     """What one plugin makes of one node: `raw` as it answered, `normalized` to 0..100, and that times its weight."""
 
@@ -86,7 +94,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """What the plugins say of the pod now, on all nodes; of a pod on a node, as if it were not there.
 
     `message` is what the condition would say, but for what PostFilter adds to it; it is empty if nodes are feasible.
-    `rejections` are the reasons that weigh most, and `reasons_left_out` how many there are beside them.
+    `rejections` are the reasons that weigh most, and `reasons_left_out` how many there are beside them; `details` is
+    what is behind those of plugins that tell (`explain`), on the nodes where least stands in the pod's way.
     `enough` is how many feasible nodes an attempt looks for. `top` are the best nodes, and the pod's own if it is on
     one; `margin` is what the best is ahead of the next by, `ties` the number of nodes that are best, `decided_by` the
     plugin that puts the best ahead of the next most. `fault` is what a plugin did wrong.
@@ -99,6 +108,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, int] = {}
     rejections: tuple[Rejection, ...] = msgspec.field(default=(), name="objections")
     reasons_left_out: int = 0
+    details: tuple[Details, ...] = ()
     top: tuple[NodeScore, ...] = ()
     ties: int = 0
     margin: int = 0
@@ -157,7 +167,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """One pod, explained: what was decided last (`then`), what the plugins say `now`, and what would help.
 
-    `at` is when this was found out, in seconds since 1970. `requests` are what the pod asks for, as in a manifest.
+    `at` is when this was found out, in seconds since 1970. `requests` are what the pod asks for, as in a manifest,
+    `claims` the names by which it knows its claims to devices.
     `node` is where it is or is about to be, `nominated` where room is kept for it. `then` and `binding` are the records
     of its last attempt, if that is remembered; `condition` is what the pod's own condition says, while it is pending.
     `outside` is what the profile's plugins go by beside the cluster.
@@ -168,6 +179,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     priority: int = 0
     requests: Mapping[str, str] = {}
+    claims: tuple[str, ...] = ()
     at: float
     state: State
     node: str = ""

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from kframework.plugins.dynamic_resources.node_devices import NodeDevice, node_devices
+from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo
 
-#: So many resources are shown, and so many of the pods of a node.
-RESOURCES, PODS = 12, 250
+#: So many resources are shown, and so many of the pods of a node and of its devices.
+RESOURCES, PODS, DEVICES = 12, 250, 250
 
 _FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
@@ -48,13 +50,18 @@ class NodePod(msgspec.Struct, frozen=True):
 
 
 class NodePods(msgspec.Struct, frozen=True):
-    """What else is known of one node: its labels, its taints as text, and the first of its pods, the largest first."""
+    """What else is known of one node: its labels, its taints as text, the first of its pods, the largest first.
+
+    And the first of its devices, of `devices_total`, with who has them.
+    """
 
     node: str
     labels: dict[str, str]
     taints: tuple[str, ...]
     total: int
     pods: tuple[NodePod, ...]
+    devices_total: int = 0
+    devices: tuple[NodeDevice, ...] = ()
 
 
 def nodes(table: NodeTable) -> Nodes:
@@ -82,18 +89,20 @@ def _resources(table: NodeTable) -> list[str]:
     return sorted(offered, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))[:RESOURCES]
 
 
-def node_pods(table: NodeTable, name: str) -> NodePods | None:
+def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
     """Show one node; None if there is no such node."""
-    info = table.named(name)
+    info = cluster.nodes.named(name)
     if info is None:
         return None
-    pods = sorted(info.pods, key=_size, reverse=True)
+    pods, devices = sorted(info.pods, key=_size, reverse=True), node_devices(cluster, info)
     return NodePods(
         name,
         dict(info.labels),
         tuple(_taints(info)),
         len(pods),
         tuple(NodePod(pod.key, pod.priority, pod.terminating, pod.on_node) for pod in pods[:PODS]),
+        len(devices),
+        tuple(devices[:DEVICES]),
     )
 
 

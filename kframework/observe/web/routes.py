@@ -56,7 +56,7 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
         return queues(engine, history, place=query.get("place", ""), held_by=held_by)
 
     def wanted_node(query: _Query) -> object:
-        found = node_pods(engine.cluster.nodes, query.get("name", ""))
+        found = node_pods(engine.cluster, query.get("name", ""))
         if found is None:
             raise _Wrong(404, f"there is no node {query.get('name', '')!r}")
         return found

@@ -1,62 +1,181 @@
-"""Which devices claims have, as the cluster says and as is assumed."""
+"""Which devices claims have, as the cluster says and as is about to be written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 
 from kframework.objects import DeviceRequestAllocationResult, ResourceClaim
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.allocator import Allocated
 from kframework.plugins.dynamic_resources.slices import DeviceId
+from kframework.state.log import Log
 from kframework.state.objects import ObjectStore
+
+Results = tuple[DeviceRequestAllocationResult, ...]
+
+#: Namespace, name and uid of a claim.
+ClaimId = tuple[str, str, str]
+
+#: How many changes are kept.
+_CHANGES = 4096
 
 
 class AllocatedDevices(Allocated):
-    """The devices of all claims, kept current; whoever only administers a device does not have it."""
+    """The devices of all claims, kept current; whoever only administers a device does not have it.
+
+    What the cluster does not say yet is pending (kube-scheduler's allocations in flight). `log` names the devices
+    that come and go.
+    """
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
-        #: How often each device is allocated as a whole, and how often in shares: more than once only by mistake of
-        #: others, but each must be given back.
-        self._whole: dict[DeviceId, int] = {}
-        self._shares: dict[DeviceId, int] = {}
-        self._capacity: dict[DeviceId, dict[str, int]] = {}
+        self.log: Log[DeviceId] = Log(_CHANGES)
+        self._pending: dict[ClaimId, Results] = {}
+        #: From which version of a claim on the cluster itself knows what was pending.
+        self._written: dict[ClaimId, int] = {}
+        #: What the claims have, as far as it is counted.
+        self._held: dict[ClaimId, Results] = {}
+        self._counts = _Counts()
         claims.follow(self._changed)
 
-    @property
-    def dedicated(self) -> Set[DeviceId]:
-        return self._whole.keys()
-
-    @property
-    def capacity(self) -> Mapping[DeviceId, Mapping[str, int]]:
-        return self._capacity
+    def is_dedicated(self, device: DeviceId) -> bool:
+        return self._counts.whole.get(device, 0) > 0
 
     def is_in_use(self, device: DeviceId) -> bool:
-        return device in self._whole or device in self._shares
+        return device in self._counts.whole or device in self._counts.shares
+
+    def taken(self, device: DeviceId) -> Mapping[str, int]:
+        return self._counts.capacity.get(device, _NOTHING)
+
+    def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
+        """Return who would have what if these were given back."""
+        freed = _Counts()
+        for result in results:
+            freed.add(result, 1)
+        return _Without(self._counts, freed)
+
+    # -- what is about to be written -------------------------------------------------------------------------------
+
+    def is_pending(self, claim: ResourceClaim) -> bool:
+        """Return whether a claim is about to get devices."""
+        return _id(claim) in self._pending
+
+    def about_to_get(self, device: DeviceId) -> Iterator[str]:
+        """Yield the claims, as `namespace/name`, that are about to get a device."""
+        for (namespace, name, _), results in self._pending.items():
+            if any(DeviceId(each.driver, each.pool, each.device) == device for each in results):
+                yield f"{namespace}/{name}"
+
+    def awaits(self, claim: ResourceClaim, results: Results) -> bool:
+        """Return whether a claim is about to get these very devices, by the reservation that they are of."""
+        return self._pending.get(_id(claim)) is results
+
+    def gone(self, claim: ResourceClaim) -> None:
+        """Take note that a claim is no more, whether the cluster will say so or nobody ever saw it."""
+        self._forget(_id(claim))
+
+    def reserve(self, claim: ResourceClaim) -> None:
+        """Let a claim have its devices, which the cluster has still to write."""
+        self._pending[_id(claim)] = results_of(claim)
+        self._hold(_id(claim), results_of(claim))
+
+    def written(self, claim: ResourceClaim) -> None:
+        """Take note that the cluster has written this version of a claim: from it on it says itself what that has."""
+        if _id(claim) in self._pending:
+            self._written[_id(claim)] = int(claim.metadata.resource_version)
+
+    def release(self, claim: ResourceClaim) -> None:
+        """Take back what a claim was about to get; nothing if that is written."""
+        if _id(claim) not in self._written:
+            self._forget(_id(claim))
+
+    def _forget(self, claim: ClaimId) -> None:
+        self._written.pop(claim, None)
+        if self._pending.pop(claim, None) is not None:
+            self._hold(claim, ())
+
+    # -- what the cluster says -------------------------------------------------------------------------------------
 
     def _changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        before, after = _results(old), _results(new)
-        if before is not after:
-            for result in before:
-                self._count(result, -1)
-            for result in after:
-                self._count(result, 1)
+        before, after = None if old is None else _id(old), None if new is None else _id(new)
+        if before is not None and before != after:
+            self._forget(before)
+            self._hold(before, ())
+        if new is not None and after is not None:
+            if after in self._pending and (new.status.allocation is not None or self._says_so_itself(new)):
+                self._written.pop(after, None)
+                del self._pending[after]
+            self._hold(after, results_of(new) or self._pending.get(after, ()))
 
-    def _count(self, result: DeviceRequestAllocationResult, sign: int) -> None:
+    def _says_so_itself(self, claim: ResourceClaim) -> bool:
+        written = self._written.get(_id(claim))
+        return written is not None and int(claim.metadata.resource_version) >= written
+
+    def _hold(self, claim: ClaimId, results: Results) -> None:
+        before = self._held.get(claim, ())
+        if results == before:
+            return
+        if results:
+            self._held[claim] = results
+        else:
+            del self._held[claim]
+        for result in before:
+            self._counts.add(result, -1)
+        for result in results:
+            self._counts.add(result, 1)
+        for each in (*before, *results):
+            self.log.append(DeviceId(each.driver, each.pool, each.device))
+
+    def __repr__(self) -> str:
+        return f"<AllocatedDevices {len(self._counts.whole)} whole, {len(self._counts.shares)} in shares>"
+
+
+class _Counts:
+    """How often each device is allocated as a whole and in shares, and how much of its capacity, in nanos.
+
+    More than once as a whole only by mistake of others, but each must be given back.
+    """
+
+    def __init__(self) -> None:
+        self.whole: dict[DeviceId, int] = {}
+        self.shares: dict[DeviceId, int] = {}
+        self.capacity: dict[DeviceId, dict[str, int]] = {}
+
+    def add(self, result: DeviceRequestAllocationResult, sign: int) -> None:
+        """Count a result in or out."""
         if result.admin_access:
             return
         device = DeviceId(result.driver, result.pool, result.device)
         if result.share_id is None:
-            _add(self._whole, device, sign)
+            _add(self.whole, device, sign)
             return
-        _add(self._shares, device, sign)
-        amounts = self._capacity.setdefault(device, {})
+        _add(self.shares, device, sign)
+        amounts = self.capacity.setdefault(device, {})
         for name, amount in result.consumed_capacity.items():
             _add(amounts, name, sign * nano(amount))
         if not amounts:
-            del self._capacity[device]
+            del self.capacity[device]
 
-    def __repr__(self) -> str:
-        return f"<AllocatedDevices {len(self._whole)} whole, {len(self._shares)} in shares>"
+
+class _Without(Allocated):
+    """What is allocated beside what is freed."""
+
+    def __init__(self, counts: _Counts, freed: _Counts) -> None:
+        self._counts = counts
+        self._freed = freed
+
+    def is_dedicated(self, device: DeviceId) -> bool:
+        return self._counts.whole.get(device, 0) > self._freed.whole.get(device, 0)
+
+    def is_in_use(self, device: DeviceId) -> bool:
+        return self.is_dedicated(device) or self._counts.shares.get(device, 0) > self._freed.shares.get(device, 0)
+
+    def taken(self, device: DeviceId) -> Mapping[str, int]:
+        taken, freed = self._counts.capacity.get(device, _NOTHING), self._freed.capacity.get(device, _NOTHING)
+        left = {name: amount - freed.get(name, 0) for name, amount in taken.items()}
+        return {name: amount for name, amount in left.items() if amount}
+
+
+_NOTHING: Mapping[str, int] = {}
 
 
 def _add(counts: dict[DeviceId, int] | dict[str, int], key: object, amount: int) -> None:
@@ -69,5 +188,11 @@ def _add(counts: dict[DeviceId, int] | dict[str, int], key: object, amount: int)
         known.pop(key, None)
 
 
-def _results(claim: ResourceClaim | None) -> tuple[DeviceRequestAllocationResult, ...]:
-    return () if claim is None or claim.status.allocation is None else claim.status.allocation.devices.results
+def _id(claim: ResourceClaim) -> ClaimId:
+    metadata = claim.metadata
+    return metadata.namespace, metadata.name, metadata.uid
+
+
+def results_of(claim: ResourceClaim) -> Results:
+    """Return the devices that a claim has got."""
+    return () if claim.status.allocation is None else claim.status.allocation.devices.results

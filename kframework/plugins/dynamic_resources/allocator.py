@@ -7,7 +7,7 @@ led nowhere, and then undoes the choice. So it is as deep as it likes, and can b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -16,25 +16,23 @@ from kframework.plugins.dynamic_resources.capacities import Amounts, consumed, f
 from kframework.plugins.dynamic_resources.constraints import Constraint, made
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from kframework.plugins.dynamic_resources.pools import Pool
-from kframework.plugins.dynamic_resources.requests import MAX_RESULTS, Asked, key_of
+from kframework.plugins.dynamic_resources.requests import MAX_RESULTS, Asked, AskedOfAll, key_of
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolDevice, PoolId
 
 
 class Allocated(Protocol):
     """Which devices are allocated already, or about to be."""
 
-    @property
-    def dedicated(self) -> Collection[DeviceId]:
-        """Those that somebody has for himself."""
-        ...
-
-    @property
-    def capacity(self) -> Mapping[DeviceId, Mapping[str, int]]:
-        """How much of which capacity of others is in use, in nanos."""
+    def is_dedicated(self, device: DeviceId) -> bool:
+        """Return whether somebody has the device for himself."""
         ...
 
     def is_in_use(self, device: DeviceId) -> bool:
         """Return whether anybody has the device or a share of it."""
+        ...
+
+    def taken(self, device: DeviceId) -> Mapping[str, int]:
+        """Return how much of its capacities is in use, in nanos."""
         ...
 
 
@@ -76,14 +74,14 @@ class Search:
     def __init__(
         self,
         claims: Sequence[ResourceClaim],
-        asked: Sequence[Sequence[tuple[Asked, ...]]],
+        asked: AskedOfAll,
         pools: Sequence[Pool],
         allocated: Allocated,
         selects: Selects,
     ) -> None:
         self._asked = asked
         self._pools = {pool.id: pool for pool in pools}
-        self._devices = tuple(chain.from_iterable(pool.devices for pool in pools if pool.usable))
+        self._devices: Sequence[PoolDevice] = tuple(chain.from_iterable(pool.devices for pool in pools if pool.usable))
         self._allocated = allocated
         self._selects = selects
         self._chosen: list[list[Chosen]] = [[] for _ in claims]
@@ -93,7 +91,8 @@ class Search:
         self._shares: dict[DeviceId, list[Amounts]] = {}
         self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
-        self._selected: dict[tuple[int, DeviceId], bool] = {}
+        #: What those get who want all devices.
+        self._all: dict[Asked, Sequence[PoolDevice]] = {}
         self.steps: int = 0
         self._prepare(pools)
 
@@ -104,34 +103,59 @@ class Search:
             for ways in requests:
                 for asked in ways:
                     if asked.all:
-                        self._find_all(asked, pools)
-                fewest += min(asked.count for asked in ways)
+                        self._all[asked] = self._find_all(asked, pools)
+                fewest += min(map(self._count_of, ways))
             if fewest > MAX_RESULTS:
                 key = key_of(requests[0][0].claim)
                 text = f"number of requested devices {fewest} exceeds the claim limit of {MAX_RESULTS}"
                 raise AllocationError(f"claim {key}: {text}")
 
-    def _find_all(self, asked: Asked, pools: Sequence[Pool]) -> None:
+    def _count_of(self, asked: Asked) -> int:
+        return len(self._all[asked]) if asked.all else asked.count
+
+    def _find_all(self, asked: Asked, pools: Sequence[Pool]) -> Sequence[PoolDevice]:
         for pool in pools:
             if not pool.usable:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise asked.problem(f"asks for all devices, but resource pool {pool.id} is currently {state}")
-        wanted = (device for device in self._devices if self._is_selected(asked, device))
-        asked.devices = tuple(device for device in wanted if self._amounts(asked, device) is not None)
-        asked.count = len(asked.devices)
+        wanted = (device for device in self._devices if self._selects(asked, device))
+        return [device for device in wanted if self._amounts(asked, device) is not None]
 
     # -- the search ------------------------------------------------------------------------------------------------
 
-    def run(self, budget: int) -> list[list[Chosen]] | None:
+    def run(self, budget: int | None) -> list[list[Chosen]] | None:
         """Return what each claim gets, None if there is no solution.
 
         Raises AllocationError, InvalidPools where a pool that cannot be used might have helped, and BudgetExceeded
-        after so many steps.
+        after so many steps, None for never.
         """
+        found = self._first_ones(self._asked[0][0][0]) if self._is_simple else self._searched(budget)
+        if found is None and any(pool.wrong for pool in self._pools.values()):
+            raise InvalidPools
+        return found
+
+    @property
+    def _is_simple(self) -> bool:
+        """Whether the first devices that will do are the answer: no choice among them rules another one out."""
+        if len(self._asked) != 1 or len(self._asked[0]) != 1 or len(self._asked[0][0]) != 1:
+            return False
+        counted = self._asked[0][0][0].all or any(pool.consumers for pool in self._pools.values())
+        return not counted and not self._constraints[0]
+
+    def _first_ones(self, asked: Asked) -> list[list[Chosen]] | None:
+        chosen = self._chosen[0]
+        for device in self._devices:
+            if len(chosen) == asked.count:
+                break
+            if asked.admin or not self._allocated.is_dedicated(device.id):
+                self._take(0, asked, device)
+        return self._chosen if len(chosen) == asked.count else None
+
+    def _searched(self, budget: int | None) -> list[list[Chosen]] | None:
         stack: list[Choices] = [self._of_claim(0)]
         signal: _TooMany | None = None
         while stack:
-            if self.steps > budget:
+            if budget is not None and self.steps > budget:
                 raise BudgetExceeded
             self.steps += 1
             try:
@@ -147,8 +171,6 @@ class Search:
                     return [list(chosen) for chosen in self._chosen]
                 signal = None
                 stack.append(deeper.choices)
-        if any(pool.wrong for pool in self._pools.values()):
-            raise InvalidPools
         return None
 
     def _of_claim(self, claim: int) -> Choices:
@@ -181,15 +203,17 @@ class Search:
 
     def _of_device(self, claim: int, request: int, asked: Asked, taken: int, begin: int) -> Choices:
         """Choose one more device, of those that come behind the last one: so each set of devices is tried once."""
-        if asked.all and not asked.devices:
-            return
-        if taken == asked.count:
+        devices, count = self._devices, self._count_of(asked)
+        if asked.all:
+            devices, begin = self._all[asked], taken
+            if not devices:
+                return
+        if taken == count:
             yield _Next(self._of_request(claim, request + 1))
             return
-        if len(self._chosen[claim]) + asked.count - taken > MAX_RESULTS:
+        if len(self._chosen[claim]) + count - taken > MAX_RESULTS:
             raise _TooMany
-        places = [taken] if asked.all else range(begin, len(self._devices))
-        devices = asked.devices if asked.all else self._devices
+        places = [taken] if asked.all else range(begin, len(devices))
         for place in places:
             self.steps += 1
             if self._take(claim, asked, devices[place]):
@@ -202,7 +226,7 @@ class Search:
 
     def _take(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
         """Let a claim have a device if it can; AllocationError for a constraint that keeps it from having all."""
-        if self._is_in_use(claim, asked, device) or not self._is_selected(asked, device):
+        if self._is_in_use(claim, asked, device) or not self._selects(asked, device):
             return False
         amounts = self._amounts(asked, device)
         if amounts is None or not self._counters_suffice(device) or not asked.tolerates(device):
@@ -235,26 +259,18 @@ class Search:
     def _is_in_use(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
         """Whether somebody has the device for himself; whoever administers devices only asks about its own claim."""
         users = self._users.get(device.id, ())
-        return claim in users if asked.admin else bool(users) or device.id in self._allocated.dedicated
-
-    def _is_selected(self, asked: Asked, device: PoolDevice) -> bool:
-        key = id(asked), device.id
-        known = self._selected.get(key)
-        if known is None:
-            known = self._selected[key] = self._selects(asked, device)
-        return known
+        return claim in users if asked.admin else bool(users) or self._allocated.is_dedicated(device.id)
 
     def _amounts(self, asked: Asked, device: PoolDevice) -> Amounts | None:
         """Return what the device's capacities would lose; None if they have not so much left."""
-        capacities = device.object.capacity
-        amounts = consumed(capacities, asked.capacity)
-        if amounts is None:
-            return None
-        in_use = dict(self._allocated.capacity.get(device.id, {}))
+        amounts = consumed(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
+        if not amounts:
+            return amounts
+        in_use = dict(self._allocated.taken(device.id))
         for share in self._shares.get(device.id, ()):
             for name, amount in share.items():
                 in_use[name] = in_use.get(name, 0) + amount.nano
-        return amounts if fits(capacities, in_use, amounts) else None
+        return amounts if fits(device.capacity, in_use, amounts) else None
 
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints = []
@@ -287,7 +303,7 @@ class Search:
         return all(taken.get(counter, 0) + needed.get(counter, 0) <= left for counter, left in available.items())
 
     def _takes_nothing_more(self, device: PoolDevice) -> bool:
-        return device.shared and (device.id in self._allocated.capacity or bool(self._shares.get(device.id)))
+        return device.shared and bool(self._allocated.taken(device.id) or self._shares.get(device.id))
 
     def _taken(self, pool: PoolId) -> dict[tuple[str, str], int]:
         """Return what the devices that are about to be allocated take of the pool's counters."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kframework.objects import CapacityRequestPolicy, DeviceCapacity, RawQuantity
 from kframework.objects.quantity import Quantity
@@ -28,13 +29,12 @@ def consumed(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, R
     return amounts
 
 
-def fits(capacities: Mapping[str, DeviceCapacity], in_use: Mapping[str, int], amounts: Amounts) -> bool:
-    """Return whether so much is left of each capacity beside what is in use, in nanos."""
-    return all(
-        in_use.get(name, 0) + amount.nano <= _read(capacities[name].value).nano for name, amount in amounts.items()
-    )
+def fits(capacities: Mapping[str, int], in_use: Mapping[str, int], amounts: Amounts) -> bool:
+    """Return whether so much is left of each capacity beside what is in use; all in nanos."""
+    return all(in_use.get(name, 0) + amount.nano <= capacities[name] for name, amount in amounts.items())
 
 
+@lru_cache(maxsize=4096)  # many devices are of few sizes
 def _read(quantity: RawQuantity) -> Quantity:
     return Quantity.parse(str(quantity))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.errors import KFrameworkError
+from kframework.errors import ClusterError, KFrameworkError
 
 
 class AllocationError(KFrameworkError):
@@ -14,3 +14,16 @@ class InvalidPools(AllocationError):
 
     def __init__(self) -> None:
         super().__init__("invalid resource pools were encountered")
+
+
+class ClaimWriteError(KFrameworkError):
+    """Raised when a claim cannot be written; `status` is what the API answered, 0 for no answer."""
+
+    def __init__(self, what: str, refusal: ClusterError | None = None) -> None:
+        super().__init__(what if refusal is None else f"{what}: {refusal}")
+        #: 422 where nobody was asked, as it makes no sense.
+        self.status: int = 422 if refusal is None else refusal.status
+
+
+class DevicesNotReady(KFrameworkError):
+    """Raised when devices cannot be made ready for a claim, or were not in time."""

@@ -2,53 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from kframework.objects import ResourceSlice
-from kframework.plugins.dynamic_resources.pools import Pool, gather
+from kframework.plugins.dynamic_resources.pools import Pool, Slices, gather
 from kframework.plugins.dynamic_resources.slices import PoolId, SliceView
+from kframework.state.log import Log
 from kframework.state.nodes import NodeInfo
 from kframework.state.objects import ObjectStore
 
+#: How many changes are kept in any case.
+_FEWEST = 64
+
 
 class Inventory:
-    """The slices, kept current; `version` grows with every change of one."""
+    """The slices, kept current; `log` names the nodes whose slices change, "" where it may be any node's."""
 
     def __init__(self, slices: ObjectStore[ResourceSlice]) -> None:
-        self.version: int = 0
+        self.log: Log[str] = Log(_FEWEST)
         #: By the name of the only node that reaches them, "" for all others; then by their own names.
         self._by_node: dict[str, dict[str, SliceView]] = {}
         self._by_pool: dict[PoolId, dict[str, SliceView]] = {}
+        #: The pools that were gathered since a slice of theirs changed.
+        self._made: dict[PoolId, dict[tuple[Slices, Slices, bool], Pool]] = {}
         slices.follow(self._changed)
+
+    @property
+    def all_local(self) -> bool:
+        """Whether every slice is reached from one node only, which it names."""
+        return "" not in self._by_node
 
     def pools(self, node: NodeInfo) -> list[Pool]:
         """Gather the pools that a node can reach, in order; AllocationError for a selector that cannot be read."""
-        return gather(node, self._candidates(node.name), self.of_pool)
+        return gather(node, self._candidates(node.name), self.of_pool, self._pool)
+
+    @property
+    def for_many(self) -> Iterator[SliceView]:
+        """The slices that do not name the only node that reaches them."""
+        return (each for each in self._by_node.get("", {}).values() if not each.reach.node_name)
 
     def of_pool(self, pool: PoolId) -> Sequence[SliceView]:
         """Return all slices of a pool, of whatever generation."""
         return tuple(self._by_pool.get(pool, {}).values())
 
+    def __iter__(self) -> Iterator[SliceView]:
+        return chain.from_iterable(each.values() for each in self._by_node.values())
+
     def _candidates(self, node_name: str) -> Iterable[SliceView]:
         return chain(self._by_node.get(node_name, {}).values(), self._by_node.get("", {}).values())
 
+    def _pool(self, id: PoolId, slices: Slices = (), others: Slices = (), *, incomplete: bool = False) -> Pool:
+        """Make a pool once for all nodes that reach the same of it."""
+        made, key = self._made.setdefault(id, {}), (slices, others, incomplete)
+        if key not in made:
+            made[key] = Pool(id, slices, others, incomplete=incomplete)
+        return made[key]
+
     def _changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
-        self.version += 1
         if old is not None:
-            self._drop(SliceView(old))
+            self._drop(old)
         if new is not None:
             view = SliceView(new)
             self._by_node.setdefault(view.node_name, {})[view.name] = view
             self._by_pool.setdefault(view.pool, {})[view.name] = view
+            self._note(view)
 
-    def _drop(self, view: SliceView) -> None:
-        del self._by_node[view.node_name][view.name]
+    def _drop(self, slice: ResourceSlice) -> None:
+        spec, name = slice.spec, slice.metadata.name
+        pool = PoolId(spec.driver, spec.pool.name)
+        view = self._by_pool[pool].pop(name)
+        if not self._by_pool[pool]:
+            del self._by_pool[pool]
+        del self._by_node[view.node_name][name]
         if not self._by_node[view.node_name]:
             del self._by_node[view.node_name]
-        del self._by_pool[view.pool][view.name]
-        if not self._by_pool[view.pool]:
-            del self._by_pool[view.pool]
+        self._note(view)
+
+    def _note(self, view: SliceView) -> None:
+        """Note who is concerned: a slice of one node may complete, or replace, what others reach of its pool."""
+        self._made.pop(view.pool, None)
+        self.log.limit = max(_FEWEST, len(self._by_node))
+        alone = all(each.node_name == view.node_name for each in self.of_pool(view.pool))
+        self.log.append(view.node_name if alone else "")
 
     def __repr__(self) -> str:
         return f"<Inventory {sum(map(len, self._by_node.values()))} slices of {len(self._by_pool)} pools>"

@@ -1,78 +1,491 @@
-"""DynamicResources: resource claims are not allocated here, so pods with claims wait; to all others it says nothing."""
+"""DynamicResources: a pod goes where the devices of its claims are or can be allocated, and waits until they are ready.
+
+Which devices those are stands in `cycle`, `feasibility` and `allocator`, what is written into claims in `writes`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from functools import cached_property, partial
 from typing import ClassVar
+from uuid import UUID
+
+import numpy as np
 
 from kframework.config.args import DynamicResourcesArgs
-from kframework.framework.answers import Diagnosis, Rows
+from kframework.errors import ClusterError
+from kframework.framework.answers import Diagnosis, Rows, Scores, default_normalize
 from kframework.framework.cycle_state import CycleState, StateKey
-from kframework.framework.events import ClusterEvent
-from kframework.framework.plugin import Plugin, Reads, hookimpl
-from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
+from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.status import Code, Skip, Status, error, unresolvable, unschedulable
+from kframework.framework.suggestions import Efforts, Suggestions
+from kframework.objects import DeviceClass, Pod, ResourceClaim, ResourceSlice
+from kframework.objects.claims import is_controlled_by
+from kframework.objects.node_selectors import NodeSelectorTerms
+from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
+from kframework.plugins.dynamic_resources import binding_conditions, suggestions
+from kframework.plugins.dynamic_resources.cycle import (
+    CANNOT_FIT,
+    CLAIMS,
+    LEFT_OVER,
+    UNAVAILABLE,
+    ClaimsInCycle,
+    extended_resources,
+)
+from kframework.plugins.dynamic_resources.devices import Devices
+from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady
+from kframework.plugins.dynamic_resources.extended_resources import BackedResources
+from kframework.plugins.dynamic_resources.feasibility import (
+    FAULTY,
+    FITS,
+    INVALID_POOLS,
+    TIMED_OUT,
+    TOO_FEW,
+    Feasibilities,
+)
+from kframework.plugins.dynamic_resources.pod_claims import (
+    MISSING,
+    ClaimProblem,
+    ClaimUsers,
+    ExtendedResourceClaims,
+    claims_of,
+    is_reserved_for,
+)
+from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.shortfall_words import explained
+from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod
+from kframework.state.pods import PendingPod, PodInfo
 
-REASON = "resource claims are not allocated by this scheduler: [{}]"
+_log = logging.getLogger(__name__)
+
+IN_FLIGHT = "resource claim {} is in the process of being allocated"
+NO_CLASS = "request {}: device class {} does not exist"
+NO_CLASS_SAID = "request {}: unsupported request type"
+UNKNOWN_REQUEST = "resource claim {}, request {}: unknown request type"
+TOO_LONG = "node {}: timed out trying to allocate devices"
+NO_ALLOCATION = "claim allocation not found for node"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+CLAIM_DELETED = "deletion of ResourceClaim completed"
+STILL_NOT = "still not schedulable"
+#: What stands against a node, by what is answered about it.
+REASONS: dict[int, str] = {
+    TOO_FEW: "cannot allocate all claims",
+    INVALID_POOLS: "invalid resource pools were encountered",
+    UNAVAILABLE: "resourceclaim not available on the node",
+    CANNOT_FIT: "cannot fit resource",
+    LEFT_OVER: "cannot schedule extended resource claim",
+}
 
-#: Set when `pre_filter` ran.
-_PREPARED = StateKey[bool]("DynamicResources")
+#: What is reserved for the pod.
+RESERVED = StateKey[Reservation]("DynamicResources.reserved")
 
-_NOTHING = unschedulable(NOTHING_TO_DEALLOCATE)
+#: How many steps of a search `filterTimeout` allows for each second: 200,000 by default, which take 0.3 s. The cluster
+#: stands still meanwhile, so it is not as many as could be taken in that time.
+STEPS_PER_SECOND = 20_000
+#: How often claims are looked at while devices are made ready, in seconds.
+_INTERVAL = 5.0
+#: How long is waited to be told of a claim that was made, in seconds.
+_SEEN_WITHIN = 120.0
 
 
 class DynamicResources(Plugin[DynamicResourcesArgs]):
-    """Hold back the pods that have resource claims.
-
-    It stands at every point where kube-scheduler has it, as a configuration may name it there.
-    """
+    """Reject nodes without the devices that the pod's claims ask for, allocate these, and wait until they are ready."""
 
     name = "DynamicResources"
-    reads: ClassVar[Reads] = "node"
+    reads: ClassVar[Reads] = "pods"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch(ResourceClaim, verbs=("create", "patch", "patch_status", "delete")),
+        Watch(ResourceSlice),
+        Watch(DeviceClass),
+        Watch(Pod, verbs=("patch_status",)),
+    )
+    parallel_pre_bind: ClassVar[bool] = True
+    #: It waits for `bindingTimeout`, and for the answer to what it writes.
+    keeps_time: ClassVar[frozenset[str]] = frozenset({"pre_bind"})
+
+    def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._claims = handle.objects(ResourceClaim)
+        self._classes = handle.objects(DeviceClass)
+        self._backed = self._classes.index(BackedResources)
+        self._made = self._claims.index(ExtendedResourceClaims)
+        self._users = ClaimUsers(handle)
+        #: The uid of the pod that gave back last what was reserved for it.
+        self._unreserved = ""
+        self._writes = ClaimWrites(handle)
+
+    @cached_property
+    def devices(self) -> Devices:
+        """The devices that it allocates."""
+        return Devices(self.handle)
+
+    @cached_property
+    def _feasibilities(self) -> Feasibilities:
+        seconds = self.args.filter_timeout
+        return Feasibilities(self.devices, round(seconds * STEPS_PER_SECOND) if seconds else None)
+
+    # -- which claims ----------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
-        claims = pod.spec.resource_claims
-        return unresolvable(REASON.format(" ".join(claim.name for claim in claims))) if claims else None
-
-    @hookimpl
-    def sign(self, pod: PendingPod) -> str:
-        return ""
-
-    @hookimpl
-    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status:
-        state[_PREPARED] = True
-        return Skip
-
-    @hookimpl
-    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+        self._users.note(pod)
+        try:
+            claims_of(pod, self._claims)
+        except ClaimProblem as problem:
+            return unresolvable(str(problem))
         return None
 
     @hookimpl
-    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
-        return _NOTHING if _PREPARED in state else error("not found")  # kube-scheduler's words
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return None if self._is_concerned(pod) else ""
+
+    def _is_concerned(self, pod: PodInfo) -> bool:
+        return bool(pod.spec.resource_claims or extended_resources(pod, self._backed).backed)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        state[CLAIMS] = None
+        if not self._is_concerned(pod):
+            return Skip
+        try:
+            claims = claims_of(pod, self._claims)
+        except ClaimProblem as problem:
+            return unresolvable(str(problem))
+        has_backed = bool(extended_resources(pod, self._backed).backed)
+        if not claims and not has_backed:
+            return Skip
+        rejection = next(filter(None, map(self._unusable, claims)), None)
+        if rejection is not None:
+            return rejection
+        unready = [claim for claim in claims if self._is_unready(claim)]
+        left_over = self._made.of(pod) if has_backed else None
+        state[CLAIMS] = ClaimsInCycle(
+            self.devices, self._feasibilities, self._backed, pod, claims, left_over=left_over, unready=unready
+        )
+        return None
+
+    def _unusable(self, claim: ResourceClaim) -> Status | None:
+        """Say what keeps a claim from being used, or from being allocated, anywhere."""
+        if claim.status.allocation is not None:
+            selector = claim.status.allocation.node_selector
+            errors = () if selector is None else NodeSelectorTerms(selector.node_selector_terms).errors
+            return error(str(errors[0])) if errors else None
+        if self.devices.allocated.is_pending(claim):
+            return unresolvable(IN_FLIGHT.format(key_of(claim)))
+        for request in claim.spec.devices.requests:
+            ways = [(f"{request.name}/{way.name}", way.device_class_name) for way in request.first_available]
+            if request.exactly is not None:
+                ways = [(request.name, request.exactly.device_class_name)]
+            if not ways:
+                return unresolvable(UNKNOWN_REQUEST.format(key_of(claim), request.name))
+            for name, device_class in ways:
+                if not device_class:
+                    return error(NO_CLASS_SAID.format(name))
+                if self._classes.get(device_class) is None:
+                    return unresolvable(NO_CLASS.format(name, device_class))
+        return None
+
+    def _is_unready(self, claim: ResourceClaim) -> bool:
+        """Whether the devices of a claim cannot be made ready for it, or were not in time."""
+        if not binding_conditions.awaited(claim):
+            return False
+        timeout, now = self.args.binding_timeout, self.handle.clock.now()
+        late = not binding_conditions.is_ready(claim) and binding_conditions.has_timed_out(claim, now, timeout)
+        return late or bool(binding_conditions.failure(claim))
+
+    # -- which nodes -----------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        claims = state[CLAIMS]
+        if claims is None:
+            return None
+        try:
+            answer = int(claims.answers(node.table, np.array([node.row]))[0])
+            if answer == FAULTY:
+                claims.found(node)
+        except AllocationError as problem:
+            return error(str(problem))
+        if answer == TIMED_OUT:
+            return error(TOO_LONG.format(node.name))
+        return None if answer == FITS else self.filter_status(pod, answer)
+
+    @hookimpl
+    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        claims = state[CLAIMS]
+        if claims is None:
+            return np.zeros(nodes.capacity, dtype=np.int64)[rows]
+        answers = claims.answers(nodes, rows)
+        if len(answers) and answers.max() >= FAULTY:
+            raise AllocationError("it cannot be said of some node whether claims can be allocated there")
+        return answers
+
+    @hookimpl
+    def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        return unresolvable(REASONS[bits])
+
+    @hookimpl
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
+        claims = state[CLAIMS]
+        if claims is not None:
+            claims.add_pod(other)
+
+    @hookimpl
+    def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
+        claims = state[CLAIMS]
+        if claims is not None:
+            claims.remove_pod(other, self._used_by(other))
+
+    def _used_by(self, pod: PodInfo) -> list[ResourceClaim]:
+        """Return the claims that are reserved for a pod."""
+        try:
+            claims = claims_of(pod, self._claims)
+        except ClaimProblem:
+            claims = []
+        made = self._made.of(pod)
+        return [claim for claim in (*claims, made) if claim is not None and is_reserved_for(claim, pod)]
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        return 0
+        claims = state[CLAIMS]
+        if claims is None or not claims.has_alternatives:
+            return 0
+        return int(claims.ranks(node.table, np.array([node.row]))[0])
 
     @hookimpl
-    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> int:
-        return 0
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
+        claims = state[CLAIMS]
+        return 0 if claims is None or not claims.has_alternatives else claims.ranks(nodes, rows)
 
     @hookimpl
-    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+    def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+        return default_normalize(scores)
+
+    # -- in more words, and what would help ------------------------------------------------------------------------
+
+    @hookimpl
+    def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
+        claims = state[CLAIMS]
+        return [] if claims is None else explained(self.devices, claims, node)
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
+        claims = state.get(CLAIMS)
+        if node is None or claims is None:
+            return suggestions.drop_claims(pod)
+        return suggestions.suggested(self.devices, claims, pod, node, self.handle.pods)
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        claims = state[CLAIMS]
+        assert claims is not None  # only where there are claims are nodes rejected
+        return suggestions.estimated(self.devices, claims, nodes, rows)
+
+    # -- where there is none ---------------------------------------------------------------------------------------
+
+    @hookimpl
+    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
+        if CLAIMS not in state:
+            return error("not found")  # kube-scheduler's words
+        claims = state[CLAIMS]
+        if claims is None:
+            return unschedulable(NOTHING_TO_DEALLOCATE)
+        idle = [claim for claim in self._unusable_claims(claims, diagnosis) if _is_used_by_none_but(claim, pod)]
+        if idle:
+            self._write_behind(partial(self._writes.deallocate, self.handle.random.choice(idle)))
+            return unschedulable(DEALLOCATED)
+        if claims.left_over is not None:
+            self._write_behind(partial(self._writes.delete, claims.left_over))
+            return unschedulable(CLAIM_DELETED)
+        return unschedulable(STILL_NOT)
+
+    def _unusable_claims(self, claims: ClaimsInCycle, diagnosis: Diagnosis) -> list[ResourceClaim]:
+        """Return the claims whose devices kept the pod from some node where all others could be allocated."""
+        if all(claim.status.allocation is None for claim in claims.claims):
+            return []
+        said = (self.name, (REASONS[UNAVAILABLE],))
+        rows = [
+            row
+            for row in diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE).tolist()
+            if (diagnosis[row].plugin, diagnosis[row].reasons) == said
+        ]
+        return claims.unusable(diagnosis.nodes, np.array(rows, dtype=np.int64)) if rows else []
+
+    # -- reserving -------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        claims, node = state[CLAIMS], self.handle.nodes.named(node_name)
+        if claims is None or node is None:
+            return None
+        try:
+            placed = claims.placed(node, self._share_id)
+        except AllocationError as problem:
+            return error(str(problem))
+        if placed is None:
+            return error(NO_ALLOCATION)
+        state[RESERVED] = Reservation(self.devices.allocated, placed, claims.mappings(node))
         return None
 
-    @hookimpl
-    def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status:
-        return Skip
+    def _share_id(self) -> str:
+        return str(UUID(int=self.handle.random.getrandbits(128), version=4))
 
     @hookimpl
-    def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+    def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        reservation = state.get(RESERVED)
+        if reservation is None:
+            return
+        self._unreserved = pod.uid
+        for claim in reservation.undo():
+            if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
+                self._write_behind(partial(self._discard, claim))
+            elif is_reserved_for(claim, pod):
+                self._write_behind(partial(self._writes.unreserve, claim, pod))
+
+    async def _discard(self, claim: ResourceClaim) -> None:
+        """Delete the claim that was made for a pod, which may be gone before it is ever seen."""
+        try:
+            await self._writes.delete(claim)
+        except ClaimWriteError as problem:
+            if problem.status != 404:
+                raise
+        self.devices.allocated.gone(claim)
+
+    def _write_behind(self, write: Callable[[], Awaitable[object]]) -> None:
+        self.handle.spawn(_logged(write))
+
+    # -- binding ---------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        return None if RESERVED in state else Skip
+
+    @hookimpl
+    async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        reservation = state.get(RESERVED)
+        if reservation is None:
+            return None
+        try:
+            await reservation.write(self._writes, pod)
+            await self._until_seen(reservation)
+            if any(map(binding_conditions.awaited, reservation.claims)):
+                note = f"waiting for binding conditions for device on node {node_name}"
+                self.handle.event(pod, reason="BindingConditionsPending", action="Scheduling", note=note)
+                await self._until_ready(reservation)
+        except (ClaimWriteError, DevicesNotReady) as problem:
+            return error(str(problem))
         return None
+
+    async def _until_seen(self, reservation: Reservation) -> None:
+        """Wait until the cluster tells of a claim that was made; one that is gone by then nobody will tell of."""
+        deadline, pause = self.handle.clock.now() + _SEEN_WITHIN, 0.0
+        while unseen := reservation.unseen():
+            if self.handle.clock.now() >= deadline:
+                for claim in unseen:
+                    self.devices.allocated.gone(claim)
+            await asyncio.sleep(pause)
+            pause = min(10 * pause or 0.01, 1.0)
+
+    async def _until_ready(self, reservation: Reservation) -> None:
+        """Look again and again until all devices are ready; DevicesNotReady when they will not be, or not in time."""
+        clock = self.handle.clock
+        deadline = clock.now() + self.args.binding_timeout
+        while not all(self._is_ready(claim) for claim in reservation.claims):
+            left = deadline - clock.now()
+            if left <= 0:
+                raise DevicesNotReady(binding_conditions.WAITED_TOO_LONG)
+            await asyncio.sleep(min(_INTERVAL, left))
+
+    def _is_ready(self, written: ResourceClaim) -> bool:
+        metadata = written.metadata
+        claim = self._claims.get(metadata.name, metadata.namespace)
+        if claim is None:
+            raise DevicesNotReady(MISSING.format(metadata.namespace, metadata.name))
+        failure = binding_conditions.failure(claim)
+        if failure:
+            raise DevicesNotReady(failure)
+        if binding_conditions.is_ready(claim):
+            return True
+        if binding_conditions.has_timed_out(claim, self.handle.clock.now(), self.args.binding_timeout):
+            raise DevicesNotReady(binding_conditions.TIMED_OUT.format(claim.metadata.name))
+        return False
+
+    # -- events ----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        return []
+        any_change = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
+        node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
+        generated = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        return [
+            ClusterEvent(EventResource.NODE, node),
+            ClusterEvent(EventResource.RESOURCE_CLAIM, any_change, self.after_claim_change, self.users_of),
+            ClusterEvent(EventResource.POD, generated, self.after_pod_change),
+            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, concerns=self.helped_by),
+            ClusterEvent(EventResource.DEVICE_CLASS, any_change),
+            ClusterEvent(EventResource.RESOURCE_SLICE, any_change),
+        ]
+
+    def helped_by(self, old: PodInfo, new: None) -> Collection[str] | None:
+        """Return the pods that may be helped by the end of a pod: any if it was not bound and gave back what it had.
+
+        The devices of others are given back later, by their claims. (kube-scheduler lets pods sleep in this case.)
+        """
+        return None if old.uid == self._unreserved else ()
+
+    def users_of(self, old: ResourceClaim | None, new: ResourceClaim | None) -> Collection[str] | None:
+        """Return the pods that use a claim; None, for any, where devices are given back."""
+        claim = new or old
+        if claim is None or _gives_back(old, new):
+            return None
+        owners = [owner.uid for owner in claim.metadata.owner_references if owner.controller]
+        return [*owners, *self._users.of(claim)]
+
+    def after_claim_change(self, pod: PendingPod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
+        """Queue the pod for a claim of its own that is new or has another status, and for devices that were given back.
+
+        Also once the claim is gone that an earlier attempt made for it; not before it has all its claims.
+        """
+        try:
+            claims = claims_of(pod, self._claims)
+        except ClaimProblem:
+            return QueueingHint.SKIP
+        if _gives_back(old, new):
+            return QueueingHint.QUEUE
+        if new is None:
+            return queue_if(old is not None and is_controlled_by(old.metadata, pod.uid))
+        is_used = any(claim.metadata.uid == new.metadata.uid for claim in claims)
+        return queue_if(is_used and (old is None or old.status != new.status))
+
+    def after_pod_change(self, pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
+        """Queue the pod once it has its claims."""
+        if new.uid != pod.uid:
+            return QueueingHint.SKIP
+        try:
+            claims_of(new, self._claims)
+        except ClaimProblem:
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE
+
+
+async def _logged(write: Callable[[], Awaitable[object]]) -> None:
+    """Write what nobody waits for; what cannot be written is seen, and done, when the pod is tried again."""
+    try:
+        await write()
+    except (ClaimWriteError, ClusterError) as problem:
+        _log.warning("%s", problem)
+
+
+def _gives_back(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+    return bool(old and old.status.allocation) and not (new and new.status.allocation)
+
+
+def _is_used_by_none_but(claim: ResourceClaim, pod: PodInfo) -> bool:
+    return all(each.uid == pod.uid for each in claim.status.reserved_for)

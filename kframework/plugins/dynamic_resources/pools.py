@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import chain
+from typing import Protocol
 
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.quantity import nano
@@ -13,6 +15,15 @@ from kframework.state.nodes import NodeInfo
 
 #: All slices of a pool, of whatever generation.
 SlicesOf = Callable[[PoolId], Sequence[SliceView]]
+Slices = tuple[SliceView, ...]
+
+
+class MakePool(Protocol):
+    """Makes a pool of the slices that a node reaches and of those that only others do."""
+
+    def __call__(self, id: PoolId, slices: Slices = (), others: Slices = (), *, incomplete: bool = False) -> Pool:
+        """Return the pool."""
+        ...
 
 
 class Pool:
@@ -26,13 +37,16 @@ class Pool:
     def __init__(
         self,
         id: PoolId,
-        slices: Sequence[SliceView] = (),
-        others: Sequence[SliceView] = (),
+        slices: Slices = (),
+        others: Slices = (),
         *,
         incomplete: bool = False,
     ) -> None:
         self.id: PoolId = id
         self.incomplete: bool = incomplete
+        #: Whether only one node reaches it, and whether nodes that do reach different devices of it.
+        self.local: bool = all(each.node_name for each in slices)
+        self.per_device: bool = any(each.per_device for each in slices)
         ordered = sorted(slices, key=lambda each: each.name)
         self.devices: tuple[PoolDevice, ...] = tuple(chain.from_iterable(each.devices for each in ordered))
         consumers = chain(self.devices, chain.from_iterable(each.devices for each in others))
@@ -47,7 +61,7 @@ class Pool:
         }
         self.wrong: str = "" if incomplete else _wrong(self, ordered)
 
-    @property
+    @cached_property
     def waits(self) -> bool:
         """Whether some device has to be made ready after it was allocated: such pools are tried last."""
         return any(device.object.binding_conditions for device in self.devices)
@@ -61,7 +75,9 @@ class Pool:
         return f"<Pool {self.id}: {'incomplete' if self.incomplete else self.wrong or f'{len(self.devices)} devices'}>"
 
 
-def gather(node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf) -> list[Pool]:
+def gather(
+    node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf, make_pool: MakePool | None = None
+) -> list[Pool]:
     """Gather the pools of these slices that a node can reach; AllocationError for a selector that cannot be read.
 
     Only the latest generation of a pool counts. One that is being replaced is left out; one of which slices are missing
@@ -75,7 +91,8 @@ def gather(node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf)
                 known.clear()
             if not known or each.generation == known[0].generation:
                 known.append(each)
-    pools = filter(None, (_pool(id, slices, slices_of) for id, slices in sorted(reached.items())))
+    make = make_pool or Pool
+    pools = filter(None, (_pool(id, tuple(slices), slices_of, make) for id, slices in sorted(reached.items())))
     return sorted(pools, key=lambda pool: pool.waits)
 
 
@@ -88,18 +105,19 @@ def _is_reached(each: SliceView, node: NodeInfo) -> bool:
         ) from error
 
 
-def _pool(id: PoolId, slices: Sequence[SliceView], slices_of: SlicesOf) -> Pool | None:
+def _pool(id: PoolId, slices: Slices, slices_of: SlicesOf, make: MakePool) -> Pool | None:
     """Return a pool as far as a node can reach it; None for one whose driver is replacing it."""
     expected, generation = slices[0].slices_in_pool, slices[0].generation
     if len(slices) == expected:
-        return Pool(id, slices)
+        return make(id, slices)
     everywhere = slices_of(id)
     if any(each.generation > generation for each in everywhere):
         return None
     current = [each for each in everywhere if each.generation == generation]
     if len(current) != expected:
-        return Pool(id, incomplete=True)
-    return Pool(id, slices, [each for each in current if each not in slices])
+        return make(id, incomplete=True)
+    reached = frozenset(slices)
+    return make(id, slices, tuple(each for each in current if each not in reached))
 
 
 def _wrong(pool: Pool, slices: Iterable[SliceView]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from kframework.objects import (
     DeviceClass,
@@ -22,10 +23,18 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice
 MAX_RESULTS = 32
 
 
+class Classes(Protocol):
+    """Device classes by name: a store of them, or a dict."""
+
+    def get(self, name: str, /) -> DeviceClass | None:
+        """Return the class of this name, or None."""
+        ...
+
+
 class Asked:
     """One way to satisfy a request of a claim: the request itself, or one of several that it lists.
 
-    `name` is what results call it, `parent/sub` for one of several. `devices` are all that a request for all gets.
+    `name` is what results call it, `parent/sub` for one of several; `count` is nothing where it asks for `all`.
     """
 
     def __init__(
@@ -34,8 +43,11 @@ class Asked:
         request: DeviceRequest,
         said: ExactDeviceRequest | DeviceSubRequest,
         within: DeviceClass,
+        place: int,
     ) -> None:
         self.claim: ResourceClaim = claim
+        #: How many ways to satisfy the request are preferred to this one.
+        self.place: int = place
         self.device_class: DeviceClass = within
         self.request: str = request.name
         self.subrequest: str = said.name if isinstance(said, DeviceSubRequest) else ""
@@ -46,15 +58,22 @@ class Asked:
         self.capacity: Mapping[str, RawQuantity] = said.capacity.requests if said.capacity is not None else {}
         self.all: bool = said.allocation_mode == "All"
         self.count: int = said.count
-        self.devices: tuple[PoolDevice, ...] = ()
 
     def tolerates(self, device: PoolDevice) -> bool:
         """Return whether it puts up with all taints that keep claims from the device."""
         return all(any(_tolerates(each, taint) for each in self.tolerations) for taint in device.taints)
 
+    def untolerated(self, device: PoolDevice) -> list[DeviceTaint]:
+        """Return the taints with which it does not put up."""
+        return [taint for taint in device.taints if not any(_tolerates(each, taint) for each in self.tolerations)]
+
     def problem(self, text: str) -> AllocationError:
         """Say what is wrong with the request."""
         return AllocationError(f"claim {key_of(self.claim)}, request {self.subrequest or self.request}: {text}")
+
+
+#: What some claims ask for, by claim and request: the ways to satisfy it, the preferred one first.
+AskedOfAll = Sequence[Sequence[tuple[Asked, ...]]]
 
 
 def key_of(claim: ResourceClaim) -> str:
@@ -62,19 +81,27 @@ def key_of(claim: ResourceClaim) -> str:
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
-def asked_of(claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> tuple[Asked, ...]:
+def asked_of_all(claims: Iterable[ResourceClaim], classes: Classes) -> AskedOfAll:
+    """Return what claims ask for, by claim, request and way; AllocationError where something makes no sense."""
+    return [[asked_of(claim, request, classes) for request in claim.spec.devices.requests] for claim in claims]
+
+
+def asked_of(claim: ResourceClaim, request: DeviceRequest, classes: Classes) -> tuple[Asked, ...]:
     """Return the ways to satisfy a request, the preferred one first; AllocationError where one makes no sense."""
-    said = request.first_available or ((request.exactly,) if request.exactly is not None else ())
+    said: Sequence[ExactDeviceRequest | DeviceSubRequest] = request.first_available
+    if not said and request.exactly is not None:
+        said = (request.exactly,)
     if not said:
         raise AllocationError(f"claim {key_of(claim)}, request {request.name}: unknown request type")
-    return tuple(_asked(claim, request, each, classes) for each in said)
+    return tuple(_asked(claim, request, each, classes, place) for place, each in enumerate(said))
 
 
 def _asked(
     claim: ResourceClaim,
     request: DeviceRequest,
     said: ExactDeviceRequest | DeviceSubRequest,
-    classes: Mapping[str, DeviceClass],
+    classes: Classes,
+    place: int,
 ) -> Asked:
     name = said.name if isinstance(said, DeviceSubRequest) else request.name
     where = f"claim {key_of(claim)}, request {name}"
@@ -90,7 +117,7 @@ def _asked(
         raise AllocationError(f"{where}: could not retrieve device class {said.device_class_name}: {missing}")
     if said.allocation_mode not in ("ExactCount", "All"):
         raise AllocationError(f"{where}: unsupported count mode {said.allocation_mode}")
-    return Asked(claim, request, said, within)
+    return Asked(claim, request, said, within, place)
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

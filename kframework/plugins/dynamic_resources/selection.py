@@ -8,8 +8,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from kframework.objects import DeviceSelector
+from kframework.objects import DeviceClass, DeviceSelector
 from kframework.objects.label_selectors import SelectorError
+from kframework.plugins.dynamic_resources.cel.clauses import clauses
 from kframework.plugins.dynamic_resources.cel.device import Device
 from kframework.plugins.dynamic_resources.cel.errors import CelError
 from kframework.plugins.dynamic_resources.cel.selector import Selector, compile_selector
@@ -34,12 +35,30 @@ class Selection:
 
         AllocationError for an expression that does not compile, or fails on the device.
         """
-        within = asked.device_class
         return (
-            self._match(within.spec.selectors, device, f"class {within.metadata.name}")
+            self.belongs(device, asked.device_class)
             and self._match(asked.selectors, device, f"claim {key_of(asked.claim)}")
             and (not device.slice.per_device or _reaches(node, device))
         )
+
+    def belongs(self, device: PoolDevice, within: DeviceClass) -> bool:
+        """Return whether a class has a device; AllocationError as above."""
+        return self._match(within.spec.selectors, device, f"class {within.metadata.name}")
+
+    def clause_against(self, selectors: Sequence[DeviceSelector], device: PoolDevice) -> str:
+        """Return the first clause of selectors by which they leave a device out, "" if they choose it.
+
+        One that fails is returned as a whole, with what is wrong.
+        """
+        for selector in selectors:
+            expression = selector.cel.expression if selector.cel is not None else ""
+            answer = self._answer(expression, device)
+            if isinstance(answer, AllocationError):
+                return f"{expression}, as it fails: {answer}"
+            if not answer:
+                parts = clauses(expression)
+                return next((part for part in parts if self._answer(part, device) is False), expression)
+        return ""
 
     def _match(self, selectors: Sequence[DeviceSelector], device: PoolDevice, whose: str) -> bool:
         for index, selector in enumerate(selectors):

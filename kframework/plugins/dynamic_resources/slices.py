@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint, NodeSelector, ResourceSlice
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
+from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
 from kframework.state.nodes import NodeInfo
 
 
@@ -62,6 +63,16 @@ class PoolDevice:
             for name, counter in each.counters.items()
         }
 
+    @cached_property
+    def capacity(self) -> Mapping[str, int]:
+        """How much it has of each capacity, in nanos."""
+        return {name: nano(capacity.value) for name, capacity in self.object.capacity.items()}
+
+    @cached_property
+    def default_amounts(self) -> Amounts | None:
+        """What who asks for no capacity consumes of each; None if its policy allows no such amount."""
+        return consumed(self.object.capacity, {})
+
     def attribute(self, name: str) -> DeviceAttribute | None:
         """Look an attribute up by its qualified name; one of the driver may stand there without the domain."""
         attributes = self.object.attributes
@@ -94,12 +105,12 @@ class Reach:
     def __init__(self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> None:
         self.node_name = node_name
         self.selector = selector
-        self._all = bool(all_nodes)
+        self.all_nodes: bool = bool(all_nodes)
 
     @property
     def is_said(self) -> bool:
         """Whether anything is said at all."""
-        return bool(self.node_name) or self._all or self.selector is not None
+        return bool(self.node_name) or self.all_nodes or self.selector is not None
 
     @cached_property
     def _terms(self) -> NodeSelectorTerms:
@@ -109,7 +120,7 @@ class Reach:
         """Return whether it can be reached from a node; raises SelectorError where the selector cannot be read."""
         if self.node_name:
             return node.name == self.node_name
-        if self._all:
+        if self.all_nodes:
             return True
         for error in self._terms.errors:
             raise error

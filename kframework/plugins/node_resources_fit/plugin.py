@@ -14,23 +14,26 @@ from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.status import Status, unresolvable, unschedulable
 from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
-from kframework.objects import Node
+from kframework.objects import DeviceClass, Node
 from kframework.objects.requests import allocatable, is_scalar
+from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
+from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
 from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make_room, shortages
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PendingPod, PodInfo, PodTemplate
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
-#: What must be free on a node: the columns of what it offers and of what is taken, what the pod needs, the reason bit.
-_CHECKED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.checked")
+#: What must be free on a node: the columns of what it offers and of what is taken, what the pod needs, the reason bit,
+#: and whether a node that offers none may have devices instead.
+_CHECKED = StateKey[tuple[tuple[Column, Column, int, int, bool], ...]]("NodeResourcesFit.checked")
 #: What is scored: the columns of what a node offers and of what is taken, how much the pod adds, and the weight.
 _SCORED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.scored")
 
@@ -43,49 +46,69 @@ _FULL, _UNRESOLVABLE = 1 << 0, 1 << 1
 
 
 class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
-    """Reject nodes without room for the pod, and score the others by how much of them would be in use."""
+    """Reject nodes without room for the pod, and score the others by how much of them would be in use.
+
+    Where a class of devices stands behind an extended resource of which a node offers none, DynamicResources decides
+    whether the node has enough of it.
+    """
 
     name = "NodeResourcesFit"
     reads: ClassVar[Reads] = "pods"
+    watches: ClassVar[tuple[Watch, ...]] = DEVICES
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         assert args.scoring_strategy is not None  # the configuration was checked
         self._resources = args.scoring_strategy.resources
         self._strategy = _strategy(args.scoring_strategy)
+        self._backed = handle.objects(DeviceClass).index(BackedResources)
+        self._device_columns = DeviceColumns(handle)
 
     @hookimpl
-    def sign(self, pod: PendingPod) -> Hashable:
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        """Sign by what the pod asks for, and by what of it may be devices; not where devices are scored.
+
+        Their number depends on slices and claims, of which nothing that is remembered hears.
+        """
         template = pod.template
-        return template.once(NodeResourcesFit, lambda spec: (template.fit, tuple(template.scoring.items())))
+        signature, scalars = template.once(NodeResourcesFit, lambda spec: _signature(template))
+        if not scalars:
+            return signature
+        backed = tuple(name for name in scalars if self._backed.behind(name) is not None)
+        if any(resource.name in backed for resource in self._resources):
+            return None
+        return (signature, backed) if backed else signature
 
     # -- room ------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
         state[_CHECKED] = tuple(
-            (*_columns(nodes, resource), amount, bit) for resource, amount, bit in self._checked(pod)
+            (*_columns(nodes, resource), amount, bit, self._backed.behind(resource) is not None)
+            for resource, amount, bit in self._checked(pod)
         )
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         row, checked = node.row, state[_CHECKED]
         bits = _FULL if node.requested("pods") + 1 > node.allocatable("pods") else 0
-        for offered, requested, amount, bit in checked:
+        for offered, requested, amount, bit, backed in checked:
             room = offered.cells[row]
-            if amount > room - requested.cells[row]:
+            if amount > room - requested.cells[row] and (room or not backed):
                 bits |= bit | _UNRESOLVABLE * (amount > room)
         return self.filter_status(pod, bits) if bits else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         bits = _FULL * (nodes.requested("pods")[rows] >= nodes.allocatable("pods")[rows])
-        for offered, requested, amount, bit in state[_CHECKED]:
+        for offered, requested, amount, bit, backed in state[_CHECKED]:
             room = offered.values[rows]
             short = amount > room - requested.values[rows]
+            if backed:
+                short &= room > 0
             if np.count_nonzero(short):  # most nodes have room, and else no node is too small
                 bits |= bit * short
-                bits |= _UNRESOLVABLE * (amount > room)
+                bits |= _UNRESOLVABLE * (short & (amount > room))
         return bits
 
     @hookimpl
@@ -114,7 +137,11 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         assert node is not None  # only `filter` rejects
-        asked = [(resource, amount) for resource, amount, _ in self._checked(pod)]
+        asked = [
+            (resource, amount)
+            for resource, amount, _ in self._checked(pod)
+            if not self._may_be_devices(resource, node.allocatable(resource))
+        ]
         missing = shortages(node, [*asked, ("pods", 1)], self.handle.nominated_pods(pod, node.name))
         yield from make_room(node, missing)
         yield from ask_for_less(node, missing)
@@ -124,12 +151,14 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Take the largest share of what the pod asks for that is missing; one pod less may be enough for all of it."""
         offered = nodes.allocatable("pods")[rows]
         size, short, possible = np.zeros(len(offered)), np.zeros(len(offered)), np.ones(len(offered), dtype=np.bool_)
-        for room, taken, amount, _ in (*state[_CHECKED], (*_columns(nodes, "pods"), 1, 0)):
+        for room, taken, amount, _, backed in (*state[_CHECKED], (*_columns(nodes, "pods"), 1, 0, False)):
             offered = room.values[rows]
             missing = taken.values[rows] + amount - offered
+            if backed:
+                missing *= offered > 0
             size = np.maximum(size, missing / amount)
             short += missing > 0
-            possible &= amount <= offered
+            possible &= (amount <= offered) | (missing <= 0)
         size += np.maximum(short - 1, 0)
         return np.where(possible, 0, BEYOND_HELP) + (1 + size) / (2 + size)
 
@@ -139,10 +168,17 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
         amounts = pod.template.scoring
         state[_SCORED] = tuple(
-            (*_columns_for_scoring(nodes, resource.name), amounts.get(resource.name, 0), resource.weight)
+            (*self._columns_for_scoring(nodes, resource.name), amounts.get(resource.name, 0), resource.weight)
             for resource in self._resources
             if resource.name in _NATIVE or (is_scalar(resource.name) and amounts.get(resource.name))
         )
+
+    def _columns_for_scoring(self, nodes: NodeTable, resource: str) -> tuple[Column, Column]:
+        """Return the columns with defaults for containers that ask for no cpu or memory, and with devices."""
+        if resource not in _NATIVE:
+            return self._device_columns.of(resource, nodes)
+        offered, requested = _columns(nodes, resource)
+        return offered, {"cpu": nodes.non_zero_cpu, "memory": nodes.non_zero_memory}.get(resource, requested)
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
@@ -180,16 +216,36 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             ClusterEvent(
                 EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self.after_node_change
             ),
+            ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE, after_class_change),
         ]
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-        """Queue the pod for a node that could hold it if it were empty, and is new or offers more of what it wants."""
-        wanted = {"pods": 1} | {resource: amount for resource, amount, _ in self._checked(pod)}
+        """Queue the pod for a node that could hold it if it were empty, and is new or offers more of what it wants.
+
+        One that may have devices of what it wants always wakes the pod, whatever it had before, as in kube-scheduler.
+        """
         after = allocatable(new)
+        wanted, devices = {"pods": 1}, False
+        for resource, amount, _ in self._checked(pod):
+            if self._may_be_devices(resource, after.get(resource, 0)):
+                devices = True
+            else:
+                wanted[resource] = amount
         if any(amount > after.get(resource, 0) for resource, amount in wanted.items()):
             return QueueingHint.SKIP
         before = allocatable(old) if old is not None else {}
-        return queue_if(old is None or any(after[resource] > before.get(resource, 0) for resource in wanted))
+        grown = any(after[resource] > before.get(resource, 0) for resource in wanted)
+        return queue_if(old is None or devices or grown)
+
+    def _may_be_devices(self, resource: str, offered: int) -> bool:
+        """Return whether a node that offers so much of a resource may have devices instead."""
+        return not offered and self._backed.behind(resource) is not None
+
+
+def _signature(template: PodTemplate) -> tuple[Hashable, tuple[str, ...]]:
+    """Return what pods of a template ask for, and what of it devices could stand for."""
+    scalars = tuple(name for name, amount in template.fit if amount and name not in _NATIVE)
+    return (template.fit, tuple(template.scoring.items())), scalars
 
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
@@ -203,6 +259,16 @@ def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> Queu
     return queue_if(new.node_name and any(after.get(name, 0) < before.get(name, 0) for name in wanted))
 
 
+def after_class_change(pod: PendingPod, old: DeviceClass | None, new: DeviceClass) -> QueueingHint:
+    """Queue the pod when the class comes to stand behind a resource that it asks for."""
+    said = new.spec.extended_resource_name
+    if old is None:
+        names = {CLASS_PREFIX + new.metadata.name, said}
+    else:
+        names = {said} - {old.spec.extended_resource_name}
+    return queue_if(any(amount and name in names for name, amount in pod.template.fit))
+
+
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
@@ -210,12 +276,6 @@ def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
     """Return what the nodes offer of a resource and what their pods take."""
     nodes.allocatable(resource)  # makes the columns if no node has offered any yet
     return nodes.allocatables[resource], nodes.requesteds[resource]
-
-
-def _columns_for_scoring(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
-    """Return the same, with defaults for the containers that ask for no cpu or memory."""
-    offered, requested = _columns(nodes, resource)
-    return offered, {"cpu": nodes.non_zero_cpu, "memory": nodes.non_zero_memory}.get(resource, requested)
 
 
 # -- strategies: the same arithmetic for one node (int) and for many (int64) -------------------------------------------

@@ -1,4 +1,4 @@
-"""The faults of kube-scheduler 1.36.2's allocator, for the answers that were recorded with them.
+"""The faults of kube-scheduler 1.36.2's allocation of devices, for the answers that were recorded with them.
 
 They make it miss devices that there are, or give some away that there are not (kubernetes/kubernetes#140436); ours does
 not have them, and `docs/differences.md` lists them.
@@ -6,9 +6,13 @@ not have them, and `docs/differences.md` lists them.
 
 from __future__ import annotations
 
-from kframework.objects import DeviceAttribute, ResourceClaim
-from kframework.plugins.dynamic_resources.allocator import Search
+from collections.abc import Iterable
+from typing import ClassVar
+
+from kframework.objects import DeviceAttribute, DeviceRequestAllocationResult, ResourceClaim
+from kframework.plugins.dynamic_resources.allocator import Allocated, Search
 from kframework.plugins.dynamic_resources.constraints import Constraint, DistinctAttribute
+from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
 
 
@@ -42,6 +46,15 @@ class FaultySearch(Search):
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints = super()._constraints_of(claim)
         return [_Forgetful(each) if isinstance(each, DistinctAttribute) else each for each in constraints]
+
+
+class FaultyDevices(Devices):
+    """Devices that are lost, and that the victims of a preemption keep in its dry runs."""
+
+    search_with: ClassVar[type[Search]] = FaultySearch
+
+    def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
+        return self.allocated
 
 
 def _by_name(pool: PoolId) -> PoolId:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Set
 import msgspec
 
 from kframework.framework.status import Status
-from kframework.objects import ApiStruct
+from kframework.objects import ApiStruct, DeviceRequestAllocationResult
+from kframework.testing.conformance.claims import Details
 
 
 class Verdict(ApiStruct, frozen=True, kw_only=True):
@@ -67,6 +68,8 @@ class PostFilter(ApiStruct, frozen=True, kw_only=True):
     victims: tuple[str, ...] = ()
     candidates: dict[str, Candidate] = msgspec.field(default_factory=dict)
     fit_error_after_post_filter: str = ""
+    deallocates: tuple[str, ...] = ()
+    deletes: str = ""
 
 
 class Recorded(ApiStruct, frozen=True, kw_only=True):
@@ -88,6 +91,8 @@ class Recorded(ApiStruct, frozen=True, kw_only=True):
     error: str = ""
     score_error: str = ""
     post_filter: PostFilter | None = None
+    allocations: dict[str, dict[str, tuple[DeviceRequestAllocationResult, ...]]] = msgspec.field(default_factory=dict)
+    allocation_details: dict[str, dict[str, Details]] = msgspec.field(default_factory=dict)
 
     @property
     def plugins(self) -> Set[str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import cast
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH, Clock
+from kframework.clock import Clock, seconds_of
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -22,6 +21,7 @@ from kframework.objects import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    DeviceClass,
     Namespace,
     Node,
     PersistentVolume,
@@ -30,16 +30,20 @@ from kframework.objects import (
     PodDisruptionBudget,
     ReplicaSet,
     ReplicationController,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
     Service,
     StatefulSet,
     StorageClass,
     VolumeAttachment,
 )
+from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
-
-#: The only profile of a case.
-PROFILE = "default-scheduler"
+from kframework.testing.conformance.allocator_faults import FaultyDevices
+from kframework.testing.conformance.cases import Uncompared
+from kframework.testing.conformance.claims import PROFILE, ClaimsWritten
 
 
 class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
@@ -61,6 +65,11 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
     replication_controllers: tuple[ReplicationController, ...] = ()
     replica_sets: tuple[ReplicaSet, ...] = ()
     stateful_sets: tuple[StatefulSet, ...] = ()
+    device_classes: tuple[DeviceClass, ...] = ()
+    resource_slices: tuple[ResourceSlice, ...] = ()
+    resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
+    resource_claims: tuple[ResourceClaim, ...] = ()
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     profile: dict[str, object] = msgspec.field(default_factory=dict)
 
     def configuration(self) -> Configuration:
@@ -69,15 +78,23 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
 
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
-        outside = NullEffects()
+        outside = ClaimsWritten()
         profiles = profiles_for(self.configuration(), registry, outside)
         engine = PodEngine(ClusterState(), _StoppedClock(), outside, profiles, verifying=False)
         # In the order of the fields: those first that others are about.
-        for field in RecordedCluster.__struct_fields__[:-1]:
+        for field in RecordedCluster.__struct_fields__[:-2]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
                 engine.offer(Changed(subject))
         engine.step()  # takes them in; an engine that was not told that it is in sync schedules nothing
+        for plugin in engine.profiles[PROFILE].plugins.values():
+            if isinstance(plugin, DynamicResources):
+                plugin.devices = FaultyDevices(plugin.handle)
         return engine
+
+    def gates(self) -> Iterator[Uncompared]:
+        """Name the feature gates that are not as they are by default: there are no such switches here."""
+        for name, is_on in self.feature_gates.items():
+            yield Uncompared("answers", f"the feature gate {name} is {'on' if is_on else 'off'}")
 
     def missing(self, registry: Registry) -> Sequence[str]:
         """Name the plugins that the profile enables and nobody offers; raises ConfigError."""
@@ -93,7 +110,7 @@ def _configuration(profile: bytes) -> Configuration:
 
 
 class _StoppedClock(Clock):
-    """A clock that stands still: nothing recorded depends on the time."""
+    """A clock that stands still: all that is recorded is long past, or in 2099."""
 
     def now(self) -> float:
-        return VIRTUAL_EPOCH
+        return seconds_of("2050-01-01T00:00:00Z")

@@ -9,14 +9,17 @@ import msgspec
 from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Status
-from kframework.objects import ApiStruct, Pod
+from kframework.objects import ApiStruct, DeviceRequestAllocationResult, Pod
 from kframework.state.pods import PendingPod
+from kframework.testing.conformance.answers import compare_pre_enqueue
 from kframework.testing.conformance.cases import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.claims import PROFILE, compare_allocations, place, reserved
+from kframework.testing.conformance.recorded import Verdict
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 
-#: Plugins of the default set that no recorded case gives anything to say: none uses claims or declared features.
-_SILENT = {"DynamicResources", "NodeDeclaredFeatures"}
+#: Plugins of the default set that no recorded case gives anything to say: none uses declared features.
+_SILENT = {"NodeDeclaredFeatures"}
 
 
 class Given(RecordedCluster, frozen=True, kw_only=True):
@@ -34,6 +37,8 @@ class Step(ApiStruct, frozen=True, kw_only=True):
     host: str = ""
     fit_error: str = ""
     error: str = ""
+    pre_enqueue: dict[str, Verdict] = msgspec.field(default_factory=dict)
+    allocations: dict[str, tuple[DeviceRequestAllocationResult, ...]] = msgspec.field(default_factory=dict)
 
 
 class Recorded(ApiStruct, frozen=True, kw_only=True):
@@ -48,12 +53,15 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
     A step does not tell which plugins had a say in it. While one of the profile's is missing, all that is compared is
     that the nodes which are recorded as feasible are so for the others.
     """
-    engine = given.engine(registry)
+    engine, built = given.engine(registry), frozenset(registry)
     silenced = [name for name in given.missing(registry) if _chooses(name)]
     yield from (not_built("steps", name) for name in silenced)
     yield Fact(("steps",), len(recorded.steps), len(given.pending_pods))
     for number, (step, unscheduled) in enumerate(zip(recorded.steps, given.pending_pods, strict=False)):
         pod = PendingPod(unscheduled, engine.cluster.interned)
+        yield from compare_pre_enqueue(step.pre_enqueue, engine.profiles[PROFILE], pod, built, "steps", number)
+        if step.pre_enqueue:
+            continue
         cycle = WholeCycle(engine, pod)
         yield Fact(("steps", number, "pod"), step.pod, pod.key)
         yield from cycle.doubts()
@@ -63,7 +71,10 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
         else:
             yield from _compare_step(number, step, cycle)
         if step.host:
+            found = reserved(engine, pod, cycle.search.state, step.host)
+            yield from compare_allocations(step.allocations, found, "steps", number, "allocations")
             engine.cluster.assume(pod, step.host)
+            place(engine, pod, found)
 
 
 def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:

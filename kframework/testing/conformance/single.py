@@ -18,10 +18,17 @@ from kframework.framework.answers import Diagnosis, Preempt
 from kframework.framework.status import Code, Status
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
-from kframework.testing.conformance.answers import Answers, compare_pre_enqueue
+from kframework.testing.conformance.answers import Answers, compare_pre_enqueue, in_our_words
 from kframework.testing.conformance.cases import Fact, Uncompared, beside, not_built
+from kframework.testing.conformance.claims import (
+    PROFILE,
+    compare_allocations,
+    compare_details,
+    compare_writes,
+    reserved,
+)
 from kframework.testing.conformance.recorded import Candidate, PostFilter, Recorded, Verdict
-from kframework.testing.conformance.recorded_cluster import PROFILE, RecordedCluster
+from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 
 _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
@@ -35,6 +42,9 @@ class Given(RecordedCluster, frozen=True, kw_only=True):
 
 def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fact | Uncompared]:
     """Compare a case, as far as the plugins that it is about exist."""
+    if given.feature_gates:
+        yield from given.gates()
+        return
     try:
         engine = given.engine(registry)
     except ConfigError as error:
@@ -46,11 +56,17 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
     profile, nodes, built = engine.profiles[PROFILE], engine.cluster.nodes, frozenset(registry)
     pod = PendingPod(given.pod, engine.cluster.interned)
     yield from (not_built("answers", name) for name in sorted(recorded.plugins - built))
-    yield from compare_pre_enqueue(recorded, profile, pod, built)
+    yield from compare_pre_enqueue(recorded.pre_enqueue, profile, pod, built)
     if recorded.pre_enqueue:
         return
     yield from Answers(profile, pod, nodes, built).compare(recorded)
     yield from _compare_cycle(recorded, WholeCycle(engine, pod), built)
+
+
+def _compare_claims_on(node: str, recorded: Recorded, cycle: WholeCycle) -> Iterator[Fact]:
+    found = reserved(cycle.engine, cycle.search.pod, cycle.search.state, node)
+    yield from compare_allocations(recorded.allocations.get(node, {}), found, "allocations", node)
+    yield from compare_details(recorded.allocation_details.get(node, {}), found, "allocationDetails", node)
 
 
 def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
@@ -60,12 +76,15 @@ def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> It
         yield from (not_built("verdicts, totals and messages", name) for name in silenced)
         return
     if recorded.nodes or not recorded.error:
-        yield from beside(recorded.nodes, cycle.verdicts, "nodes")
+        yield from beside(in_our_words(recorded.nodes, cycle.verdicts), cycle.verdicts, "nodes")
         yield Fact(("feasible",), list(recorded.feasible), cycle.feasible)
     yield Fact(("fitError",), recorded.fit_error, cycle.fit_error)
     yield Fact(("error",), bool(recorded.error), cycle.failed)
     if recorded.post_filter is not None:
         yield from compare_post_filter(recorded.post_filter, cycle, built)
+    if not recorded.error:
+        for node in recorded.feasible:
+            yield from _compare_claims_on(node, recorded, cycle)
     if recorded.feasible and not recorded.error:
         yield from _compare_totals(recorded, cycle, built)
 
@@ -106,6 +125,7 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
     else:
         answer = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis)
         yield from _compare_whole(recorded, answer.status, cycle)
+        yield from compare_writes(cycle.engine, recorded.deallocates, recorded.deletes)
 
 
 def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:

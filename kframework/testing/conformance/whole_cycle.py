@@ -17,14 +17,15 @@ from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.cases import Fact
+from kframework.testing.conformance.claims import PROFILE
 from kframework.testing.conformance.recorded import Verdict
-from kframework.testing.conformance.recorded_cluster import PROFILE
 
 
 class WholeCycle:
     """The search for a node, with remembered answers, and the same asked afresh where the search did not look."""
 
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self.engine: PodEngine = engine
         self.profile: Profile = engine.profiles[PROFILE]
         self.nodes: NodeTable = engine.cluster.nodes
         self.search: Search = engine.search(engine.begin(QueuedPod(pod, 0.0)))
@@ -73,10 +74,11 @@ class WholeCycle:
 
     @property
     def feasible(self) -> list[str]:
-        """The names of the nodes that go on to scoring: the nominated one alone if it passes."""
+        """The names of the nodes that go on to scoring: the nominated one alone if it passes, none after an error."""
         if isinstance(self.outcome, ScheduleResult) and not len(self.search.looked.node_order):
             return [self.outcome.node]
-        return sorted(name for name, verdict in self.verdicts.items() if verdict.code == "Success")
+        codes = {name: verdict.code for name, verdict in self.verdicts.items()}
+        return sorted(name for name, code in codes.items() if code == "Success" and "Error" not in codes.values())
 
     # -- how good they are -----------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from kframework.objects import (
     OwnerReference,
     Pod,
     PodDisruptionBudget,
+    ResourceSlice,
     StorageClass,
     kind_of,
 )
@@ -151,6 +152,9 @@ def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: 
     watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
     # The budgets, and the pods that it sends away, are looked at by the evaluator.
     assert watched.pop("DefaultPreemption") == {PodDisruptionBudget, Pod}
+    # Slices are looked at once a pod has claims; of pods it only writes the status.
+    assert watched["DynamicResources"] - Noting.looked_at["DynamicResources"] == {ResourceSlice, Pod}
+    del watched["DynamicResources"], Noting.looked_at["DynamicResources"]
     assert {name: kinds for name, kinds in watched.items() if kinds} == Noting.looked_at
 
 

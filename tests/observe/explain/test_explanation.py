@@ -7,6 +7,7 @@ import pytest
 
 from kframework.observe.explain.explanation import (
     Assessment,
+    Details,
     Explanation,
     KeptRoom,
     NodeScore,
@@ -23,7 +24,7 @@ DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "struct", [Explanation, Assessment, Rejection, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
+    "struct", [Explanation, Assessment, Rejection, Details, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
 )
 def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_encode_fields__ if f"`{name}`" not in DOCUMENT] == []

@@ -35,6 +35,7 @@ def test_an_unschedulable_pod_waits_for_events() -> None:
             {
                 "Pod": ("delete", "update_pod_scale_down"),
                 "Node": ("add", "update_node_allocatable", "update_node_taint"),
+                "resource.k8s.io/DeviceClass": ("add", "update"),
             },
         ),
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from kframework.observe.web.nodes import PODS, RESOURCES, Fill, NodePod, NodePods, Nodes, node_pods, nodes
+from kframework.observe.web.nodes import DEVICES, PODS, RESOURCES, Fill, NodePod, NodePods, Nodes, node_pods, nodes
+from kframework.plugins.dynamic_resources.holders import Holder
+from kframework.plugins.dynamic_resources.node_devices import NodeDevice
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
+from tests.support.offered_devices import DRIVER, having, resource_slice
 
 
 def cluster() -> ClusterState:
@@ -64,7 +67,7 @@ def test_without_nodes_there_is_nothing_to_show() -> None:
 
 
 def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
-    assert node_pods(cluster().nodes, "b") == NodePods(
+    assert node_pods(cluster(), "b") == NodePods(
         "b",
         {"kubernetes.io/hostname": "b", "topology.kubernetes.io/zone": "west"},
         ("spot:NoSchedule",),
@@ -79,7 +82,7 @@ def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
 def test_taints_read_as_kubectl_writes_them() -> None:
     state = ClusterState()
     state.put_node(make_node("a", taints=["gpu=yes:NoExecute", "spot:NoSchedule"]))
-    shown = node_pods(state.nodes, "a")
+    shown = node_pods(state, "a")
     assert shown is not None and shown.taints == ("gpu=yes:NoExecute", "spot:NoSchedule")
 
 
@@ -88,9 +91,23 @@ def test_no_more_than_some_pods_of_a_node_are_shown() -> None:
     state.put_node(make_node("a"))
     for number in range(PODS + 5):
         state.put_pod(make_pod(f"pod-{number}", node_name="a"))
-    shown = node_pods(state.nodes, "a")
+    shown = node_pods(state, "a")
     assert shown is not None and (shown.total, len(shown.pods)) == (PODS + 5, PODS)
 
 
 def test_a_node_that_is_not_there_is_not_shown() -> None:
-    assert node_pods(cluster().nodes, "d") is None
+    assert node_pods(cluster(), "d") is None
+
+
+def test_a_node_shows_its_devices_and_who_has_them() -> None:
+    state = cluster()
+    for each in (
+        resource_slice("b", {f"gpu-{n}": "a" for n in range(DEVICES + 1)}, nodeName="b"),
+        having("c", "b/gpu-0"),
+    ):
+        state.objects(type(each)).put(each.metadata, each)
+    shown, other = node_pods(state, "b"), node_pods(state, "a")
+    assert shown is not None and other is not None
+    assert (shown.devices_total, len(shown.devices)) == (DEVICES + 1, DEVICES)
+    assert shown.devices[0] == NodeDevice(DRIVER, "b", "gpu-0", (Holder("default/c"),))
+    assert (other.devices_total, other.devices) == (0, ())

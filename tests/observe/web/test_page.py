@@ -17,6 +17,8 @@ from tests.extension_points.scripted import alone, plugin
 from tests.observe.explain.scene import Scene
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
 from tests.observe.web.serving import served
+from tests.support.devices import claiming
+from tests.support.lacking import WORN, claim, device_class, gpu, held, of_n1, request
 from tests.support.outside import busy_plugin
 
 # To set a scene is to import plugins; that serving it blocks nobody is tried in test_routes.py.
@@ -224,6 +226,26 @@ async def test_a_node_is_shown_with_its_pods(browser: Browser) -> None:
         await tab.go(f"{url}/#node/b")
         await tab.until("document.querySelector('dialog').innerText.includes('spot:NoSchedule')")
         assert "topology.kubernetes.io/zone=west" in await tab.text("dialog")
+
+
+async def test_devices_are_shown_with_who_has_them_and_why_a_pod_gets_none(browser: Browser) -> None:
+    wanting = claiming(make_pod("wants"), claim="c")
+    objects = [make_node("n1"), of_n1(gpu("gpu-0"), gpu("gpu-1", taints=[WORN])), device_class(), claim(request())]
+    made = Scene(*objects, held("gpu-0"), make_pod("holder", node_name="n1"), wanting).settle()
+    async with served(made) as url, browser.open(f"{url}/#node/n1") as tab:
+        await tab.until("document.querySelector('dialog .devices')")
+        rows = await tab.texts("dialog .devices tbody tr")
+        assert [" ".join(row.split()) for row in rows] == [
+            "gpu-0 gpu.example.com/n1 default/holder claim default/of-holder",
+            "gpu-1 tainted worn:NoSchedule gpu.example.com/n1",
+        ]
+        await tab.go(f"{url}/#pod/default%2Fwants")
+        await tab.until("document.querySelector('dialog .behind')")
+        assert await tab.texts("dialog .behind li") == [
+            "r of claim default/c wants 1: 0 of 2 devices can be had",
+            "1 in use by default/holder",
+            "1 tainted worn:NoSchedule",
+        ]
 
 
 async def test_a_pod_of_a_node_leads_to_its_explanation(browser: Browser) -> None:

@@ -72,7 +72,7 @@ async def test_views_are_answered_as_records(scene: Scene) -> None:
         "/view/attempts": attempts(history, 2),
         "/view/attempts?after=1": attempts(history, 2, after=1),
         "/view/nodes": nodes(engine.cluster.nodes),
-        "/view/node?name=a": node_pods(engine.cluster.nodes, "a"),
+        "/view/node?name=a": node_pods(engine.cluster, "a"),
         "/view/profiles": profile_parts(engine.profiles, history, engine.clock.now()),
     }
     for path, record in expected.items():

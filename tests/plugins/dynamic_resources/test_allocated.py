@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from kframework.objects import ResourceClaim
-from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
+from kframework.plugins.dynamic_resources.allocated import AllocatedDevices, results_of
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.objects import ObjectStore
+
+#: Whether x is somebody's, and how much of y is in use.
+InUse = tuple[bool, dict[str, int]]
 
 X, Y = DeviceId("d", "p", "x"), DeviceId("d", "p", "y")
 
 
-def claim(name: str, *results: dict[str, Any], version: str = "1") -> ResourceClaim:
+def claim(name: str, *results: dict[str, Any], version: str = "1", uid: str = "") -> ResourceClaim:
     said = [{"request": "r", "driver": "d", "pool": "p", **result} for result in results]
     status = {"allocation": {"devices": {"results": said}}} if results else {}
-    metadata = {"name": name, "namespace": "n", "resourceVersion": version}
+    metadata = {"name": name, "namespace": "n", "uid": uid or f"uid-{name}", "resourceVersion": version}
     return msgspec.convert({"metadata": metadata, "status": status}, ResourceClaim)
 
 
@@ -27,15 +32,19 @@ def share(memory: str | None = None) -> dict[str, Any]:
     return {"device": "y", "shareID": "s", **consumed}
 
 
+def in_use(found: AllocatedDevices) -> InUse:
+    return found.is_dedicated(X), dict(found.taken(Y))
+
+
 def test_devices_come_and_go_with_allocations() -> None:
     store = ObjectStore[ResourceClaim]()
     first = claim("a", {"device": "x"}, share("1"))
     store.put(first.metadata, first)
     found = AllocatedDevices(store)
-    assert (set(found.dedicated), dict(found.capacity)) == ({X}, {Y: {"memory": 10**9}})
+    assert in_use(found) == (True, {"memory": 10**9})
     second = claim("b", share("2"), share())
     store.put(second.metadata, second)
-    assert dict(found.capacity) == {Y: {"memory": 3 * 10**9}}
+    assert in_use(found) == (True, {"memory": 3 * 10**9})
     assert (found.is_in_use(X), found.is_in_use(Y), repr(found)) == (
         True,
         True,
@@ -43,9 +52,9 @@ def test_devices_come_and_go_with_allocations() -> None:
     )
     given_back = claim("a", version="2")
     store.put(given_back.metadata, given_back)
-    assert (set(found.dedicated), dict(found.capacity)) == (set(), {Y: {"memory": 2 * 10**9}})
+    assert in_use(found) == (False, {"memory": 2 * 10**9})
     store.remove(second.metadata)
-    assert (dict(found.capacity), found.is_in_use(Y)) == ({}, False)
+    assert (in_use(found), found.is_in_use(Y)) == ((False, {}), False)
 
 
 def test_what_is_assumed_counts_until_it_is_restored() -> None:
@@ -73,7 +82,7 @@ def test_a_share_of_nothing_is_in_use_all_the_same() -> None:
     found = AllocatedDevices(store)
     empty = claim("a", share())
     store.put(empty.metadata, empty)
-    assert (found.is_in_use(Y), dict(found.capacity), set(found.dedicated)) == (True, {}, set())
+    assert (found.is_in_use(Y), in_use(found)) == (True, (False, {}))
 
 
 def test_a_device_that_others_gave_twice_is_given_back_twice() -> None:
@@ -86,3 +95,133 @@ def test_a_device_that_others_gave_twice_is_given_back_twice() -> None:
     assert found.is_in_use(X)
     store.remove(both[1].metadata)
     assert not found.is_in_use(X)
+
+
+# -- what is about to be written -----------------------------------------------------------------------------------
+
+#: What happens to the claim `a`, which may get x and a share of y: the scheduler's side and the cluster's.
+RESULTS = ({"device": "x"}, share("1"))
+Step = Callable[[ObjectStore[ResourceClaim], AllocatedDevices], object]
+
+
+def said(subject: ResourceClaim) -> Step:
+    """The cluster says what a claim is now."""
+    return lambda store, found: store.put(subject.metadata, subject)
+
+
+def gone(subject: ResourceClaim) -> Step:
+    return lambda store, found: store.remove(subject.metadata)
+
+
+FREE, PROTECTED, GIVEN_BACK = (claim("a", version=version) for version in ("1", "2", "4"))
+TAKEN = claim("a", *RESULTS, version="3")
+FREE_TWIN, TAKEN_TWIN = claim("a", version="5", uid="twin"), claim("a", {"device": "x"}, version="6", uid="twin")
+
+
+def reserved(store: object, found: AllocatedDevices) -> None:
+    found.reserve(TAKEN)
+
+
+def released(store: object, found: AllocatedDevices) -> None:
+    found.release(FREE)
+
+
+def answered(store: object, found: AllocatedDevices) -> None:
+    found.written(TAKEN)
+
+
+ABOUT_TO_BE: list[Step] = [said(FREE), reserved, said(PROTECTED)]
+HELD: InUse = (True, {"memory": 10**9})
+NOTHING: InUse = (False, {})
+
+
+@pytest.mark.parametrize(
+    ("steps", "in_use_then", "pending"),
+    [
+        pytest.param(ABOUT_TO_BE, HELD, True, id="pending"),
+        pytest.param([*ABOUT_TO_BE, released], NOTHING, False, id="released"),
+        pytest.param([*ABOUT_TO_BE, released, released], NOTHING, False, id="released twice"),
+        pytest.param([*ABOUT_TO_BE, answered], HELD, True, id="written, and not said yet"),
+        pytest.param([*ABOUT_TO_BE, answered, released], HELD, True, id="what is written is not taken back"),
+        pytest.param([*ABOUT_TO_BE, answered, said(TAKEN)], HELD, False, id="answered, then said"),
+        pytest.param([*ABOUT_TO_BE, said(TAKEN), answered], HELD, False, id="said, then answered"),
+        pytest.param([*ABOUT_TO_BE, said(TAKEN), answered, released], HELD, False, id="said is not taken back"),
+        pytest.param([*ABOUT_TO_BE, answered, said(PROTECTED)], HELD, True, id="an older version says nothing"),
+        pytest.param([*ABOUT_TO_BE, answered, said(TAKEN), said(GIVEN_BACK)], NOTHING, False, id="given back"),
+        pytest.param([*ABOUT_TO_BE, answered, said(GIVEN_BACK)], NOTHING, False, id="given back before it was said"),
+        pytest.param([*ABOUT_TO_BE, said(TAKEN), said(GIVEN_BACK), answered], NOTHING, False, id="answered last"),
+        pytest.param([*ABOUT_TO_BE, gone(PROTECTED)], NOTHING, False, id="deleted"),
+        pytest.param([*ABOUT_TO_BE, gone(PROTECTED), answered, released], NOTHING, False, id="deleted, then answered"),
+        pytest.param([*ABOUT_TO_BE, answered, gone(PROTECTED)], NOTHING, False, id="answered, then deleted"),
+        pytest.param([*ABOUT_TO_BE, said(TAKEN), gone(TAKEN)], NOTHING, False, id="said, then deleted"),
+        pytest.param([*ABOUT_TO_BE, said(FREE_TWIN)], NOTHING, False, id="another of the same name"),
+        pytest.param([*ABOUT_TO_BE, answered, said(FREE_TWIN)], NOTHING, False, id="another, after the answer"),
+        pytest.param([*ABOUT_TO_BE, said(TAKEN_TWIN), released], (True, {}), False, id="another that has x"),
+    ],
+)
+def test_devices_are_held_from_reserve_on(steps: list[Step], in_use_then: InUse, pending: bool) -> None:
+    store = ObjectStore[ResourceClaim]()
+    found = AllocatedDevices(store)
+    for step in steps:
+        step(store, found)
+    assert (in_use(found), found.is_pending(FREE)) == (in_use_then, pending)
+    for subject in (TAKEN_TWIN, FREE):
+        found.release(subject)
+        store.remove(subject.metadata)
+    assert not found.is_in_use(X)
+    assert not found.is_in_use(Y)
+
+
+def test_a_claim_that_the_cluster_does_not_know_yet_holds_its_devices() -> None:
+    """As one for extended resources, which gets another uid when it is made."""
+    store = ObjectStore[ResourceClaim]()
+    found = AllocatedDevices(store)
+    thought_of, made = claim("<extended>", {"device": "x"}, uid="pod"), claim("made", {"device": "x"})
+    found.reserve(thought_of)
+    found.reserve(made)
+    found.release(thought_of)
+    assert found.is_dedicated(X)
+    bare = claim("made", version="2")
+    store.put(bare.metadata, bare)
+    assert found.is_dedicated(X)
+    found.release(made)
+    assert not found.is_in_use(X)
+
+
+def test_the_devices_are_named_that_come_and_go() -> None:
+    store = ObjectStore[ResourceClaim]()
+    found = AllocatedDevices(store)
+    reader = found.log.reader()
+    reader.changed()
+    for step, names in [
+        (said(FREE), []),
+        (reserved, [X, Y]),
+        (reserved, []),
+        (answered, []),
+        (said(TAKEN), []),
+        (said(GIVEN_BACK), [X, Y]),
+    ]:
+        step(store, found)
+        assert reader.changed() == names
+
+
+@pytest.mark.parametrize(
+    ("freed", "whole", "shared"),
+    [
+        ([], True, (True, {"memory": 3 * 10**9})),
+        ([{"device": "x"}], False, (True, {"memory": 3 * 10**9})),
+        ([share("1")], True, (True, {"memory": 2 * 10**9})),
+        ([share("1"), share("2")], True, (False, {})),
+        ([{"device": "x", "adminAccess": True}], True, (True, {"memory": 3 * 10**9})),
+    ],
+)
+def test_what_would_be_in_use_without_some(freed: list[dict[str, Any]], whole: bool, shared: InUse) -> None:
+    store = ObjectStore[ResourceClaim]()
+    for each in (claim("a", {"device": "x"}, share("1")), claim("b", share("2"))):
+        store.put(each.metadata, each)
+    found = AllocatedDevices(store)
+    rest = found.without(results_of(claim("c", *freed)))
+    assert (rest.is_dedicated(X), rest.is_in_use(X)) == (whole, whole)
+    assert (rest.is_in_use(Y), dict(rest.taken(Y))) == shared
+    assert not rest.is_dedicated(Y)
+    assert in_use(found) == (True, {"memory": 3 * 10**9})

@@ -53,4 +53,11 @@ def test_what_a_device_has_not_cannot_be_asked_for() -> None:
 
 @pytest.mark.parametrize(("in_use", "room"), [("0", True), ("7Gi", True), ("8Gi", False)])
 def test_what_is_left(in_use: str, room: bool) -> None:
-    assert fits(capacity(), {"memory": nano(in_use)}, {"memory": Quantity.parse("3Gi")}) is room
+    assert (
+        fits(
+            {name: nano(each.value) for name, each in capacity().items()},
+            {"memory": nano(in_use)},
+            {"memory": Quantity.parse("3Gi")},
+        )
+        is room
+    )

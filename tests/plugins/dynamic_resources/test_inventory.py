@@ -46,7 +46,7 @@ def test_slices_come_change_and_go() -> None:
     everywhere = a_slice("b", "y", pool="q", allNodes=True)
     store.put(everywhere.metadata, everywhere)
     assert (devices(inventory), devices(inventory, "n2")) == (["d/p/x", "d/q/y"], ["d/q/y"])
-    assert (inventory.version, repr(inventory)) == (2, "<Inventory 2 slices of 2 pools>")
+    assert (inventory.log.since(0), repr(inventory)) == (["n1", ""], "<Inventory 2 slices of 2 pools>")
     more = a_slice("a", "x", "z", version=2, nodeName="n1")
     store.put(more.metadata, more)
     assert devices(inventory) == ["d/p/x", "d/p/z", "d/q/y"]

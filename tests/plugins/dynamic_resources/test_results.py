@@ -48,7 +48,7 @@ def allocated(
         for name in ("gpu", "big")
     }
     asked = [[asked_of(claim, request, classes) for request in claim.spec.devices.requests]]
-    found = Search([claim], asked, [Pool(view.pool, [view])], InUse(), lambda *_: True).run(1000)
+    found = Search([claim], asked, [Pool(view.pool, (view,))], InUse(), lambda *_: True).run(1000)
     assert found is not None
     return allocation(claim, found[0], "n1", lambda: "fresh")
 

@@ -34,13 +34,11 @@ class InUse(Allocated):
         self._dedicated = frozenset(dedicated)
         self._capacity = {device: {"memory": amount} for device, amount in memory.items()}
 
-    @property
-    def dedicated(self) -> frozenset[DeviceId]:
-        return self._dedicated
+    def is_dedicated(self, device: DeviceId) -> bool:
+        return device in self._dedicated
 
-    @property
-    def capacity(self) -> Mapping[DeviceId, Mapping[str, int]]:
-        return self._capacity
+    def taken(self, device: DeviceId) -> Mapping[str, int]:
+        return self._capacity.get(device, {})
 
     def is_in_use(self, device: DeviceId) -> bool:
         return device in self._dedicated or device in self._capacity
@@ -66,7 +64,7 @@ def world(slices: Sequence[Mapping[str, object]], claims: Sequence[Mapping[str, 
         pool = {"name": f"p{number}", "resourceSliceCount": 1}
         said = {"metadata": {"name": f"s{number}"}, "spec": {"driver": DRIVER, "pool": pool, "allNodes": True, **spec}}
         view = SliceView(msgspec.convert(said, ResourceSlice))
-        pools.append(Pool(view.pool, [view]))
+        pools.append(Pool(view.pool, (view,)))
     made = [
         msgspec.convert(
             {"metadata": {"name": f"c{number}", "namespace": "n"}, "spec": {"devices": said}}, ResourceClaim
@@ -139,7 +137,7 @@ def _nobody_shares_unasked(here: World, taken: Taken) -> bool:
     for index, (claim, asked, device) in enumerate(taken):
         if device.shared:
             continue
-        if not asked.admin and device.id in here.in_use.dedicated:
+        if not asked.admin and here.in_use.is_dedicated(device.id):
             return False
         before = {other for other, _, same in taken[:index] if same.id == device.id}
         if claim in before or (before and not asked.admin):
@@ -157,7 +155,7 @@ def _consumed(asked: Asked, device: PoolDevice) -> int | None:
 
 def _room(here: World, device: PoolDevice) -> int:
     memory = device.object.capacity.get("memory")
-    return 0 if memory is None else nano(memory.value) - here.in_use.capacity.get(device.id, {}).get("memory", 0)
+    return 0 if memory is None else nano(memory.value) - here.in_use.taken(device.id).get("memory", 0)
 
 
 def _has_room(here: World, asked: Asked, device: PoolDevice) -> bool:

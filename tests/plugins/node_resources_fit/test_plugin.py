@@ -8,20 +8,25 @@ from math import floor, trunc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kframework import ActionType, Status, unresolvable, unschedulable
+from kframework import ActionType, Code, Status, unresolvable, unschedulable
 from kframework.config.args import NodeResourcesFitArgs
 from kframework.framework.events import ClusterEvent, QueueingHint
-from kframework.objects import Container, Node, Pod, PodSpec, RawQuantity, Resources
-from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after_pod_change
+from kframework.objects import ApiObject, Container, DeviceClass, Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after_class_change, after_pod_change
+from kframework.state.cluster import ClusterState
 from kframework.testing import make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, on_node, pending, scored
+from tests.support.offered_devices import device_class, having, resource_slice
 
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
+OF_CLASS = "deviceclass.resource.kubernetes.io/gpu"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, HUGE)
 MEBI = 1024**2
 
 QUEUE, SKIP = QueueingHint.QUEUE, QueueingHint.SKIP
+U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def scoring(
@@ -343,6 +348,7 @@ def test_events() -> None:
     assert plugin.events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, after_pod_change),
         ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, plugin.after_node_change),
+        ClusterEvent("resource.k8s.io/DeviceClass", ActionType.ADD | ActionType.UPDATE, after_class_change),
     ]
 
 
@@ -421,3 +427,178 @@ def test_what_is_ignored_does_not_keep_the_pod_asleep(
     args = NodeResourcesFitArgs.model_validate(ignored)
     pod = pending(make_pod(cpu=2, requests={GPU: 1}))
     assert made(NodeResourcesFit, args).after_node_change(pod, before, make_node(cpu=2)) is hint
+
+
+# -- extended resources that are devices -------------------------------------------------------------------------------
+
+
+def with_devices(cluster: ClusterState, *objects: ApiObject) -> ClusterState:
+    """Add classes, slices and claims to a cluster."""
+    for each in objects:
+        cluster.objects(type(each)).put(each.metadata, each)
+    return cluster
+
+
+#: Nodes that have no GPUs, none left of two, and devices only.
+OFFERS = [make_node("none"), make_node("two", allocatable={GPU: 2}), make_node("zero", allocatable={GPU: 0})]
+TWO_THERE = make_pod("there", node_name="two", requests={GPU: 2})
+
+
+@pytest.mark.parametrize(
+    ("backs", "resource", "insufficient"),
+    [
+        pytest.param(None, GPU, {"none": UU, "two": U, "zero": UU}, id="no class"),
+        pytest.param(GPU, GPU, {"two": U}, id="a class"),
+        pytest.param(None, OF_CLASS, {}, id="its own name"),
+        pytest.param("example.com/other", GPU, {"none": UU, "two": U, "zero": UU}),
+    ],
+)
+def test_what_devices_may_stand_for_is_decided_where_devices_are(
+    backs: str | None, resource: str, insufficient: Mapping[str, Code]
+) -> None:
+    cluster = with_devices(cluster_of(OFFERS, [TWO_THERE]), device_class("gpu", backs))
+    found = filtered(made(NodeResourcesFit, handle=cluster), cluster, make_pod(requests={resource: 1}))
+    assert found == {name: Status(code, (f"Insufficient {resource}",)) for name, code in insufficient.items()}
+
+
+def test_a_node_that_offers_too_few_is_too_small_whatever_devices_it_has() -> None:
+    cluster = with_devices(cluster_of(OFFERS), device_class("gpu", GPU), resource_slice("p", {"x": ""}, allNodes=True))
+    found = filtered(made(NodeResourcesFit, handle=cluster), cluster, make_pod(cpu=99, requests={GPU: 3}))
+    assert found == {
+        "none": unresolvable("Insufficient cpu"),
+        "two": unresolvable("Insufficient cpu", f"Insufficient {GPU}"),
+        "zero": unresolvable("Insufficient cpu"),
+    }
+
+
+def test_classes_that_come_and_go_are_seen_at_once() -> None:
+    cluster = cluster_of([make_node("n")])
+    plugin, pod = made(NodeResourcesFit, handle=cluster), make_pod(requests={GPU: 1})
+    for _ in range(2):
+        assert filtered(plugin, cluster, pod) == {"n": unresolvable(f"Insufficient {GPU}")}
+        with_devices(cluster, device_class("gpu", GPU))
+        assert filtered(plugin, cluster, pod) == {}
+        cluster.objects(DeviceClass).remove(device_class("gpu").metadata)
+
+
+def test_pods_share_answers_as_long_as_the_same_may_be_devices() -> None:
+    cluster = cluster_of([make_node("n")])
+    plugin, other = made(NodeResourcesFit, handle=cluster), pending(make_pod(requests={HUGE: 1}), cluster)
+    pods = [pending(make_pod(requests={GPU: 1}), cluster) for _ in range(2)]
+    without = plugin.sign(pods[0]), plugin.sign(other)
+    with_devices(cluster, device_class("gpu", GPU))
+    assert plugin.sign(pods[0]) == plugin.sign(pods[1]) != without[0]
+    assert plugin.sign(other) == without[1]
+    cluster.objects(DeviceClass).remove(device_class("gpu").metadata)
+    assert (plugin.sign(pods[0]), plugin.sign(other)) == without
+
+
+def test_nothing_is_remembered_of_a_pod_whose_devices_are_scored() -> None:
+    cluster = cluster_of([make_node("n")])
+    plugin = made(NodeResourcesFit, scoring("MostAllocated", {"cpu": 1, GPU: 1}), handle=cluster)
+    pod, plain = (pending(make_pod(requests=requests), cluster) for requests in ({GPU: 1}, {GPU: 0}))
+    assert plugin.sign(pod) is not None
+    with_devices(cluster, device_class("gpu", GPU))
+    assert plugin.sign(pod) is None
+    assert plugin.sign(plain) is not None
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted", "scores"),
+    [
+        ("MostAllocated", 1, {"none": 75, "two": 100, "zero": 75}),
+        ("LeastAllocated", 1, {"none": 25, "two": 0, "zero": 25}),
+        ("MostAllocated", 2, {"none": 100, "two": 100, "zero": 100}),
+        ("MostAllocated", 9, {"none": 100, "two": 100, "zero": 100}),
+        ("MostAllocated", 0, {"none": 0, "two": 0, "zero": 0}),
+    ],
+)
+def test_devices_in_use_are_scored_like_what_a_device_plugin_gives(
+    strategy: str, wanted: int, scores: Mapping[str, int]
+) -> None:
+    there = make_pod("there", node_name="two", requests={GPU: 1})
+    devices = resource_slice("p", dict.fromkeys("wxyz", ""), allNodes=True)
+    cluster = with_devices(
+        cluster_of(OFFERS, [there]), device_class("gpu", GPU), devices, having("k", "p/w", "p/x", "q/y")
+    )
+    plugin = made(NodeResourcesFit, scoring(strategy, {GPU: 1}), handle=cluster)
+    assert scored(plugin, cluster, make_pod(requests={GPU: wanted})) == scores
+
+
+def test_a_node_without_devices_is_scored_by_the_rest() -> None:
+    cluster = with_devices(cluster_of([make_node("n", cpu=10)]), device_class("gpu", GPU))
+    plugin = made(NodeResourcesFit, scoring("MostAllocated", {"cpu": 1, GPU: 9}), handle=cluster)
+    assert scored(plugin, cluster, make_pod(cpu=6, requests={GPU: 1})) == {"n": 60}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        pytest.param(None, make_node(cpu=2), QUEUE, id="new, perhaps with devices"),
+        pytest.param(None, make_node(cpu=1), SKIP, id="new, and too small for the rest"),
+        pytest.param(None, make_node(cpu=2, allocatable={GPU: 1}), SKIP, id="new, with too few that are no devices"),
+        pytest.param(make_node(cpu=3), make_node(cpu=2), QUEUE, id="less of the rest, though still enough"),
+        pytest.param(make_node(allocatable={GPU: 1}), make_node(), QUEUE, id="no device plugin any more"),
+    ],
+)
+def test_a_node_that_may_have_devices_always_wakes_the_pod(
+    before: Node | None, after: Node, hint: QueueingHint
+) -> None:
+    cluster = with_devices(ClusterState(), device_class("gpu", GPU))
+    pod = pending(make_pod(cpu=2, memory=None, requests={GPU: 2}))
+    assert made(NodeResourcesFit, handle=cluster).after_node_change(pod, before, after) is hint
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        pytest.param(None, device_class("gpu", GPU), QUEUE, id="new"),
+        pytest.param(None, device_class("gpu"), QUEUE, id="new, with a name that the pod asks for"),
+        pytest.param(None, device_class("other", "example.com/none"), SKIP, id="new, for what it wants none of"),
+        pytest.param(None, device_class("other"), SKIP, id="new, for something else"),
+        pytest.param(device_class("other"), device_class("other", GPU), QUEUE, id="now for what it wants"),
+        pytest.param(device_class("other", GPU), device_class("other", GPU, model="x"), SKIP, id="as before"),
+        pytest.param(device_class("other", GPU), device_class("other"), SKIP, id="no longer"),
+        pytest.param(device_class("gpu", "a.io/b"), device_class("gpu", "b.io/c"), SKIP, id="now for something else"),
+    ],
+)
+def test_a_class_wakes_the_pod_when_it_comes_to_stand_behind_what_it_wants(
+    before: DeviceClass | None, after: DeviceClass, hint: QueueingHint
+) -> None:
+    pod = pending(make_pod(requests={GPU: 1, OF_CLASS: 1, "example.com/none": 0}))
+    assert after_class_change(pod, before, after) is hint
+
+
+@settings(max_examples=200)
+@given(st.lists(NODES, max_size=5), PODS, st.booleans(), st.integers(0, 3), ARGS)
+def test_with_devices_all_forms_agree_with_the_rules(
+    drawn: Drawn, pod: Pod, backed: bool, devices: int, args: NodeResourcesFitArgs
+) -> None:
+    cluster = build(drawn)
+    state = cluster_of((node for node, _ in cluster), (pod for _, others in cluster for pod in others))
+    offered = {f"d{number}": "" for number in range(devices)}
+    with_devices(state, resource_slice("p", offered, allNodes=True), having("k", "p/d0", "p/d9"))
+    with_devices(state, device_class("gpu", GPU if backed else None))
+    rejections, grades = {}, {}
+    for node, others in cluster:
+        by_devices = backed and not offers(node, GPU)
+        rejections[node.metadata.name] = rejection(node, others, pod, GPU if by_devices else "")
+        shown = _with_devices_as_gpus(node, others, devices) if by_devices and devices else (node, others)
+        grades[node.metadata.name] = grade(*shown, pod, args)
+    plugin = made(NodeResourcesFit, args, handle=state)
+    assert {name: in_any_order(status) for name, status in filtered(plugin, state, pod).items()} == {
+        name: in_any_order(status) for name, status in rejections.items() if status
+    }
+    assert scored(plugin, state, pod) == grades
+
+
+def _with_devices_as_gpus(node: Node, others: Sequence[Pod], devices: int) -> tuple[Node, Sequence[Pod]]:
+    """Let the node offer its devices, the first of which is in use, as a device plugin would."""
+    status = replace(node.status, allocatable={**node.status.allocatable, GPU: devices})
+    plain = [make_pod(containers=[_without_gpu(each) for each in other.spec.containers]) for other in others]
+    return replace(node, status=status), [*plain, make_pod("user", cpu=0, memory=0, requests={GPU: 1})]
+
+
+def _without_gpu(container: Container) -> Container:
+    requests = {name: amount for name, amount in container.resources.requests.items() if name != GPU}
+    return make_container(requests=requests)

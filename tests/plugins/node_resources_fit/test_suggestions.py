@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from kframework import CycleState
 from kframework.framework.pod_suggestions import LowerRequest
-from kframework.framework.suggestions import DeletePod, FreeResource
-from kframework.objects import ApiObject, Pod
+from kframework.framework.suggestions import BEYOND_HELP, DeletePod, FreeResource
+from kframework.objects import ApiObject, DeviceClass, Pod
 from kframework.observe.explain.remedies.suggestions import Proposal, of_pod
+from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_resources_fit.suggestions import Shortage, shortages
 from kframework.testing import make_node, make_pod
+from tests.plugins.asking import cluster_of, made
+from tests.plugins.asking import pending as of_cluster
 from tests.support.helping import engine_of, pending, suggested
+from tests.support.offered_devices import device_class
 
 
 def proposed(pod: Pod, *objects: ApiObject) -> list[Proposal]:
@@ -82,3 +87,29 @@ def test_no_request_makes_room_for_one_more_pod() -> None:
     assert proposed(make_pod(), *full) == [(FreeResource("a", "pods", 1, ("default/only",)),)]
     assert lowered(make_pod(), *full) == []
     assert proposed(make_pod(), make_node("a", pods=0)) == []
+
+
+def test_what_may_be_devices_is_missing_nowhere() -> None:
+    pod = make_pod(cpu=2, memory=None, requests={"example.com/gpu": 1})
+    node, holding = make_node("a", cpu=2), holder("x", "1", "1Mi")
+    assert proposed(pod, node, holding, device_class("gpu", "example.com/gpu")) == [
+        (FreeResource("a", "cpu", 1000, ("default/x",)),)
+    ]
+    assert proposed(pod, node, holding) == []
+
+
+def test_nodes_that_lack_what_may_be_devices_are_as_near_as_others() -> None:
+    nodes = [make_node("none", cpu=2), make_node("some", cpu=2, allocatable={"example.com/gpu": 1})]
+    cluster = cluster_of(nodes, [make_pod(f"on-{name}", node_name=name, cpu=1) for name in ("none", "some")])
+    plugin, state = made(NodeResourcesFit, handle=cluster), CycleState()
+    pod = of_cluster(make_pod(cpu=2, memory=None, requests={"example.com/gpu": 1}), cluster)
+
+    def efforts() -> list[float]:
+        plugin.pre_filter(state, pod, cluster.nodes)
+        return [float(each) for each in plugin.suggest_nodes(state, pod, cluster.nodes, cluster.nodes.order)]
+
+    none, some = efforts()
+    assert none > BEYOND_HELP > some
+    backing = device_class("gpu", "example.com/gpu")
+    cluster.objects(DeviceClass).put(backing.metadata, backing)
+    assert efforts() == [some, some]

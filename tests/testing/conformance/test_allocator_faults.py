@@ -92,7 +92,7 @@ def test_pools_of_one_name_share_counters() -> None:
             **pool(device("x", takes=3)),
         }
         view = SliceView(msgspec.convert({"metadata": {"name": driver}, "spec": said}, ResourceSlice))
-        pools.append(Pool(view.pool, [view]))
+        pools.append(Pool(view.pool, (view,)))
     here = world([], [{"requests": [request("r", count=2)]}], InUse())._replace(pools=pools)
     search = (here.claims, here.asked, here.pools, here.in_use, lambda *_: True)
     assert Search(*search).run(1000) is not None

@@ -32,6 +32,8 @@ from kframework.config.models import LeaderElection
 from kframework.objects import ApiObject, Event, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
+from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
+from tests.support.devices import claiming
 from tests.support.rights import Authorizer
 from tests.support.storage import claim, mounted, storage_class, volume
 
@@ -44,6 +46,10 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: drf}, {name: predicates%s}, {name: proportion}, {name: nodeorder}]
 """
+
+
+#: Sessions count extended resources by what nodes offer, so that no claim is made for one of which there are devices.
+UNUSED = {("", "resource.k8s.io", "resourceclaims", verb, ()) for verb in ("create", "delete")}
 
 
 def settings(arguments: str = "") -> Settings:
@@ -77,8 +83,8 @@ async def at_work(
 
 
 def of_the_projects() -> list[ApiObject]:
-    """Make pods in groups of the other two kinds, which ask for volumes too."""
-    kube = make_pod("kube", scheduler_name="volcano", volumes=mounted("made"))
+    """Make pods in groups of the other two kinds, which ask for volumes and a device too."""
+    kube = claiming(make_pod("kube", scheduler_name="volcano", volumes=mounted("made")), claim="c")
     return [
         SigsPodGroup(metadata=ObjectMeta(name="sigs", namespace="default"), spec=SigsPodGroupSpec(min_member=1)),
         make_pod(
@@ -87,6 +93,7 @@ def of_the_projects() -> list[ApiObject]:
         KubePodGroup(metadata=ObjectMeta(name="kube", namespace="default")),
         replace(kube, spec=replace(kube.spec, scheduling_group=PodSchedulingGroup(pod_group_name="kube"))),
         *(storage_class(), volume(), claim("local"), storage_class("csi", "x.io/csi"), claim("made", "csi")),
+        *(GPUS, gpus("a", "x", "y"), wanting()),
     ]
 
 
@@ -159,7 +166,7 @@ def test_sessions_may_do_what_they_do_and_nothing_else() -> None:
     authorizer = Authorizer(granted(ours), ACCOUNT)
     memory = run_virtual(partial(sessions, authorizer, ours))
     assert authorizer.refused == []
-    assert authorizer.rights - authorizer.used == set()
+    assert authorizer.rights - authorizer.used == UNUSED
     assert {event.reason for event in memory.objects(Event)} >= {"Scheduled", "FailedScheduling", "Evict"}
     assert [memory.read(Pod, name, "default").spec.node_name for name in ("sigs", "kube", "high-0")] == ["a", "a", "b"]
 
@@ -170,7 +177,7 @@ def test_with_controllers_all_of_them_may_do_what_they_do_and_nothing_else() -> 
     run_virtual(partial(sessions, authorizer, ours))
     memory = run_virtual(partial(with_controllers, authorizer, ours))
     assert authorizer.refused == []
-    assert authorizer.rights - authorizer.used == set()
+    assert authorizer.rights - authorizer.used == UNUSED
     assert {job.metadata.name for job in memory.objects(Job)} == {"grows", "restarted"}
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.claim_suggestions import ClaimChange
 from kframework.framework.pod_suggestions import AnyChange
 from kframework.framework.status import Status
 from kframework.framework.suggestions import MOST, Change, DeletePod, FreeResource, joined, listed
@@ -98,8 +99,9 @@ class _Search:
             yield from prospects.work()
             # Change the cluster where that is promising; or the pod, for each plugin where nothing else is in its way.
             found = yield from self._all_mended(prospects.promising(_EACH)[:_TRIED], base, (False,))
-            alone = (row for plugin in prospects.rejecting if (row := prospects.alone(plugin)) is not None)
+            alone = [row for plugin in prospects.rejecting if (row := prospects.alone(plugin)) is not None]
             found += yield from self._all_mended(alone, base, (True,))
+            found += yield from self._other_requests(alone, base)
             if not any(len(changes) == len(base) + 1 for changes in found):
                 # Change the cluster and, where that is not enough, the pod as well.
                 found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
@@ -152,6 +154,20 @@ class _Search:
                 return []
             changes = settled
         return []
+
+    def _other_requests(self, rows: Iterable[int], base: Proposal) -> Generator[None, None, list[Proposal]]:
+        """Find the single changes of claims that would do on these nodes: none of them is better than the others."""
+        found: list[Proposal] = []
+        for row in rows:
+            name = self._engine.cluster.nodes[row].name
+            with self._trials.made(base) as trial:
+                said = trial.rejections(name)
+                proposals = self._suggestions.of(trial, trial.nodes[row], said[0]) if said else []
+            for change in (each[0] for each in proposals if len(each) == 1 and isinstance(each[0], ClaimChange)):
+                yield
+                with self._trials.made((*base, change)) as trial:
+                    found += [] if trial.rejections(name) else [(*base, change)]
+        return found
 
     def _settled(self, name: str, changes: Proposal, status: Status, proposals: Sequence[Proposal]) -> _Work:
         """Add the first proposal that answers a plugin's rejection; None if none does."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.runtime.profile import Profile
+from kframework.framework.claim_suggestions import ClaimChange
 from kframework.framework.pod_suggestions import AnyChange
 from kframework.framework.status import Code, Status
 from kframework.framework.suggestions import BEYOND_HELP, Change, PodChange, delete_any
 from kframework.observe.explain.full_evaluation import FullEvaluation
+from kframework.observe.explain.optional_hooks import OptionalHooks
 from kframework.observe.explain.remedies.trials import Trial
 from kframework.state.nodes import NodeInfo
-
-T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 #: Changes that are made together.
 Proposal = tuple[Change, ...]
@@ -33,27 +29,27 @@ class Suggestions:
     """Asks the plugins of a profile; one whose hook does something wrong is told of once, and asked no more."""
 
     def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        self._faulty: set[str] = set()
+        self._hooks = OptionalHooks(profile)
 
     def of(self, asked: Trial | FullEvaluation, node: NodeInfo | None, status: Status) -> list[Proposal]:
         """List what may answer this rejection of a pod on a node, or as a whole (None)."""
-        suggest = self._hook(status.plugin, "suggest")
+        suggest = self._hooks.of(status.plugin, "suggest")
         if suggest is not None:
-            return self._safely(status.plugin, lambda: _proposals(suggest(asked.state, asked.pod, node, status)), [])
+            suggested = partial(suggest, asked.state, asked.pod, node, status)
+            return self._hooks.safely(status.plugin, "suggest", lambda: _proposals(suggested()), [])
         return _proposals(delete_any(node.pods)) if node is not None and status.code == Code.UNSCHEDULABLE else []
 
     def efforts(self, asked: FullEvaluation, plugin: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Estimate how many changes of the cluster it takes on each of these rows, all of which the plugin rejects."""
         efforts = np.full(len(rows), BEYOND_HELP)
-        estimate = self._hook(plugin, "suggest_nodes")
+        estimate = self._hooks.of(plugin, "suggest_nodes")
         if estimate is not None:
             estimated = partial(estimate, asked.state, asked.pod, asked.nodes, rows)
-            return self._safely(plugin, lambda: _column(estimated(), len(rows)), efforts)
+            return self._hooks.safely(plugin, "suggest_nodes", lambda: _column(estimated(), len(rows)), efforts)
         rejections = asked.said[plugin][rows]
         for rejection in np.unique(rejections).tolist():
             alike, status = rejections == rejection, asked.status(rejection)
-            if self._hook(plugin, "suggest") is None:
+            if self._hooks.of(plugin, "suggest") is None:
                 helps = status.code == Code.UNSCHEDULABLE
             else:
                 said = (self.of(asked, asked.nodes[row], status) for row in rows[alike][:_FEW].tolist())
@@ -61,24 +57,10 @@ class Suggestions:
             efforts[alike] = 1 if helps else BEYOND_HELP
         return efforts
 
-    def _hook(self, plugin: str, hook: str) -> Callable[..., object] | None:
-        method = getattr(self._profile.plugins.get(plugin), hook, None)
-        return cast("Callable[..., object]", method) if hasattr(method, "kframework_impl") else None
-
-    def _safely(self, plugin: str, ask: Callable[[], T], otherwise: T) -> T:
-        if plugin in self._faulty:
-            return otherwise
-        try:
-            return ask()
-        except Exception as error:
-            self._faulty.add(plugin)
-            _log.error("%s", self._profile.fault(plugin, "suggest", error), exc_info=error)
-            return otherwise
-
 
 def of_pod(proposal: Proposal) -> bool:
-    """Return whether a proposal changes the pod itself, be it beside others."""
-    return any(isinstance(change, PodChange) for change in proposal)
+    """Return whether a proposal changes the pod itself or what its claims ask for, be it beside others."""
+    return any(isinstance(change, PodChange | ClaimChange) for change in proposal)
 
 
 def _proposals(suggestions: object) -> list[Proposal]:

@@ -15,13 +15,17 @@ from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep
+from kframework.framework.claim_suggestions import ClaimChange
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.status import Status, unresolvable
 from kframework.framework.suggestions import Change, DeletePod, NodeChange, PodChange
-from kframework.objects import Node
+from kframework.objects import Node, ResourceClaim
+from kframework.plugins.dynamic_resources.holders import DeviceHolders
+from kframework.plugins.dynamic_resources.requests import key_of
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.state.statement import Statement
 
 _key = msgspec.json.encode
 
@@ -99,6 +103,7 @@ class Trials:
     def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
         self.cluster = cluster
         self.profile = profile
+        self._claim_store = cluster.objects(ResourceClaim)
         self._pod = pod
         self._changed: dict[bytes, PendingPod] = {_key([]): pod}
 
@@ -111,6 +116,8 @@ class Trials:
                 gone = self.cluster.pods.get(change.uid) if isinstance(change, DeletePod) else None
                 if gone is not None and gone.row >= 0:
                     statement.remove(gone)
+            for claim in self._claims(changes):
+                self._assume(statement, claim)
             # In a what-if a port is free once one of its holders leaves; here they are gone for good, and all count.
             self.cluster.nodes.host_ports.let_go = frozenset()
             for node in self._nodes(changes):
@@ -134,6 +141,28 @@ class Trials:
             if isinstance(change, NodeChange) and (info := self.cluster.nodes.named(change.node)) is not None:
                 nodes[change.node] = change.on_node(nodes.get(change.node, info.object))
         return nodes.values()
+
+    def _claims(self, changes: Iterable[Change]) -> Iterable[ResourceClaim]:
+        """Return the claims to devices that change: those of pods that go, and those that are changed themselves."""
+        gone = {change.uid for change in changes if isinstance(change, DeletePod)}
+        claims = {key_of(claim): claim for claim in self._claim_store.index(DeviceHolders).freed(gone)}
+        for change in changes:
+            if isinstance(change, ClaimChange):
+                namespace, _, name = change.claim.partition("/")
+                claim = claims.get(change.claim) or self._claim_store.get(name, namespace)
+                if claim is not None:
+                    claims[change.claim] = change.on_claim(claim)
+        return claims.values()
+
+    def _assume(self, statement: Statement, claim: ResourceClaim) -> None:
+        """Believe in this version of a claim for as long as the statement is open."""
+        store, metadata = self._claim_store, claim.metadata
+        before = store.get(metadata.name, metadata.namespace)
+        store.assume(metadata, claim)
+        if before is None or before is store.latest(metadata.name, metadata.namespace):
+            statement.record(lambda: store.restore(metadata))
+        else:
+            statement.record(lambda: store.assume(before.metadata, before))
 
     def anywhere(self, changes: Sequence[Change]) -> Generator[None, None, bool]:
         """Return whether the pod can be scheduled at all once the changes are made; in pieces."""

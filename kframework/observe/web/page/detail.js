@@ -30,7 +30,7 @@ function listenToDetail() {
 // -- a node --------------------------------------------------------------------------------------------------------
 
 async function showNode(name) {
-  const { labels, taints, total, pods } = await source.ask("node", { name });
+  const { labels, taints, total, pods, devices, devices_total } = await source.ask("node", { name });
   const place = nodes === null ? -1 : nodes.names.indexOf(name);
   const fills = place < 0 ? [] : nodes.fills.filter(({ allocatable, requested }) => allocatable[place] || requested[place]).map((fill) => fillOf(fill, place));
   const resources = [...new Set(pods.flatMap(({ requests }) => requests.map(([what]) => what)))];
@@ -46,6 +46,7 @@ async function showNode(name) {
       h("tbody", {}, pods.map((pod) => podOnNode(pod, resources))),
     ),
     total > pods.length ? h("p", { class: "note" }, `The largest ${number(pods.length)} of ${number(total)}.`) : null,
+    devicesOnNode(devices, devices_total),
     h("h3", {}, "Labels"),
     h("p", { class: "terms" }, Object.entries(labels).map(([key, value]) => h("code", {}, `${key}=${value}`))),
   );
@@ -59,6 +60,33 @@ function fillOf({ resource: what, allocatable, requested }, place) {
     h("dt", {}, what),
     h("dd", {}, bar(has, takes), ` ${amount(what, takes)} of ${amount(what, has)}`),
   );
+}
+
+function devicesOnNode(devices, total) {
+  if (!devices.length) return null;
+  const held = devices.filter(({ held_by }) => held_by.length).length;
+  const head = ["Device", "Pool", "Held by"].map((name) => h("th", { scope: "col" }, name));
+  return [
+    h("h3", {}, `${plural(total, "device")}, ${number(held)} in use`),
+    h("table", { class: "devices" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, devices.map(deviceOnNode))),
+    total > devices.length ? h("p", { class: "note" }, `The first ${number(devices.length)} of ${number(total)}.`) : null,
+  ];
+}
+
+function deviceOnNode({ driver, pool, device, held_by, taints, wrong }) {
+  const marks = [...taints.map((taint) => `tainted ${taint}`), ...(wrong ? [wrong] : [])].join(", ");
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, device, marks ? h("span", { class: "quiet" }, ` ${marks}`) : null),
+    h("td", {}, `${driver}/${pool}`),
+    h("td", {}, held_by.map(holder)),
+  );
+}
+
+function holder({ claim, pods }) {
+  const links = pods.flatMap((pod, index) => [index ? ", " : null, podLink(pod)]);
+  return h("div", {}, links, h("span", { class: "quiet" }, ` claim ${claim}`));
 }
 
 function podOnNode({ pod, priority, terminating, requests }, resources) {

@@ -23,10 +23,10 @@ function part(title, ...content) {
 
 // -- where it is, and why ------------------------------------------------------------------------------------------
 
-function standing({ state, node, nominated, profile, priority, requests, attempts, then, binding, now: assessment, at }) {
+function standing({ state, node, nominated, profile, priority, requests, claims, attempts, then, binding, now: assessment, at }) {
   const place = state === "in flight" ? "active" : state === "waiting on permit" ? "binding" : state;
   const said = binding && binding.code !== 0 ? binding.message : node ? "" : assessment.message || then?.message || "";
-  const wants = Object.entries(requests).map(([what, much]) => `${what} ${much}`);
+  const wants = [...Object.entries(requests).map(([what, much]) => `${what} ${much}`), ...claims.map((name) => `claim ${name}`)];
   const facts = [
     wants.length ? `asks for ${wants.join(", ")}` : "asks for nothing",
     ...(priority ? [`priority ${number(priority)}`] : []),
@@ -79,7 +79,7 @@ function waker({ plugin, events }) {
 
 // -- what stands against it ----------------------------------------------------------------------------------------
 
-function against({ nodes: total, feasible, objections, kept_room, fault }) {
+function against({ nodes: total, feasible, objections, details, kept_room, fault }) {
   const title = feasible ? `${plural(feasible, "node")} of ${number(total)} would do` : `None of ${plural(total, "node")} will do`;
   const rows = objections.map((objection) => againstRow(objection, total));
   const rooms = kept_room.map(({ node, pods }) => h("p", { class: "note" }, "Room is kept on ", nodeLink(node), ` for ${pods.join(", ")}.`));
@@ -89,8 +89,15 @@ function against({ nodes: total, feasible, objections, kept_room, fault }) {
     title,
     fault ? h("p", { class: "note" }, fault) : null,
     h("table", { class: "against" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+    ...details.map(behind),
     ...rooms,
   );
+}
+
+// What a plugin says in more words of one node: the first line of several that belong together is not indented.
+function behind({ plugin, node, lines }) {
+  const items = lines.map((line) => h("li", { "data-indented": line.startsWith("  ") }, line.trim()));
+  return h("details", { class: "behind", open: true }, h("summary", {}, "On ", nodeLink(node), h("span", { class: "quiet" }, ` ${plugin} finds`)), h("ul", {}, items));
 }
 
 function againstRow({ plugin, reason, nodes: count, first, alone, examples, preemptible }, total) {

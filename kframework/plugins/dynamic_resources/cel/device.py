@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from kframework.plugins.dynamic_resources.cel.errors import CelError
 from kframework.plugins.dynamic_resources.cel.library.quantity import CelQuantity
 from kframework.plugins.dynamic_resources.cel.library.semver import Semver
 from kframework.plugins.dynamic_resources.cel.values import DomainMap
+
+#: Many devices are of few sizes and versions: each is read once, and nobody changes what was read.
+_quantity = lru_cache(maxsize=4096)(CelQuantity.parse)
+_version = lru_cache(maxsize=4096)(Semver.parse)
 
 
 class Device:
@@ -33,7 +38,7 @@ class Device:
             for name, attribute in attributes.items():
                 _put(by_domain[0], driver, name, _attribute(name, attribute))
             for name, quantity in capacity.items():
-                _put(by_domain[1], driver, name, CelQuantity.parse(quantity))
+                _put(by_domain[1], driver, name, _quantity(quantity))
         except CelError as error:
             self.failure = error
         self.fields: Mapping[str, Any] = {
@@ -58,6 +63,6 @@ def _attribute(name: str, attribute: Mapping[str, object]) -> object:
     if not isinstance(version, str):
         raise CelError(f"attribute {name}: unsupported attribute value")
     try:
-        return Semver.parse(version)
+        return _version(version)
     except CelError as error:
         raise CelError(f"attribute {name}: parse semantic version: {error.text}") from None

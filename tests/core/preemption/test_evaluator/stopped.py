@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 NOTHING: Any = None  # the outside of an engine that is not stepped
-_HANDLE: Any = SimpleNamespace(sources={})  # of a plugin that does not use it
+_HANDLE: Any = SimpleNamespace(sources={}, objects=ClusterState().objects)  # of plugins that need no more
 
 
 class Counts(dict[str, int]):

@@ -8,12 +8,14 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.claim_suggestions import LowerCount
 from kframework.framework.pod_suggestions import DropHostPort, DropNodeSelector, RemoveGate
 from kframework.framework.suggestions import Change, DeletePod, FreeResource, SetLabel, Uncordon
-from kframework.objects import Pod
+from kframework.objects import Pod, ResourceClaim
 from kframework.observe.explain.remedies.trials import Trials
 from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
+from tests.support.devices import allocated, claim
 from tests.support.helping import engine_of, pending
 
 POD = make_pod(cpu=2, node_selector={"disk": "ssd"}, host_ports=[80], gates=["x.io/hold"])
@@ -91,3 +93,21 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
     assert not finished(tried.anywhere([]))
     assert finished(tried.anywhere([SetLabel("n299", "liked", "yes")]))
     assert sum(1 for _ in tried.anywhere([])) > 2  # in pieces
+
+
+def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
+    user = make_pod("user", node_name="a")
+    held, own = allocated(claim("held"), user), claim("own")
+    engine = engine_of([make_node("a"), user, held, own])
+    claims = engine.cluster.objects(ResourceClaim)
+    tried = trials_of(engine, make_pod("pod"))
+    more, less = LowerCount("default/own", "r", 1, 7), LowerCount("default/own", "r", 1, 3)
+    with tried.made([deletion(user), more, LowerCount("default/gone", "r", 1, 0)]):
+        freed = claims.get("held", "default")
+        assert freed is not None and (freed.status.allocation, freed.status.reserved_for) == (None, ())
+        assert claims.get("own", "default") == more.on_claim(own) != own
+        with tried.made([less]):
+            assert claims.get("own", "default") == less.on_claim(own)
+        assert claims.get("own", "default") == more.on_claim(own)
+    assert [claims.get(each.metadata.name, "default") for each in (held, own)] == [held, own]
+    assert not tried.cluster.statements

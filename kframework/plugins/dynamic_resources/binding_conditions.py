@@ -1,0 +1,60 @@
+"""Whether the devices of a claim have been made ready for it, as their drivers tell in its status (KEP-5007)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from kframework.clock import seconds_of
+from kframework.objects import AllocatedDeviceStatus, DeviceCondition, DeviceRequestAllocationResult, ResourceClaim
+from kframework.plugins.dynamic_resources.allocated import results_of
+
+FAILED = "device binding failed: claim={}, reason={}, message={}"
+TIMED_OUT = "device binding timeout: claim={}"
+WAITED_TOO_LONG = "device binding timeout: context deadline exceeded"
+
+
+def awaited(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    """Return the devices of a claim that have to be made ready."""
+    return [result for result in results_of(claim) if result.binding_conditions]
+
+
+def is_ready(claim: ResourceClaim) -> bool:
+    """Return whether all devices of a claim are ready for it."""
+    return claim.status.allocation is not None and all(_is_ready(claim, result) for result in awaited(claim))
+
+
+def failure(claim: ResourceClaim) -> str:
+    """Say which device cannot be made ready, "" if none says so; behind one that is not ready nobody is asked."""
+    for result in awaited(claim):
+        for condition in _conditions(claim, result):
+            if condition.type in result.binding_failure_conditions and condition.status == "True":
+                message = json.dumps(condition.message, ensure_ascii=False)
+                return FAILED.format(claim.metadata.name, condition.reason, message)
+        if not _is_ready(claim, result):
+            return ""
+    return ""
+
+
+def has_timed_out(claim: ResourceClaim, now: float, timeout: float) -> bool:
+    """Return whether the devices of a claim have not been made ready so many seconds after they were allocated."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.allocation_timestamp is None or not awaited(claim):
+        return False
+    return seconds_of(allocation.allocation_timestamp) + timeout < now
+
+
+def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bool:
+    true = {condition.type for condition in _conditions(claim, result) if condition.status == "True"}
+    return _told(claim, result) is not None and true.issuperset(result.binding_conditions)
+
+
+def _conditions(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Iterator[DeviceCondition]:
+    told = _told(claim, result)
+    yield from () if told is None else told.conditions
+
+
+def _told(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:
+    """Return what its driver tells of a device; of two shares of one, of either."""
+    device = (result.driver, result.pool, result.device)
+    return next((each for each in claim.status.devices if (each.driver, each.pool, each.device) == device), None)

@@ -1,0 +1,332 @@
+"""The claims of one pod in one scheduling cycle: on which nodes they can be used, and what they would get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from kframework.framework.answers import Rows, Scores
+from kframework.framework.cycle_state import StateKey
+from kframework.objects import (
+    AllocationResult,
+    ContainerExtendedResourceRequest,
+    DeviceClaim,
+    DeviceRequestAllocationResult,
+    ObjectMeta,
+    OwnerReference,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from kframework.objects.requests import is_scalar
+from kframework.objects.resource_claims import DELETE_PROTECTION, EXTENDED_RESOURCE_CLAIM
+from kframework.plugins.dynamic_resources.allocated import results_of
+from kframework.plugins.dynamic_resources.allocator import Allocated, BudgetExceeded, Chosen
+from kframework.plugins.dynamic_resources.devices import Devices
+from kframework.plugins.dynamic_resources.errors import InvalidPools
+from kframework.plugins.dynamic_resources.extended_resources import BackedResources, Wanted, wanted
+from kframework.plugins.dynamic_resources.feasibility import (
+    FITS,
+    INVALID_POOLS,
+    RANKS,
+    TIMED_OUT,
+    TOO_FEW,
+    Feasibilities,
+    Measure,
+    Patience,
+    rank,
+)
+from kframework.plugins.dynamic_resources.requests import asked_of_all
+from kframework.plugins.dynamic_resources.results import allocation
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.selection import matched
+
+# What stands against a node beside what its search comes to.
+UNAVAILABLE, CANNOT_FIT, LEFT_OVER = range(8, 11)
+
+Ints = NDArray[np.int64]
+
+#: What the claim for extended resources is called while it is only thought of.
+NOT_MADE_YET = "<extended-resources>"
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A claim, and what it is to get; None if it has that already."""
+
+    claim: ResourceClaim
+    allocation: AllocationResult | None
+
+    @property
+    def allocated(self) -> ResourceClaim:
+        """The claim as it will be."""
+        metadata = self.claim.metadata
+        finalizers = tuple(dict.fromkeys((*metadata.finalizers, DELETE_PROTECTION)))
+        status = replace(self.claim.status, allocation=self.allocation)
+        return replace(self.claim, metadata=replace(metadata, finalizers=finalizers), status=status)
+
+
+class ExtendedResources(NamedTuple):
+    """The extended resources that a pod asks for: those that classes back, and others."""
+
+    backed: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
+    """Tell which of a pod's extended resources may be devices; nothing if none may."""
+    template = pod.template
+    asked = template.once(extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)])
+    backed = tuple(name for name in asked if classes.behind(name) is not None)
+    return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else ExtendedResources()
+
+
+class ClaimsInCycle:
+    """The claims of a pod, in one cycle.
+
+    `left_over` is the claim that an earlier attempt made for extended resources. `unready` are those among the claims
+    whose devices were not made ready for them in time.
+    """
+
+    def __init__(
+        self,
+        devices: Devices,
+        feasibilities: Feasibilities,
+        classes: BackedResources,
+        pod: PendingPod,
+        claims: Sequence[ResourceClaim],
+        *,
+        left_over: ResourceClaim | None = None,
+        unready: Collection[ResourceClaim] = (),
+    ) -> None:
+        self.pod = pod
+        self.claims = claims
+        self.left_over = left_over
+        self._devices = devices
+        self._feasibilities = feasibilities
+        self._classes = classes
+        self._unready = unready
+        self._unallocated = [claim for claim in claims if claim.status.allocation is None]
+        self._extended = extended_resources(pod, classes)
+        self._patience = Patience()
+        #: The claims for extended resources, by those that would be devices.
+        self._made: dict[tuple[str, ...], ResourceClaim] = {}
+        #: The claims of pods that a what-if has taken away, by their uids.
+        self._removed: dict[str, Sequence[ResourceClaim]] = {}
+
+    # -- which nodes -----------------------------------------------------------------------------------------------
+
+    def answers(self, nodes: NodeTable, rows: Rows) -> Scores:
+        """Say of each row what stands against its node, FITS for nothing; AllocationError for what makes no sense."""
+        listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
+        if self.left_over is not None:
+            return np.full(len(listed), LEFT_OVER)
+        if not self._extended.backed:
+            answers = self._searched(self._unallocated, nodes, listed)
+        else:
+            answers = np.full(len(listed), FITS)
+            for resources, places in self._by_resources(nodes, listed):
+                answers[places] = self._searched(self._to_allocate(resources), nodes, listed[places])
+        for claim in self.claims:
+            if claim.status.allocation is not None:
+                answers[(answers == FITS) & ~self._usable(claim, nodes, listed)] = UNAVAILABLE
+        if self._extended.others:
+            answers[self._lacking(nodes, listed)] = CANNOT_FIT
+        return answers
+
+    def _by_resources(self, nodes: NodeTable, rows: Ints) -> Iterator[tuple[tuple[str, ...], Ints]]:
+        """Group the places of rows by the extended resources that have to be devices there: those not offered."""
+        backed = self._extended.backed
+        missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in backed]).reshape(-1, len(rows))
+        for kind in np.unique(missing, axis=1).T:
+            places = np.flatnonzero((missing.T == kind).all(axis=1))
+            yield tuple(name for name, is_missing in zip(backed, kind.tolist(), strict=True) if is_missing), places
+
+    def _searched(self, claims: Sequence[ResourceClaim], nodes: NodeTable, rows: Ints) -> Scores:
+        if not claims:
+            return np.full(len(rows), FITS)
+        freed = self._freed()
+        if not freed:
+            return self._feasibilities.of(claims).answers(rows, self._patience)
+        allocated = self._devices.without(freed)
+        answers = [self._searched_without(claims, nodes[row], allocated) for row in rows.tolist()]
+        return np.array(answers, dtype=np.int64)
+
+    def _freed(self) -> list[DeviceRequestAllocationResult]:
+        """Return what pods that a what-if has taken away give back: the devices of claims that nobody else uses."""
+        claims = {claim.metadata.uid: claim for claim in chain.from_iterable(self._removed.values())}
+        return [
+            result
+            for claim in claims.values()
+            if all(user.uid in self._removed for user in claim.status.reserved_for)
+            for result in results_of(claim)
+        ]
+
+    def _searched_without(self, claims: Sequence[ResourceClaim], node: NodeInfo, allocated: Allocated) -> int:
+        if self._patience.is_over:
+            return TIMED_OUT
+        try:
+            return TOO_FEW if self._found(claims, node, allocated) is None else FITS
+        except BudgetExceeded:
+            self._patience.is_over = True
+            return TIMED_OUT
+        except InvalidPools:
+            return INVALID_POOLS
+
+    def _usable(self, claim: ResourceClaim, nodes: NodeTable, rows: Ints) -> NDArray[np.bool_]:
+        """Tell on which rows a claim can be used that has its devices; on all if it has none yet."""
+        allocation = claim.status.allocation
+        if any(claim is each for each in self._unready):
+            return np.zeros(len(rows), dtype=np.bool_)
+        if allocation is None or allocation.node_selector is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return matched(nodes, allocation.node_selector.node_selector_terms, rows)
+
+    def _lacking(self, nodes: NodeTable, rows: Ints) -> list[int]:
+        """Return the places of rows that do not know an extended resource which no class backs."""
+        others = set(self._extended.others)
+        some_missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in sorted(others)]).any(axis=0)
+        places: list[int] = np.flatnonzero(some_missing).tolist()
+        return [place for place in places if not others <= nodes[int(rows[place])].object.status.allocatable.keys()]
+
+    def unusable(self, nodes: NodeTable, rows: Ints) -> list[ResourceClaim]:
+        """Return the claims that have devices which cannot be used on some of these rows."""
+        return [claim for claim in self.claims if not self._usable(claim, nodes, rows).all()]
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether any request lists several ways to satisfy it."""
+        return any(request.first_available for claim in self.claims for request in claim.spec.devices.requests)
+
+    @property
+    def asks_for_devices(self) -> bool:
+        """Whether devices are to be allocated, on some nodes at least."""
+        return bool(self._unallocated or self._extended.backed)
+
+    def ranks(self, nodes: NodeTable, rows: Rows) -> Scores:
+        """Say of each row how high the alternatives rank that the claims have, or would get on its node."""
+        have = sum(map(_rank, self.claims))
+        return self._measured(rank, nodes, rows, have)
+
+    def measured(self, measure: Measure, nodes: NodeTable, rows: Rows) -> Scores:
+        """Say of each row what a measure says of the devices that would be allocated; 0 where none need to be."""
+        return self._measured(measure, nodes, rows, 0)
+
+    def _measured(self, measure: Measure, nodes: NodeTable, rows: Rows, more: int) -> Scores:
+        listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
+        found = np.zeros(len(listed), dtype=np.int64)
+        for resources, places in self._by_resources(nodes, listed):
+            claims = self._to_allocate(resources)
+            if claims:
+                feasibility = self._feasibilities.of(claims)
+                found[places] = feasibility.measured(measure, listed[places], self._patience) + more
+        return found
+
+    # -- one node --------------------------------------------------------------------------------------------------
+
+    def placed(self, node: NodeInfo, share_id: Callable[[], str]) -> list[Placed] | None:
+        """Return what the claims get on a node, those included that have it already; None if there is no way.
+
+        AllocationError for what makes no sense, and if the search took too many steps.
+        """
+        claims, found = self.to_allocate(node), self.found(node)
+        if found is None:
+            return None
+        got = {
+            claim.metadata.name: allocation(claim, chosen, node.name, share_id)
+            for claim, chosen in zip(claims, found, strict=True)
+        }
+        return [Placed(claim, got.get(claim.metadata.name)) for claim in self._with_made(claims)]
+
+    def _with_made(self, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
+        return [*self.claims, *(claim for claim in claims if claim.metadata.name == NOT_MADE_YET)]
+
+    def found(self, node: NodeInfo) -> Sequence[Sequence[Chosen]] | None:
+        """Search for devices on a node; None if there is no way, AllocationError as in `placed`."""
+        return self._found(self.to_allocate(node), node, self._devices.allocated)
+
+    def to_allocate(self, node: NodeInfo) -> list[ResourceClaim]:
+        """Return the claims that are to get devices on a node, the one for extended resources among them."""
+        return self._to_allocate(self._as_devices(node))
+
+    def _found(
+        self, claims: Sequence[ResourceClaim], node: NodeInfo, allocated: Allocated
+    ) -> Sequence[Sequence[Chosen]] | None:
+        devices = self._devices
+        asked = asked_of_all(claims, devices.classes)
+        pools = devices.pools_of(node)
+        return devices.search(claims, asked, node, pools, allocated).run(self._feasibilities.budget)
+
+    def _as_devices(self, node: NodeInfo) -> tuple[str, ...]:
+        return tuple(name for name in self._extended.backed if node.allocatable(name) == 0)
+
+    def _to_allocate(self, resources: tuple[str, ...]) -> list[ResourceClaim]:
+        """Return the claims that are to get devices where these extended resources have to be some."""
+        if not resources:
+            return self._unallocated
+        return [*self._unallocated, self._made_for(resources)]
+
+    def _made_for(self, resources: tuple[str, ...]) -> ResourceClaim:
+        """Return the claim that would be made for extended resources."""
+        known = self._made.get(resources)
+        if known is None:
+            pod, requests = self.pod, self._wanted(resources).requests
+            owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
+            metadata = ObjectMeta(
+                name=NOT_MADE_YET,
+                namespace=pod.namespace,
+                uid=pod.uid,
+                generate_name=f"{pod.name}-extended-resources-",
+                owner_references=(owner,),
+                annotations={EXTENDED_RESOURCE_CLAIM: "true"},
+            )
+            spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests))
+            known = self._made[resources] = ResourceClaim(metadata=metadata, spec=spec)
+        return known
+
+    def mappings(self, node: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
+        """Return which requests of the claim for extended resources the containers use on a node."""
+        return self._wanted(self._as_devices(node)).mappings
+
+    def _wanted(self, resources: tuple[str, ...]) -> Wanted:
+        return wanted(self.pod.spec, resources, self._classes)
+
+    # -- what-ifs --------------------------------------------------------------------------------------------------
+
+    def clone(self) -> ClaimsInCycle:
+        """Return the same for a what-if."""
+        twin = copy(self)
+        twin._removed = dict(self._removed)
+        return twin
+
+    def remove_pod(self, pod: PodInfo, claims: Sequence[ResourceClaim]) -> None:
+        """Let a pod use no more the claims that are reserved for it."""
+        self._removed[pod.uid] = claims
+
+    def add_pod(self, pod: PodInfo) -> None:
+        """Let a pod that was removed use its claims again."""
+        self._removed.pop(pod.uid, None)
+
+    def __repr__(self) -> str:
+        return f"<ClaimsInCycle of {self.pod.key}: {len(self._unallocated)} of {len(self.claims)} to be allocated>"
+
+
+#: The claims of the pod; None when it has none, or one of them cannot be used.
+CLAIMS = StateKey[ClaimsInCycle | None]("DynamicResources")
+
+
+def _rank(claim: ResourceClaim) -> int:
+    """Return how high the alternatives rank that a claim has got."""
+    got = {result.request for result in results_of(claim)}
+    return sum(
+        RANKS - place
+        for request in claim.spec.devices.requests
+        for place, way in enumerate(request.first_available)
+        if f"{request.name}/{way.name}" in got
+    )

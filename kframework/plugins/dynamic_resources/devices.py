@@ -1,0 +1,73 @@
+"""The devices of the cluster as a plugin sees them: who reaches them, who has them, and what selectors say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+from typing import ClassVar
+
+from kframework.framework.handle import Handle
+from kframework.objects import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
+from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
+from kframework.plugins.dynamic_resources.allocator import Allocated, Search
+from kframework.plugins.dynamic_resources.holders import DeviceHolders
+from kframework.plugins.dynamic_resources.inventory import Inventory
+from kframework.plugins.dynamic_resources.node_pools import NodePools
+from kframework.plugins.dynamic_resources.pools import Pool
+from kframework.plugins.dynamic_resources.requests import Asked, AskedOfAll
+from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.slices import PoolDevice
+from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.objects import ObjectStore
+
+
+class Devices:
+    """What there is, and what is in use of it."""
+
+    #: Searches for devices; replays of recorded answers have one with the faults of those.
+    search_with: ClassVar[type[Search]] = Search
+
+    def __init__(self, handle: Handle) -> None:
+        self.nodes: NodeTable = handle.nodes
+        self.classes: ObjectStore[DeviceClass] = handle.objects(DeviceClass)
+        self._claims = handle.objects(ResourceClaim)
+        self.allocated: AllocatedDevices = self._claims.index(AllocatedDevices)
+        self.inventory: Inventory = handle.objects(ResourceSlice).index(Inventory)
+        self.pools: NodePools = NodePools(self.nodes, self.inventory)
+        self.selection: Selection = Selection()
+
+    @cached_property
+    def holders(self) -> DeviceHolders:
+        """Who has them; from the first question on it costs something to know that."""
+        return self._claims.index(DeviceHolders)
+
+    def pools_of(self, node: NodeInfo) -> Sequence[Pool]:
+        """Return the pools that a node reaches, in order; AllocationError for a selector that cannot be read."""
+        self.pools.catch_up()
+        return self.pools.of(node)
+
+    def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
+        """Return whether class and request choose a device that a node reaches; raises AllocationError."""
+        return self.selection.selects(asked, device, node)
+
+    def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
+        """Return what would be in use if these devices were given back."""
+        return self.allocated.without(results)
+
+    def search(
+        self,
+        claims: Sequence[ResourceClaim],
+        asked: AskedOfAll,
+        node: NodeInfo,
+        pools: Sequence[Pool],
+        allocated: Allocated | None = None,
+    ) -> Search:
+        """Open a search for what claims ask for on a node; AllocationError if they ask for too much."""
+        selects = partial(self._selects_on, node)
+        return self.search_with(claims, asked, pools, allocated or self.allocated, selects)
+
+    def _selects_on(self, node: NodeInfo, asked: Asked, device: PoolDevice) -> bool:
+        return self.selection.selects(asked, device, node)
+
+    def __repr__(self) -> str:
+        return f"<Devices: {self.inventory!r}, {self.allocated!r}>"

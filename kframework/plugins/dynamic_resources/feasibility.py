@@ -1,0 +1,250 @@
+"""On which nodes some claims can be allocated: searched once for each, and again where devices have changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.framework.answers import Rows, Scores
+from kframework.objects import ResourceClaim
+from kframework.plugins.dynamic_resources.allocator import Allocated, BudgetExceeded, Chosen
+from kframework.plugins.dynamic_resources.devices import Devices
+from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
+from kframework.plugins.dynamic_resources.pools import Pool
+from kframework.plugins.dynamic_resources.requests import AskedOfAll, asked_of_all
+from kframework.state.nodes import NodeInfo
+
+# What is known of a scope.
+FITS, TOO_FEW, INVALID_POOLS = range(3)
+#: What is no rejection but an error is larger than all that is one.
+FAULTY, TIMED_OUT = 14, 15
+_UNKNOWN = -1
+
+#: The scope of the nodes whose pools cannot be gathered.
+_NO_SCOPE = 0
+
+_NO_SCOPES: list[int] = []
+
+#: The highest rank of an alternative is that of the first (kube-scheduler's FirstAvailableDeviceRequestMaxSize).
+RANKS = 8
+
+
+#: For how many kinds of claims it is remembered: those asked about last.
+_MOST = 256
+
+
+class Feasibilities:
+    """What is remembered of claims, by what they ask for; nothing once a class has changed.
+
+    `budget` is how many steps a search may take on a node.
+    """
+
+    def __init__(self, devices: Devices, budget: int | None) -> None:
+        self.budget: int | None = budget
+        self._devices = devices
+        self._known: OrderedDict[tuple[bytes, ...], Feasibility] = OrderedDict()
+        devices.classes.on_change(lambda old, new: self._known.clear())
+
+    def of(self, claims: Sequence[ResourceClaim]) -> Feasibility:
+        """Return what is known of claims; AllocationError if what they ask for makes no sense."""
+        key = tuple(msgspec.json.encode(claim.spec.devices, order="deterministic") for claim in claims)
+        known = self._known.get(key)
+        if known is None:
+            asked = asked_of_all(claims, self._devices.classes)
+            known = self._known[key] = Feasibility(self._devices, claims, asked, self.budget)
+            if len(self._known) > _MOST:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return known
+
+    def __repr__(self) -> str:
+        return f"<Feasibilities of {len(self._known)} kinds of claims>"
+
+
+class Patience:
+    """How long is searched for one pod: once a search has taken too many steps, no other is begun.
+
+    So a pod costs one such search at most, however many nodes there are, as in kube-scheduler, which ends there.
+    """
+
+    def __init__(self) -> None:
+        self.is_over: bool = False
+
+
+class Placement(NamedTuple):
+    """What a search found: the devices `chosen` for each claim, among `pools` of which some are `allocated` already."""
+
+    chosen: Sequence[Sequence[Chosen]]
+    pools: Sequence[Pool]
+    allocated: Allocated
+
+
+#: Says how good or bad a placement is; the same as long as no device of its pools comes or goes.
+Measure = Callable[[Placement], int]
+
+
+class _Scope(NamedTuple):
+    """The pools that a search looks at, for a node that reaches them."""
+
+    node: NodeInfo
+    pools: tuple[Pool, ...]
+
+
+class Feasibility:
+    """What the search says of claims on each node, kept current; claims that ask for the same share one.
+
+    Nodes that reach the same pools, as far as any device there is of use, are one scope. The columns are by scope:
+    `_answers`, and what was `_measured` of what is found.
+    """
+
+    def __init__(
+        self, devices: Devices, claims: Sequence[ResourceClaim], asked: AskedOfAll, budget: int | None
+    ) -> None:
+        self._devices = devices
+        self._claims = claims
+        self._asked = asked
+        self._budget = budget
+        self._pools = devices.pools.log.reader()
+        self._taken = devices.allocated.log.reader()
+        self._epoch = -1
+        self._scope_of: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._scopes: dict[tuple[str | Pool, ...], int] = {}
+        self._measured: dict[Measure, NDArray[np.int64]] = {rank: np.zeros(0, dtype=np.int64)}
+        self._forget_scopes()
+
+    def _forget_scopes(self) -> None:
+        self._scopes.clear()
+        self._known: list[_Scope | None] = [None]
+        self._with_pool: dict[tuple[str, str], list[int]] = {}
+        self._answers = np.full(64, _UNKNOWN)
+        self._answers[_NO_SCOPE] = FAULTY
+        self._measured = {measure: np.zeros(64, dtype=np.int64) for measure in self._measured}
+        self._scope_of.fill(_UNKNOWN)
+
+    # -- what is asked ---------------------------------------------------------------------------------------------
+
+    def answers(self, rows: Rows, patience: Patience) -> Scores:
+        """Say of each row whether the claims can be allocated on its node."""
+        scopes = self._scopes_of(rows)
+        answers = self._answers[scopes]
+        unknown = np.flatnonzero(answers == _UNKNOWN)
+        if len(unknown):
+            patience.is_over = patience.is_over or int(answers.max()) == TIMED_OUT
+            answers[unknown] = self._found(scopes[unknown].tolist(), patience)
+        return answers
+
+    def _found(self, scopes: list[int], patience: Patience) -> list[int]:
+        """Search where nothing is known yet, as long as there is patience."""
+        found = dict.fromkeys(scopes, TIMED_OUT)
+        for scope in found:
+            if patience.is_over:
+                break
+            found[scope] = self._search(scope)
+            patience.is_over = found[scope] == TIMED_OUT
+        return [found[scope] for scope in scopes]
+
+    def measured(self, measure: Measure, rows: Rows, patience: Patience) -> Scores:
+        """Say of each row on whose node they can be what a measure says of the devices that they would get there."""
+        if measure not in self._measured:
+            self._measured[measure] = np.zeros(len(self._answers), dtype=np.int64)
+            self._answers[_NO_SCOPE + 1 :] = _UNKNOWN
+        self.answers(rows, patience)
+        return self._measured[measure][self._scopes_of(rows)]
+
+    # -- scopes ----------------------------------------------------------------------------------------------------
+
+    def _scopes_of(self, rows: Rows) -> NDArray[np.int64]:
+        self._catch_up()
+        scopes = self._scope_of[rows]
+        unknown = np.flatnonzero(scopes == _UNKNOWN)
+        if len(unknown):
+            every = np.arange(len(self._scope_of))[rows]
+            for row in every[unknown].tolist():
+                self._scope_of[row] = self._scope(self._devices.nodes[row])
+            scopes = self._scope_of[rows]
+        return scopes
+
+    def _catch_up(self) -> None:
+        pools, nodes = self._devices.pools, self._devices.nodes
+        pools.catch_up()
+        rows = self._pools.changed()
+        if rows is None or self._epoch != pools.epoch or len(self._scope_of) != nodes.capacity:
+            self._epoch = pools.epoch
+            self._scope_of = np.full(nodes.capacity, _UNKNOWN)
+        else:
+            self._scope_of[rows] = _UNKNOWN
+        changed = self._taken.changed()
+        if changed is None or len(self._scopes) > 2 * len(nodes) + 64:
+            self._forget_scopes()
+        else:
+            for device in changed:
+                self._answers[self._with_pool.get(device[:2], _NO_SCOPES)] = _UNKNOWN
+
+    def _scope(self, node: NodeInfo) -> int:
+        try:
+            reached = self._devices.pools.of(node)
+        except AllocationError:
+            return _NO_SCOPE
+        pools = tuple(pool for pool in reached if pool.local or self._may_help(pool, node))
+        of_node = any(pool.per_device for pool in pools)
+        key: tuple[str | Pool, ...] = (node.name, *pools) if of_node else pools
+        scope = self._scopes.get(key)
+        if scope is None:
+            scope = self._scopes[key] = len(self._known)
+            self._known.append(_Scope(node, pools))
+            for pool in pools:
+                self._with_pool.setdefault(pool.id, []).append(scope)
+            if scope == len(self._answers):
+                self._answers = np.concatenate((self._answers, np.full(scope, _UNKNOWN)))
+                for measure, column in self._measured.items():
+                    self._measured[measure] = np.concatenate((column, np.zeros(scope, dtype=np.int64)))
+        elif of_node:
+            # The node has other labels now, and may reach other devices of the same pools.
+            self._known[scope] = _Scope(node, pools)
+            self._answers[scope] = _UNKNOWN
+        return scope
+
+    def _may_help(self, pool: Pool, node: NodeInfo) -> bool:
+        """Whether a pool that many nodes reach has a device that is asked for, or something is wrong with it."""
+        if not pool.usable:
+            return True
+        ways = [asked for requests in self._asked for ways in requests for asked in ways]
+        try:
+            return any(self._devices.selects(asked, device, node) for asked in ways for device in pool.devices)
+        except AllocationError:
+            return True
+
+    def _search(self, scope: int) -> int:
+        found = self._known[scope]
+        assert found is not None
+        try:
+            search = self._devices.search(self._claims, self._asked, found.node, found.pools)
+            chosen = search.run(self._budget)
+        except InvalidPools:
+            answer = INVALID_POOLS
+        except BudgetExceeded:
+            answer = TIMED_OUT
+        except AllocationError:
+            answer = FAULTY
+        else:
+            answer = TOO_FEW if chosen is None else FITS
+            placement = None if chosen is None else Placement(chosen, found.pools, self._devices.allocated)
+            for measure, column in self._measured.items():
+                column[scope] = 0 if placement is None else measure(placement)
+        self._answers[scope] = answer
+        return answer
+
+    def __repr__(self) -> str:
+        return f"<Feasibility in {len(self._scopes)} scopes>"
+
+
+def rank(placement: Placement) -> int:
+    """Add up how high the alternatives rank that were chosen for the requests that list some."""
+    ways = {(number, each.asked) for number, of_claim in enumerate(placement.chosen) for each in of_claim}
+    return sum(RANKS - asked.place for _, asked in ways if asked.subrequest)

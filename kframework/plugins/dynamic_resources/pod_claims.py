@@ -1,0 +1,116 @@
+"""The claims of a pod: which they are, and why one cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kframework.errors import KFrameworkError
+from kframework.framework.handle import Handle
+from kframework.objects import OwnerReference, PodResourceClaim, ResourceClaim
+from kframework.objects.claims import is_controlled_by
+from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
+from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import PendingPod, PodInfo
+
+NOT_CREATED = 'pod "{}": ResourceClaim not created yet'
+NOT_SAID = 'pod "{}", spec.resourceClaim "{}": none of the supported fields are set'
+MISSING = 'could not find ResourceClaim "{}/{}"'
+DELETED = 'resourceclaim "{}" is being deleted'
+FOREIGN = "ResourceClaim {} was not created for Pod {} (Pod is not owner)"
+
+#: How many pods are noted in any case.
+_FEW = 64
+
+
+class ClaimProblem(KFrameworkError):
+    """Raised when a claim of a pod cannot be used now."""
+
+
+def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[ResourceClaim]:
+    """Look up the claims that a pod names, one by one until one cannot be used: ClaimProblem."""
+    told = {each.name: each.resource_claim_name for each in pod.claim_statuses}
+    found = []
+    for named in pod.spec.resource_claims:
+        name = _name(pod, named, told)
+        if name is None:
+            continue  # its template needs no claim
+        claim = claims.get(name, pod.namespace)
+        if claim is None:
+            raise ClaimProblem(MISSING.format(pod.namespace, name))
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimProblem(DELETED.format(name))
+        if named.resource_claim_name is None and not is_controlled_by(claim.metadata, pod.uid):
+            raise ClaimProblem(FOREIGN.format(key_of(claim), pod.key))
+        found.append(claim)
+    return found
+
+
+def _name(pod: PodInfo, named: PodResourceClaim, told: Mapping[str, str | None]) -> str | None:
+    if named.resource_claim_name is not None:
+        return named.resource_claim_name
+    if named.resource_claim_template_name is None:
+        raise ClaimProblem(NOT_SAID.format(pod.key, named.name))
+    if named.name not in told:
+        raise ClaimProblem(NOT_CREATED.format(pod.key))
+    return told[named.name]
+
+
+class ClaimUsers:
+    """The waiting pods that name claims themselves, by these; what templates make has its pod for its owner."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._of: dict[tuple[str, str], dict[str, None]] = {}
+        self._noted = 0
+
+    def note(self, pod: PendingPod) -> None:
+        """Take note of a pod that waits."""
+        names = [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name is not None]
+        if not names:
+            return
+        for name in names:
+            self._of.setdefault((pod.namespace, name), {})[pod.uid] = None
+        self._noted += 1
+        if self._noted > 2 * len(self._handle.pending) + _FEW:
+            self._of, self._noted = {}, 0
+            for each in self._handle.pending.values():
+                self.note(each)
+
+    def of(self, claim: ResourceClaim) -> Collection[str]:
+        """Return the uids of the pods that name a claim, some of which may wait no more."""
+        return self._of.get((claim.metadata.namespace, claim.metadata.name), ())
+
+
+def is_reserved_for(claim: ResourceClaim, pod: PodInfo) -> bool:
+    """Return whether a claim is reserved for a pod."""
+    return any(each.uid == pod.uid for each in claim.status.reserved_for)
+
+
+class ExtendedResourceClaims:
+    """The claims that schedulers made for the extended resources of pods, by the uids of these; kept current."""
+
+    def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
+        self._of: dict[str, dict[str, ResourceClaim]] = {}
+        claims.follow(self._changed)
+
+    def of(self, pod: PodInfo) -> ResourceClaim | None:
+        """Return the claim that was made for a pod."""
+        return next(iter(self._of.get(pod.uid, {}).values()), None)
+
+    def _changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if old is not None:
+            for owner in _owners(old):
+                self._of[owner.uid].pop(old.metadata.name)
+                if not self._of[owner.uid]:
+                    del self._of[owner.uid]
+        if new is not None:
+            for owner in _owners(new):
+                self._of.setdefault(owner.uid, {})[new.metadata.name] = new
+
+
+def _owners(claim: ResourceClaim) -> list[OwnerReference]:
+    """Return the pods whose extended resources a claim is for."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return []
+    return [each for each in claim.metadata.owner_references if each.controller]

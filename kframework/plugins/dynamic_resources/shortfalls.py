@@ -1,0 +1,289 @@
+"""What keeps a node's devices from the requests of some claims: each device counted once for each way to satisfy one.
+
+Unlike the search, which asks first what is cheap to ask, this asks first what will not change: a device that would not
+be selected is not lost to whoever uses it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from itertools import chain
+from typing import NamedTuple
+
+from kframework.framework.claim_suggestions import constraint_in_words
+from kframework.framework.suggestions import written
+from kframework.objects import DeviceAttribute, DeviceConstraint, ResourceClaim
+from kframework.objects.label_selectors import SelectorError
+from kframework.plugins.dynamic_resources.allocator import BudgetExceeded
+from kframework.plugins.dynamic_resources.capacities import consumed, fits
+from kframework.plugins.dynamic_resources.constraints import DistinctAttribute, MatchAttribute, made
+from kframework.plugins.dynamic_resources.devices import Devices
+from kframework.plugins.dynamic_resources.pools import Pool
+from kframework.plugins.dynamic_resources.requests import Asked, AskedOfAll, asked_of_all, key_of
+from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
+from kframework.state.nodes import NodeInfo
+
+#: So many steps may be searched for the request for which too little is left.
+_STEPS = 20_000
+
+
+class Why(Enum):
+    """What a device is lost to, in the order in which it is asked; the words go before what it is exactly."""
+
+    POOL = "in a pool of which something is wrong:"
+    CLASS = "not of class"
+    REACH = "out of the node's reach"
+    SELECTOR = "not selected by"
+    IN_USE = "in use by"
+    CAPACITY = "with too little left of"
+    COUNTERS = "for which too little is left of the shared"
+    TAINT = "tainted"
+    CONSTRAINT = "that do not keep"
+
+
+class Loss(NamedTuple):
+    """Why a request cannot have a device."""
+
+    why: Why
+    what: str = ""
+
+
+class Shortfall(NamedTuple):
+    """One way to satisfy a request, and what became of each device that was looked at: None if it could be had.
+
+    `wanted` is how many it takes, at least one.
+    """
+
+    asked: Asked
+    wanted: int
+    verdicts: Mapping[PoolDevice, Loss | None]
+
+    @property
+    def left(self) -> list[PoolDevice]:
+        """The devices that it could have, if nobody else asked."""
+        return [device for device, loss in self.verdicts.items() if loss is None]
+
+    @property
+    def short(self) -> int:
+        """How many devices are missing."""
+        return max(self.wanted - len(self.left), 0)
+
+    def lost_to(self, why: Why) -> list[PoolDevice]:
+        """Return the devices that are lost to something of this kind."""
+        return [device for device, loss in self.verdicts.items() if loss is not None and loss.why is why]
+
+    @property
+    def losses(self) -> Mapping[Loss, int]:
+        """How many devices are lost to what, in the order in which it is asked."""
+        counts = Counter(loss for loss in self.verdicts.values() if loss is not None)
+        return dict(sorted(counts.items(), key=lambda item: list(Why).index(item[0].why)))
+
+
+class Shortfalls:
+    """What some claims lack on a node; AllocationError for claims that make no sense, or pools that cannot be read."""
+
+    def __init__(self, devices: Devices, claims: Sequence[ResourceClaim], node: NodeInfo) -> None:
+        self.claims = claims
+        self.node = node
+        self._devices = devices
+        self._pools: Sequence[Pool] = devices.pools_of(node)
+        self._available = {pool.id: _counters_left(pool, devices) for pool in self._pools}
+        self._asked: AskedOfAll = asked_of_all(claims, devices.classes)
+        #: By claim, request, and way.
+        self.of_claims: list[list[list[Shortfall]]] = []
+        for claim, requests in zip(claims, self._asked, strict=True):
+            found = [[self._shortfall(asked) for asked in ways] for ways in requests]
+            self.of_claims.append(_constrained(claim, found))
+
+    @property
+    def every(self) -> Iterator[Shortfall]:
+        """What every way lacks, by itself."""
+        return chain.from_iterable(self.by_request)
+
+    @property
+    def by_request(self) -> Iterator[list[Shortfall]]:
+        """What the ways of each request lack."""
+        return chain.from_iterable(self.of_claims)
+
+    def consumers(self, device: PoolDevice) -> list[PoolDevice]:
+        """Return the devices in use that take of the same counters."""
+        pool = next(pool for pool in self._pools if pool.id == device.slice.pool)
+        return [each for each in pool.consumers if self._devices.allocated.is_in_use(each.id)]
+
+    @property
+    def unpublished(self) -> list[PoolId]:
+        """The pools from which nothing is allocated, as their drivers are still at it."""
+        return [pool.id for pool in self._pools if pool.incomplete]
+
+    @property
+    def are_met(self) -> bool:
+        """Whether each request could be satisfied if it were the only one."""
+        return all(any(not each.short for each in ways) for ways in self.by_request)
+
+    def first_unmet(self) -> str:
+        """Name the first request for which those before it leave too little, "" if that cannot be said."""
+        for number, requests in enumerate(self._asked):
+            for count in range(1, len(requests) + 1):
+                asked = [*self._asked[:number], requests[:count]]
+                search = self._devices.search(self.claims[: number + 1], asked, self.node, self._pools)
+                try:
+                    if search.run(_STEPS) is None:
+                        return f"request {requests[count - 1][0].request} of claim {key_of(self.claims[number])}"
+                except BudgetExceeded:
+                    return ""
+        return ""
+
+    # -- each device by itself -------------------------------------------------------------------------------------
+
+    def _shortfall(self, asked: Asked) -> Shortfall:
+        verdicts = {device: self._loss(asked, device, pool) for pool in self._pools for device in pool.devices}
+        verdicts |= {device: self._loss_elsewhere(asked, device) for device in self._elsewhere(verdicts)}
+        return Shortfall(asked, _wanted(asked, verdicts.values()), verdicts)
+
+    def _elsewhere(self, reached: Mapping[PoolDevice, object]) -> Iterator[PoolDevice]:
+        """Yield the devices that this node does not reach, and that belong to no other node."""
+        devices = chain.from_iterable(each.devices for each in self._devices.inventory.for_many)
+        return (device for device in devices if device not in reached)
+
+    def _loss_elsewhere(self, asked: Asked, device: PoolDevice) -> Loss:
+        return self._class_loss(asked, device) or Loss(Why.REACH)
+
+    def _loss(self, asked: Asked, device: PoolDevice, pool: Pool) -> Loss | None:
+        """Say what keeps a device from a request if nobody else asked for it."""
+        if pool.wrong:
+            return Loss(Why.POOL, pool.wrong)
+        return (
+            self._class_loss(asked, device)
+            or self._selector_loss(asked, device)
+            or self._use_loss(asked, device)
+            or self._capacity_loss(asked, device)
+            or self._counter_loss(device)
+            or _taint_loss(asked, device)
+        )
+
+    def _class_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
+        of_class = asked.device_class
+        against = self._devices.selection.clause_against(of_class.spec.selectors, device)
+        return Loss(Why.CLASS, of_class.metadata.name) if against else None
+
+    def _selector_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
+        if device.slice.per_device and not self._reaches(device):
+            return Loss(Why.REACH)
+        against = self._devices.selection.clause_against(asked.selectors, device)
+        return Loss(Why.SELECTOR, against) if against else None
+
+    def _reaches(self, device: PoolDevice) -> bool:
+        try:
+            return device.reach.matches(self.node)
+        except SelectorError:
+            return False
+
+    def _use_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
+        if asked.admin or not self._devices.allocated.is_dedicated(device.id):
+            return None
+        return Loss(Why.IN_USE, " and ".join(holder.text for holder in self._devices.holders.of(device.id)))
+
+    def _capacity_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
+        amounts = consumed(device.object.capacity, asked.capacity)
+        if amounts is None:
+            missing = asked.capacity.keys() - device.object.capacity.keys()
+            return Loss(Why.CAPACITY, ", ".join(sorted(missing or asked.capacity or device.object.capacity)))
+        taken = self._devices.allocated.taken(device.id)
+        lacking = [name for name, amount in amounts.items() if not fits(device.capacity, taken, {name: amount})]
+        return Loss(Why.CAPACITY, ", ".join(sorted(lacking))) if lacking else None
+
+    def _counter_loss(self, device: PoolDevice) -> Loss | None:
+        """Say which counters of its pool do not suffice; none may be overdrawn, even if it takes nothing of it."""
+        if not device.consumes or (device.shared and self._devices.allocated.taken(device.id)):
+            return None
+        left = self._available[device.slice.pool]
+        lacking = [name for name, amount in left.items() if device.consumes.get(name, 0) > amount]
+        return Loss(Why.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
+
+    def __repr__(self) -> str:
+        return f"<Shortfalls of {len(self.claims)} claims on {self.node.name}>"
+
+
+def _taint_loss(asked: Asked, device: PoolDevice) -> Loss | None:
+    against = asked.untolerated(device)
+    return Loss(Why.TAINT, written(against[0])) if against else None
+
+
+def _counters_left(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
+    left = dict(pool.counters)
+    for device in pool.consumers if pool.usable else ():
+        if devices.allocated.is_in_use(device.id):
+            for counter, amount in device.consumes.items():
+                left[counter] -= amount
+    return left
+
+
+def _wanted(asked: Asked, losses: Iterable[Loss | None]) -> int:
+    """Return how many devices it takes: where all are asked for, all that are chosen, whoever has them."""
+    if not asked.all:
+        return asked.count
+    unasked = (Why.POOL, Why.CLASS, Why.REACH, Why.SELECTOR, Why.CAPACITY)
+    return max(sum(loss is None or loss.why not in unasked for loss in losses), 1)
+
+
+# -- what devices must have in common ------------------------------------------------------------------------------
+
+
+def _constrained(claim: ResourceClaim, found: list[list[Shortfall]]) -> list[list[Shortfall]]:
+    """Count out what the constraints of a claim leave too, one after the other."""
+    for constraint in claim.spec.devices.constraints:
+        about = made(constraint)
+        if not isinstance(about, MatchAttribute | DistinctAttribute):
+            continue
+        concerned = [
+            each for ways in found for each in ways if about.concerns(each.asked.request, each.asked.subrequest)
+        ]
+        kept = {each.asked: set(_kept(about, each, concerned)) for each in concerned}
+        found = [
+            [_keeping(each, kept[each.asked], constraint) if each.asked in kept else each for each in ways]
+            for ways in found
+        ]
+    return found
+
+
+def _kept(
+    about: MatchAttribute | DistinctAttribute, shortfall: Shortfall, concerned: Sequence[Shortfall]
+) -> Iterator[PoolDevice]:
+    """Yield the devices with which a constraint can be kept: those of the best value, or one of each."""
+    if isinstance(about, MatchAttribute):
+        value = _best_value(about.attribute, concerned)
+        if value is not None:
+            yield from (device for device in shortfall.left if device.attribute(about.attribute) == value)
+        return
+    seen = list[DeviceAttribute]()
+    for device in shortfall.left:
+        value = device.attribute(about.attribute)
+        if value is not None and value not in seen:
+            seen.append(value)
+            yield device
+
+
+def _best_value(attribute: str, concerned: Sequence[Shortfall]) -> DeviceAttribute | None:
+    """Return the value with which most requests get what they want, or else the most of it."""
+
+    def got(value: DeviceAttribute) -> tuple[int, int]:
+        counts = [sum(device.attribute(attribute) == value for device in each.left) for each in concerned]
+        wanted = [each.wanted for each in concerned]
+        return (
+            sum(count >= want for count, want in zip(counts, wanted, strict=True)),
+            sum(min(count, want) for count, want in zip(counts, wanted, strict=True)),
+        )
+
+    values = dict.fromkeys(device.attribute(attribute) for each in concerned for device in each.left)
+    return max((value for value in values if value is not None), key=got, default=None)
+
+
+def _keeping(shortfall: Shortfall, kept: set[PoolDevice], constraint: DeviceConstraint) -> Shortfall:
+    loss = Loss(Why.CONSTRAINT, constraint_in_words(constraint))
+    verdicts = {
+        device: loss if before is None and device not in kept else before
+        for device, before in shortfall.verdicts.items()
+    }
+    return shortfall._replace(verdicts=verdicts)

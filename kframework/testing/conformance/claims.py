@@ -1,0 +1,157 @@
+"""What a pod's claims get on each node, and what is written into claims, beside what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from kframework.core.effects import NullEffects
+from kframework.core.pod_engine import PodEngine
+from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import Api
+from kframework.objects import (
+    ApiObject,
+    ApiStruct,
+    ContainerExtendedResourceRequest,
+    DeviceAllocationConfiguration,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    NodeSelector,
+    ObjectMeta,
+    ResourceClaimConsumerReference,
+)
+from kframework.plugins.dynamic_resources.allocated import results_of
+from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET
+from kframework.plugins.dynamic_resources.plugin import RESERVED, DynamicResources
+from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.state.inbox import Changed
+from kframework.state.pods import PendingPod
+from kframework.testing.conformance.cases import Fact, beside
+
+T = TypeVar("T", bound=ApiObject)
+
+#: The only profile of a case.
+PROFILE = "default-scheduler"
+
+#: Stands in the records for any uid of a share.
+_ANY = "*"
+
+#: The devices that claims get, by their names.
+Allocations = Mapping[str, Sequence[DeviceRequestAllocationResult]]
+
+
+class Details(ApiStruct, frozen=True, kw_only=True):
+    """The rest of an allocation; of the claim for extended resources its requests too, and who uses them."""
+
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+    node_selector: NodeSelector | None = None
+    requests: tuple[DeviceRequest, ...] = ()
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+
+
+class ClaimsWritten(NullEffects):
+    """The outside of an engine that writes nothing, but tells which claims it would have written."""
+
+    def __init__(self) -> None:
+        #: The names of claims whose status was written, and of those that were deleted.
+        self.deallocated: list[str] = []
+        self.deleted: list[str] = []
+
+    @property
+    def api(self) -> Api:
+        return cast("Api", _Api(self))
+
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
+        """Run a coroutine to its end: nothing here lets it wait."""
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+        raise AssertionError(f"{by} waits for something")
+
+
+class _Api:
+    """Takes note of what is written, and answers with the bare object."""
+
+    def __init__(self, written: ClaimsWritten) -> None:
+        self._written = written
+
+    async def patch(self, kind: type[T], name: str, patch: object, namespace: str = "") -> T:
+        return kind(metadata=ObjectMeta(name=name, namespace=namespace))
+
+    async def patch_status(self, kind: type[T], name: str, patch: object, namespace: str = "", **about: str) -> T:
+        self._written.deallocated.append(name)
+        return kind(metadata=ObjectMeta(name=name, namespace=namespace))
+
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        self._written.deleted.append(name)
+
+
+def reserved(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: str) -> Reservation | None:
+    """Return what is reserved for a pod that goes to a node; None if it has no claims."""
+    plugin = _plugin(engine)
+    if plugin is None:
+        return None
+    own = CycleState(state)
+    plugin.reserve(own, pod, node_name)
+    plugin.unreserve(own, pod, node_name)
+    return own.get(RESERVED)
+
+
+def _plugin(engine: PodEngine) -> DynamicResources | None:
+    plugins = engine.profiles[PROFILE].plugins.values()
+    return next((plugin for plugin in plugins if isinstance(plugin, DynamicResources)), None)
+
+
+def compare_allocations(expected: Allocations, found: Reservation | None, *path: str | int) -> Iterator[Fact]:
+    """Compare the devices that claims get; a claim for extended resources that gets none is not made here."""
+    placed = () if found is None else found.placed
+    got = {each.claim.metadata.name: results_of(each.allocated) for each in placed if each.allocation is not None}
+    told = {name: _with_any_share(results) for name, results in got.items()}
+    yield from beside({name: tuple(results) for name, results in expected.items() if results}, told, *path)
+
+
+def compare_details(expected: Mapping[str, Details], found: Reservation | None, *path: str | int) -> Iterator[Fact]:
+    """Compare the rest of what claims get."""
+    placed = () if found is None else found.placed
+    got = {}
+    for each in placed:
+        if found is not None and each.allocation is not None:
+            made = each.claim.metadata.name == NOT_MADE_YET
+            got[each.claim.metadata.name] = Details(
+                config=each.allocation.devices.config,
+                node_selector=each.allocation.node_selector,
+                requests=each.claim.spec.devices.requests if made else (),
+                request_mappings=found.mappings if made else (),
+            )
+    yield from beside(expected, {name: details for name, details in got.items() if details != Details()}, *path)
+
+
+def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) -> Iterator[Fact]:
+    """Compare which claim lost its devices, one of several, and which was deleted."""
+    assert isinstance(engine.effects, ClaimsWritten)
+    deallocated, deleted = "".join(engine.effects.deallocated[:1]), "".join(engine.effects.deleted[:1])
+    expected = deallocated if deallocated in deallocates else "".join(deallocates[:1])
+    yield Fact(("postFilter", "deallocates"), expected, deallocated)
+    yield Fact(("postFilter", "deletes"), deletes, deleted)
+
+
+def place(engine: PodEngine, pod: PendingPod, found: Reservation | None) -> None:
+    """Let the claims of a pod have what they get, and be reserved for it."""
+    user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+    for each in () if found is None else found.placed:
+        claim = each.claim if each.allocation is None else each.allocated
+        metadata, status = claim.metadata, claim.status
+        if metadata.name == NOT_MADE_YET:
+            metadata = replace(metadata, name=f"{pod.name}-extended-resources")
+        reserved_for = (*status.reserved_for, user)
+        engine.offer(Changed(replace(claim, metadata=metadata, status=replace(status, reserved_for=reserved_for))))
+    engine.step()
+
+
+def _with_any_share(
+    results: Sequence[DeviceRequestAllocationResult],
+) -> tuple[DeviceRequestAllocationResult, ...]:
+    return tuple(replace(each, share_id=_ANY) if each.share_id is not None else each for each in results)

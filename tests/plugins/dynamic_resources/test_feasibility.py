@@ -1,0 +1,191 @@
+"""What is remembered of claims is what a search would find now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
+from kframework.plugins.dynamic_resources.allocator import Allocated
+from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
+from kframework.plugins.dynamic_resources.feasibility import (
+    FAULTY,
+    FITS,
+    INVALID_POOLS,
+    TIMED_OUT,
+    TOO_FEW,
+    Feasibilities,
+    Patience,
+    Placement,
+    rank,
+)
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo
+from kframework.testing import make_node
+from tests.plugins.dynamic_resources.changing import ChangingCluster, devices_in, drawn_claim, searched_afresh
+from tests.plugins.dynamic_resources.claiming import GPUS, a_class, gpus, wanting
+
+
+def afresh(
+    state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocated
+) -> tuple[int, Placement | None]:
+    """Search on a node: what it comes to, and what is found."""
+    try:
+        found = searched_afresh(state, claims, node, held)
+    except InvalidPools:
+        return INVALID_POOLS, None
+    except AllocationError:
+        return FAULTY, None
+    return TOO_FEW if found is None else FITS, found
+
+
+def fingerprint(placement: Placement) -> int:
+    """Tell placements apart: by what is chosen, and what of the same pools is in use."""
+    chosen = [each.device for of_claim in placement.chosen for each in of_claim]
+    pools = {device.slice.pool for device in chosen}
+    beside = [
+        (device.id, sorted(placement.allocated.taken(device.id).items()))
+        for pool in placement.pools
+        if pool.id in pools
+        for device in pool.devices
+        if placement.allocated.is_in_use(device.id)
+    ]
+    return crc32(repr(([device.id for device in chosen], sorted(beside))).encode())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_after_any_changes_it_is_as_if_searched_anew(seed: int) -> None:
+    assert_as_searched_anew(Random(seed), 40)
+
+
+def test_the_changes_come_by_all_answers() -> None:
+    met = Counter[object]()
+    for seed in range(15):
+        met += assert_as_searched_anew(Random(f"met {seed}"), 20)
+    assert met.keys() >= {FITS, TOO_FEW, INVALID_POOLS, FAULTY, "ranked"}
+    assert min(met.values()) > 10, met
+
+
+def assert_as_searched_anew(random: Random, changes: int) -> Counter[object]:
+    cluster, met, happened = ChangingCluster(random), Counter[object](), list[str]()
+    kinds = [[drawn_claim(random, f"x{number}") for number in range(random.choice([1, 1, 2]))] for _ in range(4)]
+    feasibilities = Feasibilities(cluster.devices, None)
+    for _ in range(changes):
+        for claims in random.sample(kinds, 3):
+            try:
+                known = feasibilities.of(claims)
+            except AllocationError:
+                continue
+            nodes = list(cluster.state.nodes)
+            rows = np.array([node.row for node in nodes])
+            answers = known.answers(rows, Patience()).tolist()
+            measures = [known.measured(measure, rows, Patience()).tolist() for measure in (rank, fingerprint)]
+            for node, answer, *measured in zip(nodes, answers, *measures, strict=True):
+                expected, found = afresh(cluster.state, claims, node, cluster.held)
+                assert answer == expected, (node.name, happened)
+                assert found is None or measured == [rank(found), fingerprint(found)], (node.name, happened)
+                met[expected] += 1
+                met["ranked"] += found is not None and rank(found) > 0
+        happened += [cluster.change() for _ in range(random.randint(1, 3))]
+    return met
+
+
+# -- how long, and how much ----------------------------------------------------------------------------------------
+
+
+def cluster(*slices: ResourceSlice, nodes: str = "ab") -> ClusterState:
+    state = ClusterState()
+    for name in nodes:
+        state.put_node(make_node(name))
+    for each in slices:
+        state.objects(ResourceSlice).put(each.metadata, each)
+    state.objects(DeviceClass).put(GPUS.metadata, GPUS)
+    return state
+
+
+def mixed(node_name: str) -> list[ResourceSlice]:
+    """Make pools of a node whose devices are of three sorts, eight of each."""
+    return [
+        gpus(
+            node_name,
+            *(f"{sort}-{number}" for number in range(8)),
+            pool=f"{node_name}-{sort}",
+            device={"attributes": {"numa": {"int": sort}}},
+        )
+        for sort in range(3)
+    ]
+
+
+def test_a_pod_waits_for_one_long_search_at_most() -> None:
+    """Nine devices of one sort are to be found among those of two nodes, and the third has none at all."""
+    state = cluster(*mixed("a"), *mixed("b"), nodes="abc")
+    alike = wanting(count=9, constraints=[{"matchAttribute": "gpu.example.com/numa"}])
+    known = Feasibilities(devices_in(state), 1000).of([alike])
+    rows, first, second = state.nodes.order, Patience(), Patience()
+    assert known.answers(rows[2:], first).tolist() == [TOO_FEW]
+    assert not first.is_over
+    assert known.answers(rows, first).tolist() == [TIMED_OUT, TIMED_OUT, TOO_FEW]
+    assert first.is_over
+    # What was not searched is not remembered; what took too long is, until something changes.
+    assert known.answers(rows[1:], second).tolist() == [TIMED_OUT, TOO_FEW]
+    state.objects(ResourceSlice).remove(mixed("b")[0].metadata)
+    state.objects(ResourceSlice).remove(mixed("b")[1].metadata)
+    assert known.answers(rows[1:], Patience()).tolist() == [TOO_FEW, TOO_FEW]
+
+
+def test_claims_that_ask_for_the_same_share_what_is_known() -> None:
+    state = cluster(gpus("a", "x"))
+    feasibilities = Feasibilities(devices_in(state), None)
+    assert feasibilities.of([wanting("c")]) is feasibilities.of([wanting("d")])
+    assert feasibilities.of([wanting("c", 2)]) is not feasibilities.of([wanting("c")])
+    assert repr(feasibilities) == "<Feasibilities of 2 kinds of claims>"
+    # Those asked about last are remembered.
+    known = feasibilities.of([wanting("c")])
+    for count in range(3, 300):
+        feasibilities.of([wanting("c", count)])
+        assert feasibilities.of([wanting("c")]) is known
+    assert repr(feasibilities) == "<Feasibilities of 256 kinds of claims>"
+
+
+def test_nothing_is_known_once_a_class_has_changed() -> None:
+    state = cluster(gpus("a", "x"))
+    feasibilities = Feasibilities(devices_in(state), None)
+    known = feasibilities.of([wanting()])
+    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, TOO_FEW]
+    other = a_class("other")
+    state.objects(DeviceClass).put(other.metadata, other)
+    assert feasibilities.of([wanting()]) is not known
+    state.objects(DeviceClass).remove(GPUS.metadata)
+    with pytest.raises(AllocationError, match="could not retrieve device class gpu"):
+        feasibilities.of([wanting()])
+
+
+def test_nodes_that_reach_the_same_are_searched_once() -> None:
+    state = cluster(*(gpus(name, "x") for name in "ab"), nodes="abcdefgh")
+    known = Feasibilities(devices_in(state), None).of([wanting()])
+    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, FITS, *[TOO_FEW] * 6]
+    assert repr(known) == "<Feasibility in 3 scopes>"
+
+
+def test_a_node_is_measured_once_until_its_devices_come_or_go() -> None:
+    state = cluster(gpus("a", "x", "y"), gpus("b", "x"))
+    known, seen = Feasibilities(devices_in(state), None).of([wanting()]), list[str]()
+
+    def noted(placement: Placement) -> int:
+        seen.append(placement.pools[0].id.pool)
+        return len(seen)
+
+    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, FITS]
+    for _ in range(2):
+        assert known.measured(noted, state.nodes.order, Patience()).tolist() == [1, 2]
+    results = [{"request": "r", "driver": "gpu.example.com", "pool": "a", "device": "x"}]
+    had = wanting("had", allocation={"devices": {"results": results}})
+    state.objects(ResourceClaim).put(had.metadata, had)
+    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, FITS]
+    assert known.measured(noted, state.nodes.order, Patience()).tolist() == [3, 2]
+    assert seen == ["a", "b", "a"]

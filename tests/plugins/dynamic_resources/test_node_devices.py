@@ -1,0 +1,50 @@
+"""A node's devices are its own, and those of many nodes that its pods have."""
+
+from __future__ import annotations
+
+from kframework.objects import ApiObject
+from kframework.plugins.dynamic_resources.holders import Holder
+from kframework.plugins.dynamic_resources.node_devices import NodeDevice, node_devices
+from kframework.state.cluster import ClusterState
+from kframework.testing import make_node, make_pod
+from tests.support.lacking import WORN, gpu, held, of_n1
+from tests.support.offered_devices import DRIVER, resource_slice
+
+
+def shown(*objects: ApiObject) -> list[NodeDevice]:
+    cluster = ClusterState()
+    for name in ("n1", "n2"):
+        cluster.put_node(make_node(name))
+    cluster.put_pod(make_pod("holder", node_name="n1"))
+    for each in objects:
+        cluster.objects(type(each)).put(each.metadata, each)
+    node = cluster.nodes.named("n1")
+    assert node is not None
+    return node_devices(cluster, node)
+
+
+def test_each_device_is_shown_with_who_has_it() -> None:
+    assert shown(of_n1(gpu("a"), gpu("b", taints=[WORN])), held("a")) == [
+        NodeDevice(DRIVER, "n1", "a", (Holder("default/of-holder", ("default/holder",)),)),
+        NodeDevice(DRIVER, "n1", "b", (), ("worn:NoSchedule",)),
+    ]
+
+
+def test_those_of_other_nodes_are_not_and_of_the_network_only_what_its_pods_have() -> None:
+    per_device = [gpu("p", nodeName="n1"), gpu("q", nodeName="n2"), gpu("r", allNodes=True)]
+    slices = [
+        resource_slice("network", {"x": "a", "y": "a", "z": "a"}, allNodes=True),
+        resource_slice("n2", {"other": "a"}, nodeName="n2"),
+        resource_slice("near", per_device, perDeviceNodeSelection=True),
+    ]
+    taken = [held("x", pool="network"), held("y", by="elsewhere", pool="network")]
+    assert [each.device for each in shown(*slices, *taken)] == ["p", "x"]
+
+
+def test_what_is_wrong_with_a_pool_is_said() -> None:
+    assert {each.wrong for each in shown(of_n1(gpu("a"), gpu("a")))} == {"duplicate device name a"}
+
+
+def test_there_may_be_none_or_a_selector_that_cannot_be_read() -> None:
+    wrong = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}
+    assert shown() == shown(resource_slice("n", {"a": "a"}, nodeSelector=wrong)) == []

@@ -1,0 +1,165 @@
+"""Claims are the pod's from Reserve on, and what is not written is given back."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import run_virtual
+from kframework.objects import (
+    AllocationResult,
+    ContainerExtendedResourceRequest,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
+from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, Placed
+from kframework.plugins.dynamic_resources.errors import ClaimWriteError
+from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.slices import DeviceId
+from kframework.plugins.dynamic_resources.writes import ClaimWrites
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import PodInfo
+from kframework.testing import make_pod, pending_pod
+from tests.plugins.dynamic_resources.claiming import wanting
+
+POD = pending_pod(make_pod("web"))
+USES = (ContainerExtendedResourceRequest(container_name="main", resource_name="gpu", request_name="r"),)
+
+
+class Writes:
+    """Writes nothing; notes what was to be written, and refuses the claims of these names."""
+
+    def __init__(self, store: ObjectStore[ResourceClaim], *refused: str) -> None:
+        self.calls: list[str] = []
+        self._store = store
+        self._refused = refused
+
+    def _call(self, what: str, name: str) -> None:
+        self.calls.append(f"{what} {name}")
+        if name in self._refused:
+            raise ClaimWriteError(f"{name} is refused")
+
+    async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
+        self._call("bind", claim.metadata.name)
+        user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+        got = allocation or claim.status.allocation
+        status = replace(claim.status, allocation=got, reserved_for=(*claim.status.reserved_for, user))
+        return replace(claim, metadata=replace(claim.metadata, resource_version="5"), status=status)
+
+    async def create(self, claim: ResourceClaim) -> ResourceClaim:
+        self._call("create", claim.metadata.name)
+        return replace(claim, metadata=replace(claim.metadata, name="made", uid="uid-made", resource_version="4"))
+
+    async def tell(
+        self, pod: PodInfo, claim: ResourceClaim, mappings: tuple[ContainerExtendedResourceRequest, ...]
+    ) -> None:
+        assert mappings == USES
+        self._call("tell", claim.metadata.name)
+
+
+def got(device: str) -> AllocationResult:
+    result = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device=device)
+    return AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+
+
+class World:
+    """Claims that are about to get x, y and z; the last one is only thought of."""
+
+    def __init__(self, *refused: str) -> None:
+        self.store = ObjectStore[ResourceClaim]()
+        for name in ("first", "second"):
+            self.said(wanting(name))
+        self.allocated = AllocatedDevices(self.store)
+        self.writes = Writes(self.store, *refused)
+        placed = [
+            Placed(wanting("first"), got("x")),
+            Placed(wanting("second"), got("y")),
+            Placed(wanting(NOT_MADE_YET), got("z")),
+        ]
+        self.reservation = Reservation(self.allocated, placed, USES)
+
+    def said(self, claim: ResourceClaim, version: str = "1") -> None:
+        claim = replace(claim, metadata=replace(claim.metadata, resource_version=version))
+        self.store.put(claim.metadata, claim)
+
+    def write(self) -> str:
+        """Write the claims, and return what could not be."""
+
+        async def main() -> str:
+            try:
+                await self.reservation.write(cast("ClaimWrites", self.writes), POD)
+            except ClaimWriteError as error:
+                return str(error)
+            return ""
+
+        return run_virtual(main)
+
+    def held(self) -> str:
+        return "".join(each for each in "xyz" if self.allocated.is_dedicated(DeviceId("d", "p", each)))
+
+
+def test_claims_are_written_one_after_the_other() -> None:
+    here = World()
+    assert (here.held(), here.write(), here.held()) == ("xyz", "", "xyz")
+    made = f"create {NOT_MADE_YET}"
+    assert here.writes.calls == ["bind first", "bind second", made, "bind made", "tell made"]
+    assert [claim.metadata.name for claim in here.reservation.claims] == ["first", "second", "made"]
+    assert repr(here.reservation) == "<Reservation of 3 claims>"
+
+
+@pytest.mark.parametrize(
+    ("refused", "calls", "held", "left"),
+    [
+        ("first", 1, "", ["first", "second"]),
+        ("second", 2, "x", ["first", "second"]),
+        (NOT_MADE_YET, 3, "xy", ["first", "second"]),
+        ("made", 4, "xy", ["first", "second", "made"]),
+    ],
+)
+def test_what_is_not_written_is_given_back(refused: str, calls: int, held: str, left: list[str]) -> None:
+    here = World(refused)
+    assert here.write() == f"{refused} is refused"
+    assert (len(here.writes.calls), here.held()) == (calls, "xyz")
+    assert [claim.metadata.name for claim in here.reservation.undo()] == left
+    assert here.held() == held
+    # Once is enough.
+    assert here.reservation.undo() == []
+    assert here.held() == held
+
+
+def test_what_was_never_written_is_given_back() -> None:
+    here = World()
+    assert len(here.reservation.undo()) == 2
+    assert here.held() == ""
+
+
+def test_what_is_written_stays_allocated_until_the_cluster_says_otherwise() -> None:
+    here = World("second")
+    here.write()
+    here.reservation.undo()
+    assert here.held() == "x"
+    taken = replace(wanting("first"), status=replace(wanting("first").status, allocation=got("x")))
+    here.said(taken, "5")
+    assert here.held() == "x"
+    here.said(wanting("first"), "6")
+    assert here.held() == ""
+
+
+def test_a_claim_that_is_reserved_already_is_made_certain_of() -> None:
+    store = ObjectStore[ResourceClaim]()
+    user = ResourceClaimConsumerReference(resource="pods", name="web", uid=POD.uid)
+    taken = replace(wanting(), status=replace(wanting().status, allocation=got("x"), reserved_for=(user,)))
+    allocated, writes = AllocatedDevices(store), Writes(store)
+    reservation = Reservation(allocated, [Placed(taken, None)], ())
+
+    async def main() -> None:
+        await reservation.write(cast("ClaimWrites", writes), POD)
+
+    run_virtual(main)
+    assert writes.calls == ["bind c"]
+    assert [claim.metadata.name for claim in reservation.undo()] == ["c"]

@@ -1,0 +1,173 @@
+"""What would give a pod its devices: each suggestion is tried, and only what helps is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from kframework.framework.suggestions import BEYOND_HELP
+from kframework.objects import AllocationResult, ApiObject, DeviceClass, NodeSelector, Pod, ResourceClaim
+from kframework.observe.explain.full_evaluation import evaluate
+from kframework.observe.explain.remedies.suggestions import Suggestions
+from kframework.observe.explain.slices import finished
+from kframework.testing import make_node, make_pod
+from tests.support.devices import claiming
+from tests.support.helping import engine_of, lines, pending
+from tests.support.lacking import (
+    CARD,
+    MODEL,
+    WORN,
+    asking,
+    claim,
+    device_class,
+    gpu,
+    held,
+    of_n1,
+    partition,
+    request,
+)
+from tests.support.offered_devices import DRIVER, resource_slice
+
+POD = claiming(make_pod("pod"), claim="c")
+
+
+def cluster(
+    devices: Sequence[dict[str, Any]], wanted: ResourceClaim, in_use: Sequence[ResourceClaim] = ()
+) -> list[ApiObject]:
+    """Make one node with these devices, and a pod on it for each claim that has some."""
+    users = {user.name for each in in_use for user in each.status.reserved_for}
+    holders = [make_pod(name, node_name="n1") for name in sorted(users)]
+    return [make_node("n1"), of_n1(*devices), device_class(), wanted, *in_use, *holders]
+
+
+def of(pod: Pod, *objects: ApiObject) -> set[str]:
+    return set(lines(pod, *objects))
+
+
+def numbered(count: int, **said: Any) -> list[dict[str, Any]]:
+    return [gpu(f"d{n}", **said) for n in range(count)]
+
+
+def shared(*users: str) -> ResourceClaim:
+    """Let several pods have one device."""
+    reserved = (user for each in users for user in held("d0", by=each).status.reserved_for)
+    one = held("d0")
+    return replace(one, status=replace(one.status, reserved_for=tuple(reserved)))
+
+
+LOWER = "lower the count in request {} of claim default/c from {} to {}"
+DROP = "drop the pod's claim gpu"
+
+
+@pytest.mark.parametrize(
+    ("devices", "asked", "in_use", "helps"),
+    [
+        (numbered(1), claim(request()), [held("d0")], {"delete pod default/holder on n1"}),
+        (
+            [*numbered(1), gpu("worn", taints=[WORN])],
+            claim(request(count=2)),
+            [],
+            {"let request r of claim default/c tolerate worn:NoSchedule", LOWER.format("r", 2, 1)},
+        ),
+        # As much less as needed, and no more.
+        (numbered(3), claim(request(count=5)), [], {LOWER.format("r", 5, 3)}),
+        # The claim is freed once both its users are gone.
+        (
+            numbered(1),
+            claim(request()),
+            [shared("x", "y")],
+            {"delete pods default/x and default/y on n1"},
+        ),
+        (
+            numbered(2),
+            claim(request(count=2, selectors=[f"{MODEL} == 'a' && {MODEL} == 'b'"])),
+            [],
+            {f"drop {MODEL} == 'b' from request r of claim default/c"},
+        ),
+        (
+            [gpu("a"), gpu("b", numa=1)],
+            claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]),
+            [],
+            {f"drop matchAttribute {DRIVER}/numa from claim default/c", LOWER.format("r", 2, 1)},
+        ),
+        # One of several ways is enough.
+        (
+            numbered(1),
+            claim({"name": "r", "firstAvailable": [{"name": "x", **asking(3)}, {"name": "y", **asking(2)}]}),
+            [],
+            {LOWER.format("r/x", 3, 1), LOWER.format("r/y", 2, 1)},
+        ),
+        # Each could be satisfied alone.
+        (numbered(3), claim(request("one", 2), request("two", 2)), [], {LOWER.format("two", 2, 1)}),
+        # Who is least important goes; or both, where it takes both.
+        (
+            [gpu("d0"), gpu("d1", taints=[WORN])],
+            claim(request()),
+            [held("d0"), held("d1", by="other")],
+            {"delete pod default/holder on n1"},
+        ),
+        (
+            [*numbered(2), gpu("worn", taints=[WORN])],
+            claim(request(count=3)),
+            [held("d0", "d1")],
+            {"let request r of claim default/c tolerate worn:NoSchedule and delete pod default/holder on n1"},
+        ),
+        # There are none at all.
+        ([], claim(request()), [], {DROP}),
+    ],
+)
+def test_what_would_help(
+    devices: list[dict[str, Any]], asked: ResourceClaim, in_use: list[ResourceClaim], helps: set[str]
+) -> None:
+    assert of(POD, *cluster(devices, asked, in_use)) == helps
+
+
+def test_who_uses_the_counters_of_a_card_may_go() -> None:
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
+    slices = [
+        of_n1(partition("whole", 40), partition("half", 20), pool=pool),
+        resource_slice("counters", [], nodeName="n1", sharedCounters=CARD, pool=pool),
+    ]
+    holder = make_pod("holder", node_name="n1")
+    found = of(POD, make_node("n1"), *slices, device_class(), claim(request()), held("half"), holder)
+    assert "delete pod default/holder on n1" in found
+
+
+def test_a_claim_that_has_its_devices_elsewhere_may_be_given_up() -> None:
+    only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+    selector = msgspec.convert({"nodeSelectorTerms": [only]}, NodeSelector)
+    had = held("d0", by="other").status
+    allocation = replace(had.allocation or AllocationResult(), node_selector=selector)
+    taken = replace(claim(request()), status=replace(had, allocation=allocation))
+    objects = [*cluster(numbered(1), taken), make_pod("other", node_name="n1")]
+    assert of(POD, *objects) == {"delete pod default/other on n1"}
+
+
+def test_extended_resources_are_asked_for_less() -> None:
+    backed = msgspec.convert(
+        {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}, DeviceClass
+    )
+    pod = make_pod("pod", requests={"example.com/gpu": 3})
+    found = of(pod, make_node("n1"), of_n1(*numbered(2)), backed)
+    assert found == {"lower the pod's example.com/gpu request from 3 to 2"}
+
+
+def test_a_claim_that_is_missing_may_be_dropped() -> None:
+    assert of(POD, make_node("n1")) == {DROP}
+
+
+def test_nodes_come_first_where_enough_devices_are_in_use() -> None:
+    in_use = [held("d0", "d1")]
+    far, free = resource_slice("n2", [gpu("x")], nodeName="n2"), resource_slice("n3", numbered(3), nodeName="n3")
+    asked = claim(request(count=2, selectors=[f"{MODEL} == 'b'"]))
+    engine = engine_of([*cluster(numbered(2), asked, in_use), make_node("n2"), make_node("n3"), far, free])
+    evaluation = finished(evaluate(engine, pending(engine, POD)))
+    rows = np.array([engine.cluster.nodes.row(name) for name in ("n1", "n2", "n3")])
+    used, none, unused = Suggestions(evaluation.profile).efforts(evaluation, "DynamicResources", rows).tolist()
+    assert 0 < used <= 1
+    assert BEYOND_HELP < unused < none

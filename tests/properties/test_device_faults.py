@@ -1,0 +1,86 @@
+"""Whole runs with devices over an API that faults befall: nothing is given twice or left; planted faults show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kframework.cluster.claim_controller import ClaimController
+from kframework.cluster.faults import Rates
+from kframework.objects import ResourceClaim
+from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
+from kframework.plugins.dynamic_resources.allocator import Search
+from kframework.plugins.dynamic_resources.feasibility import Feasibility
+from kframework.plugins.dynamic_resources.reservation import Reservation
+from tests.faults.pod_run import run
+from tests.faults.shape import RATES, Shape
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
+    report = run(seed, Shape(devices=True, rates=RATES), tmp_path)
+    assert not report.complaints, str(report)
+    assert report.faults.total() > 10 and report.bindings > 40
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_holds_of_devices_without_faults(seed: int, tmp_path: Path) -> None:
+    report = run(seed, Shape(devices=True, rates=Rates()), tmp_path)
+    assert not report.complaints, str(report)
+
+
+def not_noted(self: AllocatedDevices, claim: ResourceClaim) -> None:
+    return None
+
+
+def kept(self: Reservation) -> list[ResourceClaim]:
+    return []
+
+
+def without_counters(self: Search, device: object) -> bool:
+    return True
+
+
+def leaking(self: ClaimController, claim: ResourceClaim) -> bool:
+    return False
+
+
+def still_using(self: ClaimController, claim: ResourceClaim, user: object) -> bool:
+    return True
+
+
+def searched_once(self: Feasibility, scope: int) -> None:
+    if scope not in self.__dict__.setdefault("searched", set()):
+        self.__dict__["searched"].add(scope)
+        search(self, scope)
+    else:
+        self._answers[scope] = 1
+
+
+search = Feasibility._search
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "planted", "complaint"),
+    [
+        (AllocatedDevices, "reserve", not_noted, "times as a whole"),
+        (Reservation, "undo", kept, "allocations are pending"),
+        (Search, "_counters_suffice", without_counters, "is taken"),
+        (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
+        (ClaimController, "_uses", still_using, "which is gone"),
+        (Feasibility, "_search", searched_once, "waits for devices that nobody has"),
+    ],
+)
+def test_a_planted_fault_is_found(
+    owner: type,
+    name: str,
+    planted: Callable[..., object],
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    shape = Shape(devices=True, rates=Rates(), pause=3.0, pods=60)
+    assert any(complaint in "\n".join(run(seed, shape, tmp_path).complaints) for seed in range(3)), "nobody noticed"
