@@ -1,0 +1,148 @@
+"""How many claims can still be placed when 85 % of the devices are taken: the numbers of the README.
+
+    python -m kframework_device_packing.simulation --svg result.svg
+
+The real scheduler runs on virtual time, under one profile after the other. The same seed brings the same pods.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, stdev
+
+import msgspec
+
+from kframework.testing import Scenario
+from kframework_device_packing.chart import bar_chart
+from kframework_device_packing.packing import DeviceBinPacking
+from kframework_device_packing.workload import SIZES, Course, Left, Size, make_devices, make_nodes
+
+#: One pod comes in so many seconds: enough for a pod that ends to be gone, and its claim with it.
+STEP = 60.0
+#: This share of the pods only fills the cluster and shuffles it.
+WARM_UP = 0.3
+
+_PROFILE = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: default-scheduler
+    plugins:
+      multiPoint:
+        enabled:
+          - name: {plugin}
+            weight: 10
+"""
+_FIT = (
+    _PROFILE.format(plugin="NodeResourcesFit")
+    + """\
+    pluginConfig:
+      - name: NodeResourcesFit
+        args:
+          scoringStrategy:
+            type: {strategy}
+            resources:
+              - name: cpu
+                weight: 1
+              - name: memory
+                weight: 1
+"""
+)
+#: What is compared: default profiles in which one plugin has weight 10.
+PROFILES: Mapping[str, str] = {
+    "LeastAllocated": _FIT.format(strategy="LeastAllocated"),
+    "MostAllocated": _FIT.format(strategy="MostAllocated"),
+    "DeviceBinPacking": _PROFILE.format(plugin="DeviceBinPacking"),
+}
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a run came to: how often the cluster was full, and two shares by the size of the claims.
+
+    `placeable` is which share of the free slices claims could use when the cluster was full, the mean of all counts;
+    `turned_away` the share of the claims that found no room when they came.
+    """
+
+    counts: int
+    placeable: Mapping[str, float]
+    turned_away: Mapping[str, float]
+
+    @property
+    def mix(self) -> float:
+        """The placeable share of the mixed demand."""
+        return fmean(self.placeable.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the simulation and print its tables."""
+    parser = ArgumentParser(prog="python -m kframework_device_packing.simulation", description=main.__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many streams of pods (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=16, help="how many nodes of 4 cards (default: %(default)s)")
+    parser.add_argument("--pods", type=int, default=1500, help="how many pods come (default: %(default)s)")
+    parser.add_argument("--svg", type=Path, help="draw the result to this file")
+    options = parser.parse_args(arguments)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        found = {
+            profile: list(pool.map(partial(run, profile, options.nodes, options.pods), range(options.seeds)))
+            for profile in PROFILES
+        }
+    sys.stdout.write("\n".join(table(found)) + "\n")
+    if options.svg is not None:
+        options.svg.write_text(bar_chart({profile: _placeable(runs) for profile, runs in found.items()}))
+
+
+def run(profile: str, nodes: int, pods: int, seed: int) -> Ran:
+    """Let the pods of one seed come and go under one profile."""
+    course = Course(nodes, seed, warm_up=round(WARM_UP * pods))
+    scenario = Scenario(
+        nodes=make_nodes(nodes), objects=make_devices(nodes), plugins=[DeviceBinPacking], config=PROFILES[profile]
+    )
+    for place in range(pods):
+        scenario.at(place * STEP, course.step)
+    scenario.run()
+    return Ran(
+        counts=len(course.counts),
+        placeable={name: fmean(placeable(left, size) for left in course.counts) for name, size in SIZES.items()},
+        turned_away={name: course.turned_away[name] / course.asked[name] for name in SIZES},
+    )
+
+
+def placeable(left: Sequence[Left], size: Size) -> float:
+    """Return which share of the free slices claims of a size could use."""
+    return sum(card.room(size) for card in left) * size.slices / sum(card.slices for card in left)
+
+
+def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
+    """Yield the lines of two Markdown tables, and how often the last profile beats each of the others."""
+    yield f"| Placeable, scored by | {' | '.join(SIZES)} | the mix | lowest to highest |"
+    yield "|---|" + "---:|" * (len(SIZES) + 2)
+    for profile, runs in found.items():
+        mix = [ran.mix for ran in runs]
+        cells = [f"{share:.1%}" for share in _placeable(runs).values()]
+        cells += [f"**{fmean(mix):.1%}** ± {stdev(mix):.1%}", f"{min(mix):.1%} to {max(mix):.1%}"]
+        yield f"| {profile} | {' | '.join(cells)} |"
+    yield ""
+    yield f"| Turned away, scored by | {' | '.join(SIZES)} |"
+    yield "|---|" + "---:|" * len(SIZES)
+    for profile, runs in found.items():
+        shares = (fmean(ran.turned_away[size] for ran in runs) for size in SIZES)
+        yield f"| {profile} | {' | '.join(f'{share:.1%}' for share in shares)} |"
+    *others, ours = found
+    for other in others:
+        better = sum(mine.mix > theirs.mix for mine, theirs in zip(found[ours], found[other], strict=True))
+        yield ""
+        yield f"{ours} keeps more placeable than {other} with {better} of {len(found[ours])} seeds."
+
+
+def _placeable(runs: Sequence[Ran]) -> Mapping[str, float]:
+    return {size: fmean(ran.placeable[size] for ran in runs) for size in SIZES}
+
+
+if __name__ == "__main__":
+    main()
