@@ -21,6 +21,7 @@ from kframework.objects import (
     ResourceClaimConsumerReference,
 )
 from kframework.objects.resource_claims import DELETE_PROTECTION
+from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
 from kframework.plugins.dynamic_resources.requests import key_of
@@ -58,8 +59,12 @@ class ClaimWrites:
 
         ClaimWriteError if that cannot be done; then it is not done later either.
         """
+        had = results_of(claim)
 
         async def write(current: ResourceClaim) -> ResourceClaim:
+            if allocation is None and current.status.allocation is not None and results_of(current) != had:
+                # kube-scheduler reserves what it is then, on nodes perhaps that do not reach it.
+                raise ClaimWriteError(f"claim {key_of(current)} got allocated elsewhere in the meantime")
             if is_reserved_for(current, pod) and allocation in (None, _untimed(current.status.allocation)):
                 return current  # a write that got no answer was done
             _check(current, allocation)

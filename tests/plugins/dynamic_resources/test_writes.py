@@ -55,6 +55,12 @@ def changed(**status: Any) -> Callable[[MemoryCluster], object]:
     return lambda cluster: cluster.merge(ResourceClaim, "c", {"status": status}, "default")
 
 
+def reallocated(cluster: MemoryCluster) -> None:
+    """Take from the claim what it has, and give it something else."""
+    changed(allocation=None)(cluster)
+    changed(**reserved_for(OTHER, allocation=ELSEWHERE))(cluster)
+
+
 def labelled(cluster: MemoryCluster) -> object:
     count = len(stored(cluster).metadata.labels)
     return cluster.merge(ResourceClaim, "c", {"metadata": {"labels": {f"by-{count}": "another"}}}, "default")
@@ -176,6 +182,12 @@ def test_a_claim_that_is_not_what_it_was_is_left_alone(write: Write, status: dic
             bind,
             {},
             changed(**reserved_for(OTHER, allocation=ELSEWHERE)),
+            "claim default/c got allocated elsewhere in the meantime",
+        ),
+        (
+            reserve,
+            reserved_for(),
+            reallocated,
             "claim default/c got allocated elsewhere in the meantime",
         ),
         (
