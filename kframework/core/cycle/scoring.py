@@ -66,7 +66,8 @@ class Scoring:
                 scores = step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
                 if isinstance(scores, Status):
                     return scores
-                totals = totals + step.weight * scores
+                if not isinstance(scores, int) or scores:  # saves a microsecond of adding nothing
+                    totals = totals + step.weight * scores
         for step in plan.fresh_scores:
             if step.name in skipped:
                 continue
