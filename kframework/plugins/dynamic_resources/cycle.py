@@ -235,7 +235,11 @@ class ClaimsInCycle:
 
         AllocationError for what makes no sense, and if the search took too many steps.
         """
-        claims, found = self.to_allocate(node), self.found(node)
+        claims = self.to_allocate(node)
+        found = self._feasibilities.of(claims).chosen(node) if claims else []
+        if found is None:
+            # There is none, or else this says what is wrong.
+            found = self.found(node)
         if found is None:
             return None
         got = {

@@ -121,6 +121,7 @@ class Feasibility:
     def _forget_scopes(self) -> None:
         self._scopes.clear()
         self._known: list[_Scope | None] = [None]
+        self._chosen: dict[int, Sequence[Sequence[Chosen]]] = {}
         self._with_pool: dict[tuple[str, str], list[int]] = {}
         self._answers = np.full(64, _UNKNOWN)
         self._answers[_NO_SCOPE] = FAULTY
@@ -156,6 +157,20 @@ class Feasibility:
             self._answers[_NO_SCOPE + 1 :] = _UNKNOWN
         self.answers(rows, patience)
         return self._measured[measure][self._scopes_of(rows)]
+
+    def chosen(self, node: NodeInfo) -> Sequence[Sequence[Chosen]] | None:
+        """Return the devices that each of the claims would get on a node; None where they cannot be allocated.
+
+        They are those that the search found of which `answers` tells.
+        """
+        self._catch_up()
+        scope = self._scope_of.item(node.row)
+        if scope == _UNKNOWN:
+            scope = self._scope_of[node.row] = self._scope(node)
+        answer = self._answers.item(scope)
+        if answer == _UNKNOWN:
+            answer = self._search(scope)
+        return self._chosen[scope] if answer == FITS else None
 
     # -- scopes ----------------------------------------------------------------------------------------------------
 
@@ -233,10 +248,12 @@ class Feasibility:
         except AllocationError:
             answer = FAULTY
         else:
-            answer = TOO_FEW if chosen is None else FITS
-            placement = None if chosen is None else Placement(chosen, found.pools, self._devices.allocated)
-            for measure, column in self._measured.items():
-                column[scope] = 0 if placement is None else measure(placement)
+            answer = TOO_FEW
+            if chosen is not None:
+                answer, self._chosen[scope] = FITS, chosen
+                placement = Placement(chosen, found.pools, self._devices.allocated)
+                for measure, column in self._measured.items():
+                    column[scope] = measure(placement)
         self._answers[scope] = answer
         return answer
 

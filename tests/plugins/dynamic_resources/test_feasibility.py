@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
-from kframework.plugins.dynamic_resources.allocator import Allocated
+from kframework.plugins.dynamic_resources.allocator import Allocated, Chosen
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from kframework.plugins.dynamic_resources.feasibility import (
     FAULTY,
@@ -24,6 +24,7 @@ from kframework.plugins.dynamic_resources.feasibility import (
     Placement,
     rank,
 )
+from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.testing import make_node
@@ -58,6 +59,10 @@ def fingerprint(placement: Placement) -> int:
     return crc32(repr(([device.id for device in chosen], sorted(beside))).encode())
 
 
+def names_of(chosen: Sequence[Sequence[Chosen]] | None) -> list[list[DeviceId]] | None:
+    return None if chosen is None else [[each.device.id for each in of_claim] for of_claim in chosen]
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_after_any_changes_it_is_as_if_searched_anew(seed: int) -> None:
     assert_as_searched_anew(Random(seed), 40)
@@ -83,11 +88,15 @@ def assert_as_searched_anew(random: Random, changes: int) -> Counter[object]:
                 continue
             nodes = list(cluster.state.nodes)
             rows = np.array([node.row for node in nodes])
+            first = random.choice(nodes)  # one may be asked what it is to get before any is asked whether it fits
+            known.chosen(first)
+            got = {node.name: names_of(known.chosen(node)) for node in nodes}
             answers = known.answers(rows, Patience()).tolist()
             measures = [known.measured(measure, rows, Patience()).tolist() for measure in (rank, fingerprint)]
             for node, answer, *measured in zip(nodes, answers, *measures, strict=True):
                 expected, found = afresh(cluster.state, claims, node, cluster.held)
                 assert answer == expected, (node.name, happened)
+                assert got[node.name] == (None if found is None else names_of(found.chosen)), (node.name, happened)
                 assert found is None or measured == [rank(found), fingerprint(found)], (node.name, happened)
                 met[expected] += 1
                 met["ranked"] += found is not None and rank(found) > 0
