@@ -1,7 +1,8 @@
-"""`kframework config`: check a configuration, and show what it comes to."""
+"""`kframework config`: check a configuration, show what it comes to, and describe what may stand in one."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kframework.core.runtime.profiles import Profiles
     from kframework.framework.plugin import Plugin
 
-app: typer.Typer = group("Check and show configurations.")
+app: typer.Typer = group("Check, show and describe configurations.")
 
 
 @app.command()
@@ -49,6 +50,23 @@ def show(
     from kframework.config.show import effective_yaml
 
     typer.echo(effective_yaml(configured(file)), nl=False)
+
+
+@app.command()
+def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
+    """Print the JSON Schema of configurations, for editors.
+
+    It has the args of every plugin that is installed here, or given with --plugin.
+    """
+    from kframework.config.schema import configuration_schema
+    from kframework.core.runtime.registry import Registry
+
+    registry = Registry.of(*named_plugins(plugin))
+    broken = registry.load_all()
+    for problem in broken:
+        say("warning", f"{problem}; its args may be anything")
+    names = [name for name in registry if name not in {problem.plugin for problem in broken}]
+    typer.echo(json.dumps(configuration_schema({name: registry.load(name) for name in names}), indent=2))
 
 
 def configured(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = ()) -> Configuration:

@@ -7,9 +7,12 @@ configuration has asked it already.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, ApiObject, Bool, Int32, Int64
+from pydantic import ConfigDict
+from pydantic.config import JsonDict
+
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, ApiObject, Bool, Int32, Int64, in_schema
 from kframework.config.duration import Duration
 from kframework.config.problems import (
     Problem,
@@ -37,8 +40,10 @@ class InTreeArgs(PluginArgs, ApiModel):
 class DefaultPreemptionArgs(InTreeArgs):
     """How many nodes a preemption looks at: the larger of a percentage of the nodes and a number."""
 
-    min_candidate_nodes_percentage: Int32 = 10
-    min_candidate_nodes_absolute: Int32 = 100
+    min_candidate_nodes_percentage: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 10
+    """How many of the nodes are looked at for victims, if that is more than the number below."""
+    min_candidate_nodes_absolute: Annotated[Int32, in_schema(minimum=0)] = 100
+    """How many nodes are looked at for victims at least; not 0 together with the percentage."""
 
     def problems(self) -> Iterator[Problem]:
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
@@ -54,8 +59,10 @@ class DefaultPreemptionArgs(InTreeArgs):
 class InterPodAffinityArgs(InTreeArgs):
     """The score weight of a running pod's required affinity, and whether its preferences count."""
 
-    hard_pod_affinity_weight: Int32 = 1
+    hard_pod_affinity_weight: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 1
+    """What a pod's required affinity to the pod at hand counts for in scores."""
     ignore_preferred_terms_of_existing_pods: Bool = False
+    """Whether only pods with affinities of their own consider what running pods prefer."""
 
     def problems(self) -> Iterator[Problem]:
         yield from _percentage(("hardPodAffinityWeight",), self.hard_pod_affinity_weight)
@@ -65,6 +72,7 @@ class NodeAffinityArgs(InTreeArgs):
     """A node affinity that is added to that of every pod."""
 
     added_affinity: Annotated[NodeAffinity, ApiObject()] | None = None
+    """What the nodes of every pod of the profile must or should be like, beside what the pod says."""
 
     def problems(self) -> Iterator[Problem]:
         if self.added_affinity is None:
@@ -82,24 +90,37 @@ class NodeAffinityArgs(InTreeArgs):
                 yield Problem(("addedAffinity", *path), str(error))
 
 
+def _must_have(field: str, kind: str) -> ConfigDict:
+    """Say in the JSON Schema of a block that a field is needed whose absence a rule reports."""
+    given: JsonDict = {"required": [field], "properties": {field: {"type": kind}}}
+    return ConfigDict(json_schema_extra={"allOf": [given]})
+
+
 class ResourceSpec(ApiModel):
     """A resource and its weight in a score."""
 
     name: str = ""
-    weight: Annotated[Int64, ZERO_IS_DEFAULT] = 1
+    """The resource: `cpu`, `memory`, `example.com/gpu`."""
+    weight: Annotated[Int64, ZERO_IS_DEFAULT, in_schema(minimum=0, maximum=100)] = 1
+    """What it counts for among the others."""
 
 
 class UtilizationShapePoint(ApiModel):
     """A point of the function from utilization (0 to 100) to score (0 to 10)."""
 
-    utilization: Int32 = 0
-    score: Int32 = 0
+    utilization: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 0
+    """How full the node is, in percent."""
+    score: Annotated[Int32, in_schema(minimum=0, maximum=10)] = 0
+    """What that is worth, 0 to 10."""
 
 
 class RequestedToCapacityRatio(ApiModel):
     """The function from utilization to score, as the points between which it is linear."""
 
-    shape: tuple[UtilizationShapePoint, ...] = ()
+    model_config: ClassVar[ConfigDict] = _must_have("shape", "array")
+
+    shape: Annotated[tuple[UtilizationShapePoint, ...], in_schema(minItems=1)] = ()
+    """The points, by increasing utilization."""
 
 
 _CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
@@ -111,9 +132,15 @@ _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 class ScoringStrategy(ApiModel):
     """How NodeResourcesFit scores; `type` is LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
 
-    type: str = ""
+    # To leave it out is to say nothing that is supported.
+    model_config: ClassVar[ConfigDict] = _must_have("type", "string")
+
+    type: Annotated[str, in_schema(enum=_STRATEGIES)] = ""
+    """Whether emptier nodes are better, fuller ones, or what a function says."""
     resources: _Resources = _CPU_AND_MEMORY
+    """The resources that count."""
     requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    """The function of the type RequestedToCapacityRatio."""
 
     def problems(self, path: ProblemPath) -> Iterator[Problem]:
         """List what breaks kube-scheduler's rules, for a strategy that stands at this path."""
@@ -140,8 +167,11 @@ class NodeResourcesFitArgs(InTreeArgs):
     """Which extended resources are not looked at, and how nodes are scored."""
 
     ignored_resources: tuple[str, ...] = ()
+    """Extended resources that are not looked at."""
     ignored_resource_groups: tuple[str, ...] = ()
+    """The same, by what stands before the slash."""
     scoring_strategy: ScoringStrategy | None = ScoringStrategy(type="LeastAllocated")
+    """How nodes are scored."""
 
     def problems(self) -> Iterator[Problem]:
         for index, name in enumerate(self.ignored_resources):
@@ -160,6 +190,7 @@ class NodeResourcesBalancedAllocationArgs(InTreeArgs):
     """The resources whose use should be even."""
 
     resources: _Resources = _CPU_AND_MEMORY
+    """The resources that should be used evenly; each weighs 1."""
 
     def problems(self) -> Iterator[Problem]:
         names = [resource.name for resource in self.resources]
@@ -173,12 +204,27 @@ class NodeResourcesBalancedAllocationArgs(InTreeArgs):
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _DEFAULTING_TYPES = ("System", "List")
 
+#: What a constraint must be like that stands for pods which have none.
+_DEFAULT_CONSTRAINT = {
+    "required": ["maxSkew", "topologyKey", "whenUnsatisfiable"],
+    "properties": {
+        "maxSkew": {"type": "integer", "minimum": 1},
+        "topologyKey": {"type": "string", "minLength": 1},
+        "whenUnsatisfiable": {"enum": _ACTIONS},
+        "labelSelector": {"type": "null"},
+    },
+}
+
 
 class PodTopologySpreadArgs(InTreeArgs):
     """Constraints for pods that have none of their own: kube-scheduler's (`System`) or the given `List`."""
 
-    default_constraints: tuple[Annotated[TopologySpreadConstraint, ApiObject()], ...] = ()
-    defaulting_type: Annotated[str, ZERO_IS_DEFAULT] = "System"
+    default_constraints: tuple[
+        Annotated[TopologySpreadConstraint, ApiObject(), in_schema(allOf=[_DEFAULT_CONSTRAINT])], ...
+    ] = ()
+    """The constraints of the type `List`; their selectors follow from the pods' services and owners."""
+    defaulting_type: Annotated[str, ZERO_IS_DEFAULT, in_schema(enum=("", *_DEFAULTING_TYPES))] = "System"
+    """Whose constraints are meant."""
 
     def problems(self) -> Iterator[Problem]:
         kind = self.defaulting_type
@@ -214,8 +260,10 @@ class PodTopologySpreadArgs(InTreeArgs):
 class VolumeBindingArgs(InTreeArgs):
     """How long PreBind waits for volumes, in seconds; `shape` belongs to an alpha gate and is refused."""
 
-    bind_timeout_seconds: Int64 = 600
-    shape: tuple[UtilizationShapePoint, ...] = ()
+    bind_timeout_seconds: Annotated[Int64, in_schema(minimum=0)] = 600
+    """How long PreBind waits for volumes."""
+    shape: Annotated[tuple[UtilizationShapePoint, ...], in_schema(maxItems=0)] = ()
+    """Belongs to an alpha gate of kube-scheduler, and is refused."""
 
     def problems(self) -> Iterator[Problem]:
         if self.bind_timeout_seconds < 0:
@@ -231,7 +279,9 @@ class DynamicResourcesArgs(InTreeArgs):
     """How long Filter may work on one node (0 = without limit) and PreBind may wait for devices."""
 
     filter_timeout: Duration = Duration(10)
+    """How long Filter may work on one node; `0s` is without limit."""
     binding_timeout: Duration = Duration(600)
+    """How long PreBind waits for devices, at least a second."""
 
     def problems(self) -> Iterator[Problem]:
         if self.filter_timeout < 0:

@@ -14,18 +14,28 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
+    JsonValue,
     PlainSerializer,
     Strict,
     ValidationError,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_schema
 
 from kframework.config.document import Json, Place
 from kframework.config.problems import FieldProblems, Problem, ProblemPath, raise_all, required, shown
 from kframework.errors import nearest
+
+
+def in_schema(**keywords: JsonValue) -> FieldInfo:
+    """Say in the JSON Schema of a field what a rule checks that speaks in kube-scheduler's words."""
+    said: FieldInfo = Field(json_schema_extra=keywords)
+    return said
+
 
 Bool = Annotated[bool, Strict()]
 Int32 = Annotated[int, Strict(), Ge(-(2**31)), Le(2**31 - 1)]
@@ -58,7 +68,11 @@ def _checked_base64(text: str) -> str:
 
 
 #: Bytes, kept as the text they are written in.
-Base64 = Annotated[str, AfterValidator(_checked_base64)]
+Base64 = Annotated[
+    str,
+    AfterValidator(_checked_base64),
+    in_schema(pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"),
+]
 
 #: Marks a field whose default also stands in for Go's zero value: an empty text or list, 0, `0s`.
 ZERO_IS_DEFAULT = AfterValidator(_default_when_zero)
@@ -68,7 +82,11 @@ class ApiModel(BaseModel):
     """A block of the configuration: camelCase in the file, unknown fields refused, null the same as absent."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="before")
@@ -90,8 +108,9 @@ class ApiObject:
 
     def __get_pydantic_core_schema__(self, source: type[msgspec.Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let the field take the object as written in a file, and the struct from code."""
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.no_info_before_validator_function(
             partial(_read_object, source),
+            core_schema.is_instance_schema(source),
             serialization=core_schema.plain_serializer_function_ser_schema(msgspec.to_builtins),
         )
 

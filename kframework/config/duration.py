@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")
 _LARGEST = 2**63 - 1
+
+#: What can be said of a duration without a look at how long it is.
+_PATTERN = rf"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS)}))+)$"
 
 
 class Duration(float):
@@ -37,6 +41,11 @@ class Duration(float):
         return core_schema.no_info_plain_validator_function(
             cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(str)
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe the text."""
+        return {"type": "string", "pattern": _PATTERN}
 
     @classmethod
     def _validate(cls, value: object) -> Duration:

@@ -31,7 +31,7 @@ from kframework.errors import ConfigError, nearest
 from kframework.framework.plugin import PluginArgs
 
 #: Fields of old versions that mean nothing today.
-_OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
+OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
 
 #: Fields of old versions that stand elsewhere today, and where.
 _MOVED_FIELDS = {
@@ -50,7 +50,7 @@ _MOVED_FIELDS = {
 _POLICY = "Policy"
 
 #: The kinds of a file's documents and the versions in which each is read, the current one first.
-_KINDS = {KIND: (API_VERSION, *OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
+KINDS: Mapping[str, tuple[str, ...]] = {KIND: (API_VERSION, *OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
 
 #: Where what is in no file stands.
 _NOTHING = Document(None, {}, {}).at()
@@ -137,12 +137,12 @@ def _kind(document: Place) -> str:
     if not isinstance(kind, str) or not isinstance(version, str):
         missing = "kind" if not isinstance(kind, str) else "apiVersion"
         raise document.error(Problem((missing,), f"Required value: want kind {KIND} ({API_VERSION})"))
-    if kind not in _KINDS:
-        wanted = " or ".join(f"{known} ({versions[0]})" for known, versions in _KINDS.items())
+    if kind not in KINDS:
+        wanted = " or ".join(f"{known} ({versions[0]})" for known, versions in KINDS.items())
         message = f"couldn't decode as {KIND}, got {kind} ({version}); want {wanted}"
-        raise document.error(Problem(("kind",), message, nearest(kind, _KINDS)))
-    if version not in _KINDS[kind]:
-        message = f'no kind "{kind}" is registered for version "{version}"; want {_KINDS[kind][0]}'
+        raise document.error(Problem(("kind",), message, nearest(kind, KINDS)))
+    if version not in KINDS[kind]:
+        message = f'no kind "{kind}" is registered for version "{version}"; want {KINDS[kind][0]}'
         raise document.error(Problem(("apiVersion",), message))
     return kind
 
@@ -182,7 +182,7 @@ def _body(document: Place, warnings: list[ConfigError], errors: list[ConfigError
     if version in OLD_API_VERSIONS:
         message = f"{version} is no longer served by kube-scheduler; read as {API_VERSION}"
         warnings.append(document.error(Problem(("apiVersion",), message)))
-        old = [name for name in _OLD_FIELDS if name in document.value]
+        old = [name for name in OLD_FIELDS if name in document.value]
         warnings += [document.error(Problem((name,), f"is not in {API_VERSION}: ignored")) for name in old]
         moved = [name for name in _MOVED_FIELDS if name in document.value]
         errors += [document.error(Problem((n,), f"is not in {API_VERSION}; {_MOVED_FIELDS[n]}")) for n in moved]
@@ -248,7 +248,7 @@ def _args(entry: PluginConfigEntry, place: Place, enabled: Sequence[str]) -> Plu
 
 def _check_version(entry: PluginConfigEntry, place: Place) -> None:
     version = (entry.args or {}).get("apiVersion", API_VERSION)
-    if version not in _KINDS[KIND]:
+    if version not in KINDS[KIND]:
         message = f'no kind "{entry.name}Args" is registered for version {shown(version)}; want {API_VERSION}'
         raise place.error(Problem(("apiVersion",), message))
 

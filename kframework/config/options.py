@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic.alias_generators import to_camel
 
-from kframework.config.decode import ApiModel, Bool, Int32, Int64
+from kframework.config.decode import ApiModel, Bool, Int32, Int64, in_schema
 from kframework.config.duration import Duration
 from kframework.config.problems import Problem, invalid
 from kframework.objects.quantity import QuantityError, value
@@ -22,41 +22,45 @@ class Tracing(ApiModel):
     """Where traces go, and how many of a million scheduling attempts are traced."""
 
     exporter: Literal["none", "console", "otlp"] = "none"
+    """`console` writes spans to stderr, `otlp` sends them to `endpoint`."""
     endpoint: str | None = None
-    sampling_rate_per_million: Int32 = 0
+    """The collector's address."""
+    sampling_rate_per_million: Annotated[Int32, in_schema(minimum=0, maximum=1_000_000)] = 0
+    """How many of a million attempts are traced."""
 
 
 class HookTimeouts(ApiModel):
     """How long plugins may take where they may wait, in seconds: for a hook, for one fetch of a source."""
 
-    #: A plugin may have to load what it works with. A process that says after this why it ends is started again.
     start: Duration = Duration(30)
-    #: As long as the scheduler's own requests to the API server.
+    """A plugin may have to load what it works with. A process that says after this why it ends is started again."""
     source: Duration = Duration(30)
-    #: What kube-scheduler gives volumes and devices to be prepared (bindTimeoutSeconds, bindingTimeout).
+    """As long as the scheduler's own requests to the API server."""
     pre_bind: Duration = Duration(600)
-    #: Two requests that get no answer. What `handle.api.bind` takes to be certain does not count.
+    """What kube-scheduler gives volumes and devices to be prepared (bindTimeoutSeconds, bindingTimeout)."""
     bind: Duration = Duration(60)
-    #: Nobody waits for it but the end of a scheduler that stops.
+    """Two requests that get no answer. What `handle.api.bind` takes to be certain does not count."""
     post_bind: Duration = Duration(30)
-    #: With all that comes before it less than the 30 s that Kubernetes gives a pod to end.
+    """Nobody waits for it but the end of a scheduler that stops."""
     close: Duration = Duration(5)
+    """With all that comes before it less than the 30 s that Kubernetes gives a pod to end."""
 
 
 class Options(ApiModel):
-    """What kube-scheduler's file has no field for.
-
-    `seed` starts every random choice; `layer_memory` is the size of the memory for remembered answers, a quantity in
-    bytes; `pod_max_in_unschedulable_pods_duration` is kube-scheduler's flag of that name, in seconds. Without
-    `preempt_other_schedulers_pods` pods that ask for a scheduler that is none of the profiles are never preempted.
-    """
+    """What kube-scheduler's file has no field for."""
 
     seed: Int64 = 0
+    """Where every random choice starts."""
     layer_memory: str = "256Mi"
+    """How much memory remembered answers may take: a quantity in bytes."""
     tracing: Tracing = Tracing()
+    """Where traces go."""
     pod_max_in_unschedulable_pods_duration: Duration = Duration(300)
+    """When a pod that no event has woken is tried again all the same; kube-scheduler's flag of that name."""
     preempt_other_schedulers_pods: Bool = True
+    """Whether pods that ask for a scheduler that is none of the profiles may be preempted."""
     hook_timeouts: HookTimeouts = HookTimeouts()
+    """How long plugins may take where they may wait."""
 
     @property
     def layer_memory_bytes(self) -> int:

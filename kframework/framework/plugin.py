@@ -69,9 +69,15 @@ class PluginArgs(BaseModel):
 
     Derive from it and name fields in snake_case; the file spells them in camelCase. Unknown fields are refused. So it
     is from then on with a plain pydantic model that is the type of a field, unless its `model_config` says otherwise.
+    A docstring below a field is its description in `kframework config schema`.
     """
 
-    model_config: ClassVar[ConfigDict] = {**_SPELLING, "frozen": True, "arbitrary_types_allowed": True}
+    model_config: ClassVar[ConfigDict] = {
+        **_SPELLING,
+        "frozen": True,
+        "arbitrary_types_allowed": True,
+        "use_attribute_docstrings": True,
+    }
 
     @classmethod
     def __pydantic_on_complete__(cls) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -183,3 +184,38 @@ def test_what_is_odd_about_plugins_is_a_notice(run: Command, file: Path) -> None
     notice = f"notice: {place}: there is no plugin 'TaintToleratoin' to disable (did you mean 'TaintToleration'?)"
     result = run("config", "check", file)
     assert (result.code, result.errors) == (0, [notice])
+
+
+DESCRIBED_PLUGIN = '''
+from kframework import Plugin, PluginArgs, hookimpl
+
+class DescribedArgs(PluginArgs):
+    much: int = 1
+    """How much."""
+
+class Described(Plugin[DescribedArgs]):
+    name = "Described"
+
+    @hookimpl
+    def pre_enqueue(self, pod):
+        return None
+'''
+
+
+def test_the_schema_has_the_args_of_installed_plugins(run: Command, install: Install) -> None:
+    install("described_module", {"Described": "Described"}, DESCRIBED_PLUGIN)
+    code, out, err = run("config", "schema")
+    cases = json.loads(out)["$defs"]["PluginConfigEntry"]["allOf"]
+    (args,) = [
+        case["then"]["properties"]["args"] for case in cases if case["if"]["properties"]["name"]["const"] == "Described"
+    ]
+    assert (code, err) == (0, "")
+    assert args["properties"]["much"] == {"default": 1, "description": "How much.", "type": "integer"}
+
+
+def test_a_plugin_that_cannot_be_imported_leaves_the_schema_to_the_others(run: Command, install: Install) -> None:
+    install("broken_module", {"Broken": "Broken"}, BROKEN_PLUGIN)
+    code, out, err = run("config", "schema")
+    fault = "plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device"
+    assert (code, err) == (0, f"warning: {fault}; its args may be anything\n")
+    assert "NodeResourcesFitArgs" in out

@@ -1,0 +1,169 @@
+"""The JSON Schema of a configuration file, for editors: both documents, with the args of every plugin.
+
+It says what can be said of a value by itself. What holds between values, such as a name that may stand only once, is
+left to loading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from kframework.config.decode import ApiModel, field_names
+from kframework.config.in_tree import known_in_tree
+from kframework.config.load import KINDS, OLD_FIELDS
+from kframework.config.models import API_VERSION, KIND, KubeSchedulerConfiguration, PluginConfigEntry
+from kframework.config.options import OPTIONS_KIND, Options
+from kframework.framework.plugin import Plugin
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REF = "#/$defs/{model}"
+
+_DOCUMENTS: Mapping[str, type[BaseModel]] = {KIND: KubeSchedulerConfiguration, OPTIONS_KIND: Options}
+
+
+def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue:
+    """Return the JSON Schema (draft 2020-12) of each document of a configuration file, with these plugins' args.
+
+    Args of a plugin that is none of these, nor one of kube-scheduler's, may be anything.
+    """
+    in_tree = {name: plugin.args for name, plugin in known_in_tree.items() if plugin.args is not None}
+    args = {**{name: plugin.Args for name, plugin in plugins.items()}, **in_tree}
+    models = dict.fromkeys([*_DOCUMENTS.values(), *args.values()])
+    modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in models]
+    references, generated = models_json_schema(modes, ref_template=_REF, schema_generator=_Generator)
+    found = generated["$defs"]
+    name_of = {model: references[model, "validation"]["$ref"].removeprefix(_REF.format(model="")) for model in models}
+
+    documents = {kind: name_of[model] for kind, model in _DOCUMENTS.items()}
+    definitions = {name: schema for name, schema in found.items() if name not in name_of.values()}
+    definitions |= {name: _document(found[name], kind) for kind, name in documents.items()}
+    definitions[PluginConfigEntry.__name__] = _by_plugin(
+        found[PluginConfigEntry.__name__],
+        {name: _with_kind(found[name_of[model]], name) for name, model in sorted(args.items())},
+        {name: (plugin.__doc__ or "").strip() for name, plugin in plugins.items()},
+    )
+    used = json.dumps(definitions)
+    models_of_args = [name for name in name_of.values() if name not in definitions]
+    # A model of args may lead back to itself, or be a part of another one's.
+    definitions |= {name: found[name] for name in models_of_args if json.dumps(_REF.format(model=name)) in used}
+    return {
+        "$schema": _DIALECT,
+        "title": "A configuration of kframework",
+        "description": f"A {KIND} as kube-scheduler has it, or the {OPTIONS_KIND} beside it.",
+        "type": "object",
+        "required": ["apiVersion", "kind"],
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"enum": list(_DOCUMENTS)}},
+        "allOf": [_if({"kind": {"const": kind}}, {"$ref": _REF.format(model=documents[kind])}) for kind in documents],
+        "$defs": {name: definitions[name] for name in sorted(definitions)},
+    }
+
+
+def _document(model: JsonSchemaValue, kind: str) -> JsonSchemaValue:
+    """Return the schema of a document: a model with a header, and with what old versions had besides."""
+    versions = KINDS[kind]
+    header: JsonSchemaValue = {
+        "apiVersion": {"description": "The version that this file is written in.", "enum": list(versions)},
+        "kind": {"description": "What this document is.", "const": kind},
+    }
+    schema = {**model, "required": ["apiVersion", "kind"], "properties": {**header, **model["properties"]}}
+    if len(versions) == 1:
+        return schema
+    old = {name: {"description": f"Is not in {versions[0]}: ignored.", "deprecated": True} for name in OLD_FIELDS}
+    schema["properties"] |= old
+    current = _if({"apiVersion": {"const": versions[0]}}, {"properties": dict.fromkeys(old, False)})
+    return {**schema, "allOf": [current]}
+
+
+def _by_plugin(
+    entry: JsonSchemaValue, args: Mapping[str, JsonSchemaValue], descriptions: Mapping[str, str]
+) -> JsonSchemaValue:
+    """Return the schema of an entry of `pluginConfig` whose args are those of the plugin that it names."""
+    cases = []
+    for name, schema in args.items():
+        given: JsonSchemaValue = {"description": descriptions.get(name, ""), **schema}
+        must = {"required": ["args"]} if schema.get("required") else {}
+        cases.append(_if({"name": {"const": name}}, {"properties": {"args": given}, **must}))
+    properties = {**entry["properties"], "name": {**entry["properties"]["name"], "examples": list(args)}}
+    return {**entry, "properties": properties, "allOf": cases}
+
+
+def _with_kind(args: JsonSchemaValue, plugin: str) -> JsonSchemaValue:
+    """Return the schema of a plugin's args with the header that they may have; nothing at all means the defaults."""
+    versions: JsonSchemaValue = {"enum": list(KINDS[KIND])} if plugin in known_in_tree else {}
+    header = {
+        "apiVersion": {"description": f"May stand here as in kube-scheduler: {API_VERSION}.", **versions},
+        "kind": {"description": "May stand here as in kube-scheduler.", "const": f"{plugin}Args"},
+    }
+    schema = {**args, "properties": {**args.get("properties", {}), **header}}
+    return schema if args.get("required") else _or_null(schema)
+
+
+def _if(properties: JsonSchemaValue, then: JsonSchemaValue) -> JsonSchemaValue:
+    return {"if": {"properties": properties, "required": list(properties)}, "then": then}
+
+
+class _Generator(GenerateJsonSchema):
+    """Describes models as this package reads them."""
+
+    ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        """Leave out titles that repeat the names of fields."""
+        return False
+
+    def handle_invalid_for_json_schema(self, schema: object, error_info: str) -> JsonSchemaValue:
+        """Let anything stand where only Python knows what may."""
+        return {}
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Take null for a field that is not given, where a model does."""
+        described = super().model_schema(schema)
+        model = schema["cls"]
+        if issubclass(model, ApiModel) and "properties" in described:
+            fields = described["properties"]
+            described["properties"] = {name: _or_null(fields[name]) for name in field_names(model)}
+        return described
+
+    def is_instance_schema(self, schema: core_schema.IsInstanceSchema) -> JsonSchemaValue:
+        """Describe a Kubernetes object as it is written."""
+        struct = schema["cls"]
+        if not (isinstance(struct, type) and issubclass(struct, msgspec.Struct)):
+            return super().is_instance_schema(schema)
+        (described,), parts = msgspec.json.schema_components([struct], ref_template=_REF.format(model="{name}"))
+        return _object(described, parts)
+
+
+def _object(described: JsonSchemaValue, parts: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:
+    """Write out what msgspec says of an object, as strict and as lenient with null as such objects are read."""
+    if "$ref" in described:
+        part = parts[described["$ref"].removeprefix(_REF.format(model=""))]
+        return _object({**part, **{key: value for key, value in described.items() if key != "$ref"}}, parts)
+    schema = {key: value for key, value in described.items() if key not in ("title", "required")}
+    if "properties" in schema:
+        schema["properties"] = {name: _or_null(_object(each, parts)) for name, each in schema["properties"].items()}
+        schema["additionalProperties"] = False
+    elif isinstance(schema.get("additionalProperties"), dict):
+        schema["additionalProperties"] = _or_null(_object(schema["additionalProperties"], parts))
+    if "items" in schema:
+        schema["items"] = _object(schema["items"], parts)
+    if "anyOf" in schema:
+        schema["anyOf"] = [_object(each, parts) for each in schema["anyOf"]]
+    return schema
+
+
+def _or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Return a schema that takes null too."""
+    if isinstance(schema.get("type"), str):
+        enum = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+        return {**schema, "type": list(dict.fromkeys([schema["type"], "null"])), **enum}
+    kept = {key: value for key, value in schema.items() if key in ("description", "default")}
+    rest = {key: value for key, value in schema.items() if key not in kept}
+    if {"type": "null"} in rest.get("anyOf", ()) or not rest:
+        return schema
+    return {**kept, "anyOf": [rest, {"type": "null"}]}
