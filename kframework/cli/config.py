@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.given import ConfigurationSource
     from kframework.core.runtime.profiles import Profiles
+    from kframework.errors import ConfigError
     from kframework.framework.plugin import Plugin
 
 app: typer.Typer = group("Check, show and describe configurations.")
@@ -24,18 +25,26 @@ app: typer.Typer = group("Check, show and describe configurations.")
 
 @app.command()
 def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Configuration file, or - for stdin.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Configuration files, each by itself, or - for stdin.")
+    ],
     plugin: PluginOption,
     verbosity: Verbosity = 0,
 ) -> None:
-    """Check a configuration as the scheduler does when it starts.
+    """Check configurations as the scheduler does when it starts.
 
     Fields, plugins and their args are checked. Prints a line for each thing that is wrong.
     """
+    from kframework.config.problems import collecting, raise_all
+
     plugins = named_plugins(plugin)
-    for notice in compiled(configured(file, plugins), plugins).notices:
-        say("notice", notice)
-    print_lines(f"{file}: ok")
+    errors: list[ConfigError] = []
+    for file in files:
+        with collecting(errors):
+            for notice in compiled(configured(file, plugins), plugins).notices:
+                say("notice", notice)
+            print_lines(f"{file}: ok")
+    raise_all(errors)
 
 
 @app.command()

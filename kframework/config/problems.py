@@ -45,11 +45,11 @@ class ConfigErrors(ConfigError):
 
 
 def raise_all(errors: Sequence[ConfigError]) -> None:
-    """Raise the errors: nothing for none, the error itself for one, ConfigErrors for several, by line."""
+    """Raise the errors: nothing for none, the error itself for one, ConfigErrors for several, by file and line."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise ConfigErrors(sorted(errors, key=lambda error: error.line or 0))
+        raise ConfigErrors(sorted(errors, key=lambda error: (error.file or "", error.line or 0)))
 
 
 def written(path: ProblemPath) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -17,6 +19,7 @@ from kframework.config.show import effective_yaml
 from kframework.core.runtime.registry import Registry
 from kframework.testing import check_plugin
 from tests.cli.conftest import Command, Install
+from tests.examples.clean_environment import ROOT
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -219,3 +222,30 @@ def test_a_plugin_that_cannot_be_imported_leaves_the_schema_to_the_others(run: C
     fault = "plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device"
     assert (code, err) == (0, f"warning: {fault}; its args may be anything\n")
     assert "NodeResourcesFitArgs" in out
+
+
+def test_several_files_are_checked_each_by_itself(run: Command, tmp_path: Path) -> None:
+    good, bad, worse = (tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml"))
+    good.write_text(HEADER)
+    bad.write_text(HEADER + "profiles: []\nparallelism: many\n")
+    worse.write_text(HEADER + "parallelism: 0\n")
+    code, out, err = run("config", "check", worse, good, bad)
+    assert (code, out) == (1, f"{good}: ok\n")
+    assert err.splitlines() == [
+        f'error: {bad}:4: parallelism: expected an integer, got "many"',
+        f"error: {worse}:3: parallelism: Invalid value: 0: should be an integer value greater than zero",
+    ]
+
+
+def test_the_hook_for_pre_commit_runs_as_pre_commit_runs_it(run: Command, tmp_path: Path) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert {"id", "name", "entry", "language"} <= hook.keys()
+    assert (hook["language"], hook["types"]) == ("python", ["yaml"])
+    program, *arguments = shlex.split(hook["entry"])
+    assert program in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for file in files:
+        file.write_text(HEADER)
+    assert run(*arguments, *files).code == 0
+    files[1].write_text("kind: Other\n")
+    assert run(*arguments, *files).code == 1
