@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import ClassVar, Generic, Protocol, TypeVar, cast
@@ -88,7 +89,7 @@ class Offers(Generic[N]):
         try:
             loaded = offer.load()
         except Exception as error:
-            reason = f"cannot be imported: {in_words(error)}"
+            reason = f"cannot be imported: {in_words(error)}{_remedy(offer, error)}"
             raise PluginError(reason, plugin=offer.name, distribution=offer.source) from error
         if complaint := self._complaint(offer, loaded):
             raise PluginError(complaint, plugin=offer.name, distribution=offer.source)
@@ -151,6 +152,20 @@ def _offer(entry_point: EntryPoint) -> Offer:
 
 def _given(offered: type[Named]) -> Offer:
     return Offer(offered.name, lambda: offered, target=f"{offered.__module__}:{offered.__qualname__}")
+
+
+def _remedy(offer: Offer, error: Exception) -> str:
+    """Say what to do where an entry point names what is not there; other faults are the module's own."""
+    module, _, attribute = offer.target.partition(":")
+    wrong = f"; its entry point says {offer.target}: correct it"
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return f"{wrong}, or install the distribution again if its folder was moved or deleted"
+    loaded = sys.modules.get(module)
+    if isinstance(error, AttributeError) and loaded is not None and error.obj is loaded:
+        close = nearest(attribute, [name for name, each in vars(loaded).items() if isinstance(each, type)])
+        hint = f" (did you mean {close!r}?)" if close else ""
+        return f"{wrong}, or give {loaded.__file__} such a class{hint}"
+    return ""
 
 
 def _complaint(offer: Offer, loaded: object) -> str:

@@ -1,0 +1,141 @@
+"""What authors of plugins and configurations get wrong: each gives one line with the place and the remedy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Install
+
+HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+ENABLED = HEADER + "profiles:\n- plugins:\n    multiPoint: {enabled: [{name: Mine}]}\n"
+
+PLUGIN = """
+from kframework import Plugin, PluginArgs, hookimpl
+
+class MineArgs(PluginArgs):
+    most_pods: int = 1
+
+class Mine(Plugin[MineArgs]):
+    name = "Mine"
+    reads = "pods"
+
+    @hookimpl
+    def {hook}
+"""
+GOOD = PLUGIN.format(hook="filter(self, state, pod, node):\n        return None\n")
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}\n"
+POD = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
+
+AT_NAME = r"5: profiles\[0\].plugins.multiPoint.enabled\[0\].name: "
+ARGS = ENABLED + "  pluginConfig:\n  - name: Mine\n    args: "
+FOUND = r"plugin 'Mine' \(from mine 1.0\)"
+
+
+@pytest.mark.parametrize(
+    ("offers", "source", "text", "message"),
+    [
+        pytest.param(
+            {"Mine": "Mien"},
+            GOOD,
+            ENABLED,
+            AT_NAME + FOUND + r": cannot be imported: .*'Mien'; its entry point says mine:Mien: correct it,"
+            r" or give .*mine.py such a class \(did you mean 'Mine'\?\)",
+            id="no such class",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            None,
+            ENABLED,
+            AT_NAME + FOUND + ": cannot be imported: ModuleNotFoundError: No module named 'mine'; its entry point says"
+            " mine:Mine: correct it, or install the distribution again if its folder was moved or deleted",
+            id="no such module, or a stale editable install",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            "import mine_needs_this",
+            ENABLED,
+            AT_NAME + FOUND + ": cannot be imported: ModuleNotFoundError: No module named 'mine_needs_this'",
+            id="a module that the plugin's own needs",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            GOOD,
+            ARGS + "{mostPod: 1}\n",
+            r"8: profiles\[0\].pluginConfig\[0\].args.mostPod: unknown field \"mostPod\""
+            r" \(did you mean 'mostPods'\?\)",
+            id="unknown field of args",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            GOOD,
+            ARGS + "{mostPods: many}\n",
+            r'8: profiles\[0\].pluginConfig\[0\].args.mostPods: Invalid value: "many": .* valid integer.*',
+            id="wrong type in args",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            GOOD,
+            ENABLED.replace("/v1", "/v2"),
+            r'1: apiVersion: no kind .* for version ".*/v2"; want kubescheduler.config.k8s.io/v1',
+            id="wrong apiVersion",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            GOOD.replace("    def filter", "    async def filter"),
+            ENABLED,
+            AT_NAME + FOUND + ", hook filter: must be a plain function: the cluster stands still while it runs",
+            id="an async hook where none is allowed",
+        ),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    run: Command, install: Install, tmp_path: Path, offers: dict[str, str], source: str | None, text: str, message: str
+) -> None:
+    install("mine", offers, source or "")
+    if source is None:
+        (tmp_path / "site" / "mine" / "mine.py").unlink()
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    code, out, err = run("config", "check", file)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(f"error: {file}:{message}\n", err), err
+
+
+def test_two_distributions_with_one_name_are_both_named(run: Command, install: Install, tmp_path: Path) -> None:
+    install("mine", {"Mine": "Mine"}, GOOD)
+    install("other", {"Mine": "Mine"}, GOOD)
+    file = tmp_path / "config.yaml"
+    file.write_text(ENABLED)
+    _, _, err = run("config", "check", file)
+    claims = "mine 1.0 (mine:Mine) and other 1.0 (other:Mine); uninstall one"
+    assert err.endswith(f"name: plugin 'Mine': two distributions claim the name: {claims}\n")
+    assert err.startswith(f"error: {file}:5: ") and err.count("\n") == 1
+
+
+def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install, tmp_path: Path) -> None:
+    install("mine", {"Mine": "Mine"}, GOOD)
+    file = tmp_path / "config.yaml"
+    file.write_text(ARGS.replace("name: Mine\n", "name: Mien\n") + "{mostPods: 1}\n")
+    message = "args of Mien have no effect: the profile does not enable it (did you mean 'Mine'?)"
+    assert run("config", "check", file).errors == [f"warning: {file}:6: profiles[0].pluginConfig: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        ("score(self, state, pod, node):\n        pass\n", "score: answered None, which is no integer"),
+        ("filter(self, state, pod, node):\n        return 1 / 0\n", "filter: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_hook_that_fails_in_a_simulation_is_blamed(
+    run: Command, install: Install, tmp_path: Path, hook: str, message: str
+) -> None:
+    install("mine", {"Mine": "Mine"}, PLUGIN.format(hook=hook))
+    config, cluster = tmp_path / "config.yaml", tmp_path / "cluster.yaml"
+    config.write_text(ENABLED)
+    cluster.write_text(NODE + POD)
+    err = run("simulate", "-f", cluster, "--config", config).err
+    assert err.splitlines()[0] == f"error: plugin 'Mine' (from mine 1.0), hook {message}"
