@@ -14,7 +14,7 @@ from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject
-from kframework.scheduler.simulate import Simulation
+from kframework.scheduler.simulate import SimulationResult
 from kframework.scheduler.simulate import simulate as simulate_engine
 
 
@@ -24,7 +24,7 @@ def simulate(
     *,
     plugins: Iterable[type[Plugin]] = (),
     duration: float | None = None,
-) -> Simulation:
+) -> SimulationResult:
     """Schedule the pods of a cluster file, or of objects, on virtual time, and return where each one went.
 
     `config` is a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the

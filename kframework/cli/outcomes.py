@@ -13,7 +13,7 @@ from kframework.cli.printing import NONE, print_json, print_names, print_table, 
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.scheduler.simulate import Outcome, Progress, Simulation
+    from kframework.scheduler.simulate import Outcome, Progress, SimulationResult
 
 #: So many names are listed in a line; the others are counted.
 _LISTED = 5
@@ -39,7 +39,7 @@ def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
         yield lambda progress: bar.update(task, completed=progress.bound, total=progress.pods)
 
 
-def say_notices(simulation: Simulation, scheduler_names: Collection[str]) -> None:
+def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) -> None:
     """Say what is odd about the configuration, who was preempted, and which pods are no scheduler's of these names."""
     for notice in simulation.notices:
         say("notice", notice)
@@ -52,7 +52,7 @@ def say_notices(simulation: Simulation, scheduler_names: Collection[str]) -> Non
         say("notice", f"no profile has the schedulerName {name!r}, so nobody schedules {pods}")
 
 
-def print_outcomes(simulation: Simulation, output: Output | None) -> None:
+def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
     """Print where each pod went, or why it waits."""
     outcomes = simulation.outcomes
     match output:
@@ -69,7 +69,7 @@ def print_outcomes(simulation: Simulation, output: Output | None) -> None:
             print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
 
 
-def summarise(simulation: Simulation) -> None:
+def summarise(simulation: SimulationResult) -> None:
     """Say how many pods were bound and what it took, as the last line."""
     from kframework.config.duration import Duration
 

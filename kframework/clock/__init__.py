@@ -10,6 +10,7 @@ from random import Random
 from typing import Protocol
 
 from kframework.clock.virtual_time import VirtualTimeLoop as VirtualTimeLoop
+from kframework.clock.virtual_time import beside_running_loop as beside_running_loop
 from kframework.clock.virtual_time import in_turn as in_turn
 from kframework.clock.virtual_time import outside
 from kframework.clock.virtual_time import run_virtual as run_virtual

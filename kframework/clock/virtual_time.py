@@ -13,7 +13,7 @@ import selectors
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import partial
@@ -289,3 +289,11 @@ def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
     with quitting(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(run())
     return results[0]
+
+
+def beside_running_loop(run: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run what runs a loop; where one runs already, as in a notebook, in a thread, for whose end is waited."""
+    if asyncio._get_running_loop() is None:
+        return run(*args)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(run, *args).result()

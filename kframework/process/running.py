@@ -8,7 +8,7 @@ from kframework.process.observers import Observers
 from kframework.process.process import Companion, Process
 from kframework.process.rbac import manifests
 from kframework.process.servers import Server
-from kframework.scheduler.simulate import MakeController, Progress, Simulation
+from kframework.scheduler.simulate import MakeController, Progress, SimulationResult
 from kframework.scheduler.simulate import simulate as simulate_engine
 from kframework.verbosity import NOTICE
 
@@ -22,7 +22,7 @@ __all__ = [
     "Process",
     "Progress",
     "Server",
-    "Simulation",
+    "SimulationResult",
     "manifests",
     "simulate_engine",
 ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from typing import Generic, Protocol
 
 import anyio
 import msgspec
 
-from kframework.clock import Clock, LoopClock, run_virtual
+from kframework.clock import Clock, LoopClock, VirtualTimeLoop, beside_running_loop
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kind_store import Change
 from kframework.cluster.kubelet import Kubelet
@@ -23,7 +23,7 @@ from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.cycle.extending import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.errors import ClusterError
+from kframework.errors import ClusterError, quitting
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.extender import Extender
@@ -75,7 +75,7 @@ class Outcome(msgspec.Struct, frozen=True):
     phase: str = ""
 
 
-class Simulation(msgspec.Struct, frozen=True):
+class SimulationResult(msgspec.Struct, frozen=True):
     """What a simulation came to.
 
     `outcomes` lists every pod in the order of its creation, `seconds` is the virtual time that passed, `retrying` names
@@ -102,18 +102,20 @@ class Progress(msgspec.Struct, frozen=True):
 class _Records:
     """Keeps every decision and binding, and how often each pod was tried."""
 
-    def __init__(self, on_progress: Callable[[Progress], None], pods: int) -> None:
+    def __init__(self, on_progress: Callable[[Progress], None], pods: int, on_decision: Callable[[], None]) -> None:
         self.decisions: list[Decision] = []
         self.bindings: list[Binding] = []
         self.attempts: dict[str, int] = {}
         #: How many pods there have been that had to be bound.
         self.pods = pods
         self._on_progress = on_progress
+        self._on_decision = on_decision
         self._bound = 0
 
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
         self.attempts[decision.uid] = decision.tries
+        self._on_decision()
 
     def bound(self, binding: Binding) -> None:
         self.bindings.append(binding)
@@ -148,109 +150,185 @@ def simulate(
     engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
     timed_share: float = 0.0,
     controllers: Sequence[MakeController] = (),
-) -> Simulation:
+) -> SimulationResult:
     """Schedule the pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
     `on_end` may look at the scheduler as it stands in the end, `engine` make another engine, or one that is recorded.
     Plugins are timed in `timed_share` of the attempts. `controllers` work beside those of volumes and claims.
     Deterministic: the same objects, configuration and plugins give the same decisions in every process.
     """
-    run = _Run(
-        list(objects),
+    run = SimulatedRun(
+        objects,
         configuration or default_configuration(),
-        duration,
-        registry,
-        tuple(observers),
-        on_progress,
-        on_end,
-        engine,
-        timed_share,
-        controllers,
+        registry=registry,
+        observers=observers,
+        on_progress=on_progress,
+        engine=engine,
+        timed_share=timed_share,
+        controllers=controllers,
     )
-    return run_virtual(run.main)
+    with closing(run), collecting_rarely():
+        spare()
+        if duration is None:
+            run.run()
+        else:
+            run.run_for(duration)
+        on_end(run.scheduler)
+        return run.result
 
 
-@dataclass
-class _Run(Generic[E]):
-    """One simulation while it runs."""
+class SimulatedRun(Generic[E]):
+    """The scheduler on a cluster in memory, on a virtual time that passes only while it is told to go on.
 
-    objects: list[ApiObject]
-    configuration: Configuration
-    duration: float | None
-    registry: Registry | None
-    observers: tuple[Observer, ...]
-    on_progress: Callable[[Progress], None]
-    on_end: Callable[[Scheduler[E]], None]
-    engine: MakeEngine[E]
-    timed_share: float
-    controllers: Sequence[MakeController]
+    Whoever makes one closes it; until then all that there is can be looked at, and changed, between two steps.
+    """
 
-    async def main(self) -> Simulation:
-        """Run the cluster, its kubelets and controllers, and the scheduler until the end."""
-        self._records = _Records(self.on_progress, sum(map(_is_waiting, self.objects)))
+    def __init__(
+        self,
+        objects: Iterable[ApiObject],
+        configuration: Configuration,
+        *,
+        registry: Registry | None = None,
+        observers: Iterable[Observer] = (),
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # as for `simulate`
+        timed_share: float = 0.0,
+        controllers: Iterable[MakeController] = (),
+    ) -> None:
+        self._runner = asyncio.Runner(loop_factory=VirtualTimeLoop)
+        try:
+            self._loop = self._runner.get_loop()
+            objects = list(objects)
+            self._records = _Records(on_progress, sum(map(_is_waiting, objects)), self._decided)
+            self.clock: LoopClock = LoopClock(self._loop)
+            self.cluster: MemoryCluster = MemoryCluster(self.clock, objects)
+            self._kubelet = Kubelet(self.cluster, self.clock)
+            self._controllers: list[Controller] = [
+                self._kubelet,
+                VolumeController(self.cluster),
+                ClaimController(self.cluster),
+                *(make(self.cluster, self.clock) for make in controllers),
+            ]
+            self.scheduler: Scheduler[E] = Scheduler(
+                configuration,
+                self.cluster,
+                self.clock,
+                registry=registry,
+                observers=(self._records, *observers),
+                slice=0.0,
+                extender=lambda settings: SimulatedExtender(settings, self.cluster),
+                engine=engine,
+                timed_share=timed_share,
+            )
+        except BaseException:
+            self._runner.close()
+            raise
+        self._began = self._moved_at = self.clock.now()
         self._retrying: tuple[str, ...] = ()
         self._stuck: dict[str, str] = {}
-        self._clock = LoopClock(asyncio.get_running_loop())
-        self._cluster = MemoryCluster(self._clock, self.objects)
-        self._kubelet = Kubelet(self._cluster, self._clock)
-        self._controllers: list[Controller] = [
-            self._kubelet,
-            VolumeController(self._cluster),
-            ClaimController(self._cluster),
-        ]
-        self._controllers += [make(self._cluster, self._clock) for make in self.controllers]
-        self._scheduler: Scheduler[E] = Scheduler(
-            self.configuration,
-            self._cluster,
-            self._clock,
-            registry=self.registry,
-            observers=(self._records, *self.observers),
-            slice=0.0,
-            extender=lambda settings: SimulatedExtender(settings, self._cluster),
-            engine=self.engine,
-            timed_share=self.timed_share,
-        )
-        began = self._moved_at = self._clock.now()
-        self._over = asyncio.Event()
-        self._scheduler.on_idle = self._look
+        #: What the loop stops for: the next decision, that nothing moves any more, or neither.
+        self._stops_at_decision = self._stops_at_end = False
+        #: Whether nothing moves any more.
+        self.is_over: bool = False
+        self._work: asyncio.Task[None] | None = None
+        self.scheduler.on_idle = self._look
         for controller in self._controllers:
             controller.on_idle = self._look
         kinds = dict.fromkeys(kind for controller in self._controllers for kind in controller.kinds)
-        self._cluster.subscribe([*kinds], self._note)
-        with collecting_rarely():
-            spare()
-            async with anyio.create_task_group() as tasks:
-                for controller in self._controllers:
-                    tasks.start_soon(controller.run)
-                tasks.start_soon(self._scheduler.run)
-                if self.duration is None:
-                    tasks.start_soon(self._give_up)
-                with anyio.move_on_after(self.duration):
-                    await self._over.wait()
-                self.on_end(self._scheduler)
-                tasks.cancel_scope.cancel()
-            return self._result(self._clock.now() - began)
+        self.cluster.subscribe([*kinds], self._note)
+
+    # -- going on --------------------------------------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """The virtual time that has passed."""
+        return self.clock.now() - self._began
+
+    def run(self) -> None:
+        """Go on until nothing moves any more."""
+        self._stops_at_end = True
+        self._go_on()
+
+    def run_for(self, seconds: float) -> None:
+        """Go on for so many virtual seconds, whether anything moves or not."""
+        timer = self._loop.call_later(seconds, self._loop.stop)
+        try:
+            self._go_on()
+        finally:
+            timer.cancel()
+
+    def step(self) -> Decision | None:
+        """Go on until the next attempt to schedule a pod has ended, and return it; None if there is none any more."""
+        before = len(self._records.decisions)
+        self._stops_at_decision = self._stops_at_end = True
+        self._go_on()
+        made = self._records.decisions[before:]
+        return made[0] if made else None
+
+    def _go_on(self) -> None:
+        self.is_over = False
+        with quitting():
+            try:
+                if self._work is None:
+                    self._work = self._loop.create_task(self._main())
+                    self._work.add_done_callback(self._stop)
+                beside_running_loop(self._loop.run_forever)
+            finally:
+                self._stops_at_decision = self._stops_at_end = False
+            if self._work.done():
+                self._work.result()
+
+    async def _main(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for controller in self._controllers:
+                tasks.start_soon(controller.run)
+            tasks.start_soon(self.scheduler.run)
+            tasks.start_soon(self._give_up)
+
+    def close(self) -> None:
+        """Stop all that runs; nothing can go on afterwards. Raises what anything of it fails with."""
+        try:
+            if self._work is not None and not self._work.done():
+                self._work.remove_done_callback(self._stop)
+                self._work.cancel()
+                with quitting(), suppress(asyncio.CancelledError):
+                    beside_running_loop(self._loop.run_until_complete, self._work)
+        finally:
+            beside_running_loop(self._runner.close)
+
+    def _stop(self, work: asyncio.Task[None]) -> None:
+        self._loop.stop()
+
+    # -- where it ends ---------------------------------------------------------------------------------------------
+
+    def _decided(self) -> None:
+        if self._stops_at_decision:
+            self._loop.stop()
 
     def _look(self) -> None:
         """Look, whenever the scheduler or a controller idles, whether anything can still happen."""
-        if self.duration is None and self._scheduler.settled and all(each.idle for each in self._controllers):
-            self._over.set()
+        if self._stops_at_end and self.scheduler.settled and all(each.idle for each in self._controllers):
+            self._retrying, self._stuck = (), {}
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._loop.stop()
 
     async def _give_up(self) -> None:
         """End a simulation in which nothing moves any more although the scheduler is not done."""
         while True:
-            still = self._clock.now() - self._moved_at
-            if still >= STAGNATION and self._kubelet.idle:
-                break
+            still = self.clock.now() - self._moved_at
+            if still >= STAGNATION and self._kubelet.idle and self._stops_at_end:
+                self._retrying = self.scheduler.engine.retrying()
+                self._stuck = {pod: why for pod in self._retrying if (why := self._why_stuck(pod))}
+                self._end()
             await asyncio.sleep(max(STAGNATION - still, 1.0))
-        self._retrying = self._scheduler.engine.retrying()
-        self._stuck = {pod: why for pod in self._retrying if (why := self._why_stuck(pod))}
-        self._over.set()
 
     def _why_stuck(self, pod: str) -> str:
         """Say where the binding of a pod is, and how its last one ended; "" if its last attempt led to none."""
-        waiting = (each for each in self._scheduler.engine.cluster.waiting if each.pod.key == pod)
-        where = "".join(reserved.whereabouts(self._clock.now()) for reserved in waiting)
+        waiting = (each for each in self.scheduler.engine.cluster.waiting if each.pod.key == pod)
+        where = "".join(reserved.whereabouts(self.clock.now()) for reserved in waiting)
         last = next((each for each in reversed(self._records.bindings) if each.pod == pod), None)
         tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
         ended = last.message if last is not None and (where or last.attempt == tried) else ""
@@ -260,20 +338,23 @@ class _Run(Generic[E]):
         """Note when an object last came, went, or came further."""
         old, new = change.old, change.new
         if old is None or new is None or _stage(old) != _stage(new):
-            self._moved_at = self._clock.now()
+            self._moved_at = self.clock.now()
         if old is None and new is not None:
             self._records.pods += _is_waiting(new)
 
-    def _result(self, seconds: float) -> Simulation:
-        outcomes = tuple(self._outcome(pod) for pod in self._cluster.objects(Pod))
-        return Simulation(
-            outcomes,
+    # -- what came of it -------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> SimulationResult:
+        """What it has come to so far."""
+        return SimulationResult(
+            tuple(self._outcome(pod) for pod in self.cluster.objects(Pod)),
             tuple(self._records.decisions),
             tuple(self._records.bindings),
-            seconds,
+            self.seconds,
             self._retrying,
             self._stuck,
-            self._scheduler.profiles.notices,
+            self.scheduler.profiles.notices,
         )
 
     def _outcome(self, pod: Pod) -> Outcome:

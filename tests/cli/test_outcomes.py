@@ -13,7 +13,7 @@ from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
 from kframework.cli.outcomes import print_outcomes, say_notices, summarise
 from kframework.core.cycle.decision import Decision, Result
-from kframework.scheduler.simulate import Outcome, Simulation
+from kframework.scheduler.simulate import Outcome, SimulationResult
 
 PLACED = Outcome("shop/web", "node-a", "", 1, "batch", "Running")
 WAITING = Outcome("shop/huge", None, "no room", 3, "batch")
@@ -35,7 +35,7 @@ def decision(pod: str, **facts: Any) -> Decision:
     )
 
 
-SIMULATION = Simulation(
+SIMULATION = SimulationResult(
     outcomes=(PLACED, WAITING, FOREIGN),
     decisions=(
         decision("shop/web", feasible=2, evaluated=4, score=70, top=(("node-a", 70),)),

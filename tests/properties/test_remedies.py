@@ -36,7 +36,7 @@ from kframework.objects import (
 )
 from kframework.observe.explain.remedies.remedies import Remedy, remedies
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import Simulation, simulate
+from kframework.scheduler.simulate import SimulationResult, simulate
 from kframework.testing import make_node, make_pod
 
 RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
@@ -154,7 +154,7 @@ def key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, tuple[Remedy, ...]]:
+def asked(objects: Sequence[ApiObject]) -> tuple[SimulationResult, tuple[Remedy, ...]]:
     """Run the scheduler, and ask in the end what would help the pod."""
     found: list[Remedy] = []
 
@@ -172,7 +172,7 @@ def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, tuple[Remedy, ...]]
     return simulate(objects, on_end=ask), tuple(found)
 
 
-def scheduled(simulation: Simulation) -> bool:
+def scheduled(simulation: SimulationResult) -> bool:
     (outcome,) = (outcome for outcome in simulation.outcomes if outcome.pod == "default/pending")
     return outcome.node is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from bdb import BdbQuit
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import MakeController, Outcome, Progress, simulate
+from kframework.scheduler.simulate import MakeController, Outcome, Progress, SimulatedRun, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
 from tests.extension_points.scripted import alone, held, plugin
@@ -219,6 +220,32 @@ def test_who_looks_in_the_end_sees_the_scheduler_with_all_that_it_knows() -> Non
 
     simulate([make_node("a", cpu=1), make_pod(cpu=1), make_pod("two", cpu=1)], on_end=look)
     assert seen == [("default/two", 1, 1)]
+
+
+def test_a_run_goes_on_step_by_step_as_it_does_at_once() -> None:
+    objects = [make_node("a"), *(make_pod(f"p{number}", cpu=1) for number in range(6))]
+    with closing(SimulatedRun(objects, default_configuration())) as run:
+        seen = list[Decision]()
+        while (decision := run.step()) is not None:
+            seen.append(decision)
+            assert run.result.decisions[-1] is decision
+        assert run.is_over
+    assert [outcome(each) for each in seen] == [outcome(each) for each in simulate(objects).decisions]
+
+
+def outcome(decision: Decision) -> tuple[int, str, str, float]:
+    return decision.attempt, decision.pod, decision.node, decision.popped_at
+
+
+@pytest.mark.blocks_loop
+async def test_what_changes_between_two_steps_is_taken_in() -> None:
+    # A loop runs already, as it does in a notebook.
+    with closing(SimulatedRun([make_node("a", cpu=1), make_pod("p", cpu=2)], default_configuration())) as run:
+        run.run()
+        assert (run.is_over, run.result.outcomes[0].node) == (True, None)
+        run.cluster.add(make_node("b"))
+        run.run_for(30.0)
+        assert (run.seconds, run.result.outcomes[0].node) == (30.0, "b")
 
 
 def test_plugins_that_are_not_built_are_noticed() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kframework.engine import Cluster, MemoryCluster, Observer, Scheduler
 from kframework.objects import ApiObject, Pod
-from kframework.process.running import MakeController, Progress, Simulation, simulate_engine
+from kframework.process.running import MakeController, Progress, SimulationResult, simulate_engine
 from kframework_batch.engine import BatchEngine, SessionObserver
 from kframework_batch.objects import Job, PodGroup
 from kframework_batch.settings import Settings
@@ -23,7 +23,7 @@ def simulate_batch(
     on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
     timed_share: float = 0.0,
     controllers: Iterable[MakeController] = (),
-) -> Simulation:
+) -> SimulationResult:
     """Schedule the jobs and pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
     `controllers` work beside those of jobs, pod groups and queues. Deterministic, as `simulate` of the core is.
