@@ -18,7 +18,7 @@ from tests.faults.pod_run import run
 from tests.faults.shape import RATES, Shape
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 15])
 def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
     report = run(seed, Shape(devices=True, rates=RATES), tmp_path)
     assert not report.complaints, str(report)
