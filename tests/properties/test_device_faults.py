@@ -25,6 +25,13 @@ def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Pat
     assert report.faults.total() > 10 and report.bindings > 40
 
 
+@pytest.mark.parametrize("seed", [26])
+def test_what_holds_of_devices_where_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
+    shape = Shape(devices=True, lifetime=100.0, budgets=True, quarrels=True, standstills=True)
+    report = run(seed, shape, tmp_path)
+    assert not report.complaints, str(report)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_holds_of_devices_without_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, Shape(devices=True, rates=Rates()), tmp_path)
