@@ -100,7 +100,7 @@ class EngineBooks:
         self.popped: dict[str, int] = {}
         self.assumed: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
-        #: The nodes to which plugins nominated pods, by uid, until an attempt says otherwise: the API is not told of it.
+        #: The nodes to which plugins nominated pods, by uid, until an attempt says otherwise; the API never knows.
         self.nominated: dict[str, str] = {}
         self._watch_queue(engine)
         self._watch_state(engine.cluster)
