@@ -15,12 +15,14 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.framework.status import Status
 from kframework.objects import Event, Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
 from kframework.observe.explain.full_evaluation import evaluate
 from kframework.observe.explain.slices import finished
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
+from kframework.state.inbox import Message, Nominated
 from tests.faults.hesitant import Hesitant, Reluctant
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
 
@@ -98,8 +100,11 @@ class EngineBooks:
         self.popped: dict[str, int] = {}
         self.assumed: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
+        #: The nodes to which plugins nominated pods, by uid, until an attempt says otherwise; the API never knows.
+        self.nominated: dict[str, str] = {}
         self._watch_queue(engine)
         self._watch_state(engine.cluster)
+        self._watch_nominations(engine)
 
     def _watch_queue(self, engine: PodEngine) -> None:
         queue = engine.queue
@@ -133,6 +138,21 @@ class EngineBooks:
                 super().discard(uid)
 
         state.assumed = Assumed(state.assumed)
+
+    def _watch_nominations(self, engine: PodEngine) -> None:
+        apply, failed = engine._apply, engine.failed
+
+        def noted(message: Message) -> None:
+            if isinstance(message, Nominated):
+                self.nominated[message.uid] = message.node_name
+            apply(message)
+
+        def said_otherwise(queued: QueuedPod, status: Status, nominated: str | None) -> None:
+            if nominated is not None:
+                self.nominated.pop(queued.pod.uid, None)
+            failed(queued, status, nominated)
+
+        engine._apply, engine.failed = noted, said_otherwise  # type: ignore[method-assign]  # that is the point
 
     def _begin(self, what: str, open_: dict[str, int], uid: str) -> None:
         self.counts[what] += 1
@@ -172,12 +192,18 @@ def unwoken(engine: PodEngine) -> Iterator[str]:
                 yield f"{queued.pod.key} waits for {sorted(queued.rejectors)} though it fits on {names}"
 
 
-async def untruths(scheduler: Scheduler, cluster: Cluster) -> list[str]:
-    """Compare every table of the scheduler with what the API says; name what differs."""
+async def untruths(scheduler: Scheduler, cluster: Cluster, books: EngineBooks) -> list[str]:
+    """Compare every table of the scheduler with what the API says; name what differs.
+
+    A nomination that a plugin made is in memory alone. It stands until the pod is tried again, so for as long as
+    PreEnqueue holds the pod back.
+    """
     pods = [pod for pod in await cluster.list(Pod) if not has_ended(pod)]
     found = [
         *_of_nodes(scheduler.engine.cluster, await cluster.list(Node), [pod for pod in pods if pod.spec.node_name]),
-        *_of_pending(scheduler.engine, {pod.metadata.uid: pod for pod in pods if not pod.spec.node_name}),
+        *_of_pending(
+            scheduler.engine, {pod.metadata.uid: pod for pod in pods if not pod.spec.node_name}, books.nominated
+        ),
     ]
     for kind in scheduler.kinds:
         if kind not in (Pod, Node):
@@ -202,15 +228,17 @@ def _of_nodes(state: ClusterState, nodes: list[Node], assigned: list[Pod]) -> It
     yield from _differences("pod on a node", on, {pod.metadata.uid: pod.spec.node_name for pod in assigned})
 
 
-def _of_pending(engine: PodEngine, pending: dict[str, Pod]) -> Iterator[str]:
+def _of_pending(engine: PodEngine, pending: dict[str, Pod], by_plugins: Mapping[str, str]) -> Iterator[str]:
     yield from _differences("pending pod", {uid: pod.object for uid, pod in engine.handlers.pending.items()}, pending)
     queued = {queued.pod.uid: queued.pod.object for queued in engine.queue}
     yield from _differences("pod in the queue", queued, pending)
     nominator = engine.cluster.nominator
     nominated = {uid: nominator.node_of(uid) for uid in pending}
-    yield from _differences(
-        "nomination", nominated, {uid: pod.status.nominated_node_name for uid, pod in pending.items()}
-    )
+    wanted = {uid: pod.status.nominated_node_name for uid, pod in pending.items()}
+    for uid, node_name in by_plugins.items():
+        if wanted.get(uid) == "" and nominated[uid] == node_name:
+            wanted[uid] = node_name
+    yield from _differences("nomination", nominated, wanted)
     if len(nominator) != sum(map(bool, nominated.values())):
         yield f"pods are nominated that are pending no more: {nominator!r}"
 

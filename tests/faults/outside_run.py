@@ -235,7 +235,7 @@ class OutsideRun(Observer):
         await asyncio.sleep(max(end - loop.time(), 1.0))
         if end > CURED:
             self._complaints += leftovers(scheduler, books)
-            self._complaints += await untruths(scheduler, self._store)
+            self._complaints += await untruths(scheduler, self._store, books)
             self._complaints += [*self._misplaced(), *self._late(), *self._claimed(scheduler)]
         scheduler.stop()
         await asyncio.sleep(STOPPED)

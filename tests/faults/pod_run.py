@@ -80,7 +80,7 @@ class PodRun(FaultyRun[PodEngine]):
             *unwoken(life.scheduler.engine),
             *self._device_books.complaints,
             *self._device_books.leftovers(life.scheduler),
-            *await untruths(life.scheduler, life.client),
+            *await untruths(life.scheduler, life.client, self._books[-1]),
         ]
 
     @property

@@ -125,7 +125,7 @@ class Struck:
             async with anyio.create_task_group() as scheduling:
                 scheduling.start_soon(scheduler.run)
                 await asyncio.sleep(DURATION)
-                complaints = [*leftovers(scheduler, books), *await untruths(scheduler, client)]
+                complaints = [*leftovers(scheduler, books), *await untruths(scheduler, client, books)]
                 scheduler.stop()
             controllers.cancel_scope.cancel()
         self.reached = points.reached

@@ -89,7 +89,7 @@ class Stage:
             await asyncio.sleep(DISORDER)
             self.loop.settling = True
             await asyncio.sleep(QUIET)
-            found = [*leftovers(self.scheduler, self._books), *await untruths(self.scheduler, self.store)]
+            found = [*leftovers(self.scheduler, self._books), *await untruths(self.scheduler, self.store, self._books)]
             found += [each for complaint in complaints for each in complaint()]
             self.scheduler.stop()
         return [*found, *self.ended()]

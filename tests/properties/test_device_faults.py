@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.faults import Rates
-from kframework.objects import ResourceClaim
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.objects import ApiObject, ResourceClaim
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.allocator import Search
 from kframework.plugins.dynamic_resources.feasibility import Feasibility
@@ -17,12 +19,21 @@ from kframework.plugins.dynamic_resources.reservation import Reservation
 from tests.faults.pod_run import run
 from tests.faults.shape import RATES, Shape
 
+T = TypeVar("T", bound=ApiObject)
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 15])
 def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
     report = run(seed, Shape(devices=True, rates=RATES), tmp_path)
     assert not report.complaints, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
+
+
+@pytest.mark.parametrize("seed", [26])
+def test_what_holds_of_devices_where_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
+    shape = Shape(devices=True, lifetime=100.0, budgets=True, quarrels=True, standstills=True)
+    report = run(seed, shape, tmp_path)
+    assert not report.complaints, str(report)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -84,3 +95,18 @@ def test_a_planted_fault_is_found(
     monkeypatch.setattr(owner, name, planted)
     shape = Shape(devices=True, rates=Rates(), pause=3.0, pods=60)
     assert any(complaint in "\n".join(run(seed, shape, tmp_path).complaints) for seed in range(3)), "nobody noticed"
+
+
+async def whatever_it_has_become(
+    self: KubeCluster, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "", **stated: str
+) -> T:
+    return await patch_status(self, kind, name, patch, namespace, uid=stated["uid"])
+
+
+patch_status = KubeCluster.patch_status
+
+
+def test_a_status_that_is_written_over_that_of_others_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)
+    report = run(8, Shape(devices=True, pause=3.0, pods=60), tmp_path)
+    assert any("is not reserved for it" in complaint for complaint in report.complaints), "nobody noticed"

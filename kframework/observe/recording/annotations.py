@@ -27,6 +27,7 @@ Object = TypeVar("Object", bound=ApiObject)
 KEPT = (
     "kframework.dev/*",
     "pv.kubernetes.io/*",
+    "resource.kubernetes.io/extended-resource-claim",
     "storage.alpha.kubernetes.io/migrated-plugins",
     "volume.beta.kubernetes.io/storage-class",
     "volume.kubernetes.io/selected-node",

@@ -46,7 +46,8 @@ class ClaimWrites:
     claims would have them; so it is made again until there is an answer. It names the version that it is about, and is
     done once at most.
 
-    Reservations of a claim are written in turn: one that is still being taken back must not be that of a later attempt.
+    Reservations of a claim are written in turn: one that is still being taken back, with the devices or without, must
+    not be that of a later attempt.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -97,7 +98,8 @@ class ClaimWrites:
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Take from a claim what it has got, as nobody else uses it; ClaimWriteError if it has changed meanwhile."""
         nothing = {"allocation": None, "reservedFor": None, "devices": None}
-        await self._status(claim, nothing, f"deallocate claim {key_of(claim)}")
+        async with self._turn(claim):  # who finds the claim reserved writes nothing, and would not see it go
+            await self._status(claim, nothing, f"deallocate claim {key_of(claim)}")
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Make the claim for extended resources and return it as stored; ClaimWriteError if that is refused."""

@@ -12,6 +12,7 @@ from kframework import Plugin, Status, hookimpl
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Code
+from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.observe.recording.annotations import KEPT, WithheldError, guarded, keeping, without_values
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
@@ -27,6 +28,7 @@ from tests.faults.lines import lines_of
         (KEPT, "kframework.dev/run-seconds", True),
         (KEPT, "pv.kubernetes.io/bind-completed", True),
         (KEPT, "volume.kubernetes.io/selected-node", True),
+        (KEPT, EXTENDED_RESOURCE_CLAIM, True),
         (KEPT, "kubectl.kubernetes.io/last-applied-configuration", False),
         (KEPT, "example.com/token", False),
         (KEPT, "evil.example/pv.kubernetes.io/", False),

@@ -302,6 +302,19 @@ def test_devices_are_kept_that_somebody_else_uses_meanwhile() -> None:
     assert (users(found.claim), found.problem is not None and found.problem.status) == (["other"], 409)
 
 
+def test_no_reservation_is_found_whose_devices_are_being_given_back() -> None:
+    async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
+        calls.befall("patch_status", failing(0))
+        claim = stored(cluster)
+        given_back = asyncio.create_task(writes.deallocate(claim))
+        await asyncio.sleep(0)
+        with pytest.raises(ClaimWriteError, match="claim default/c got deallocated elsewhere in the meantime"):
+            await reserve(writes, claim)
+        await given_back
+
+    with_api(POD, wanting(**reserved_for(POD)), do=do)
+
+
 def delete(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, None]:
     return writes.delete(claim)
 
