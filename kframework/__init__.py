@@ -21,6 +21,7 @@ __all__ = [
     "ClusterError",
     "ClusterEvent",
     "Code",
+    "Comparison",
     "ConfigError",
     "CycleState",
     "DeletePod",
@@ -29,6 +30,7 @@ __all__ = [
     "EventResource",
     "FreeResource",
     "Handle",
+    "InputError",
     "KFrameworkError",
     "LowerRequest",
     "NodeInfo",
@@ -43,11 +45,13 @@ __all__ = [
     "Preempt",
     "QueuedPod",
     "QueueingHint",
+    "Recording",
     "RemoveLabel",
     "RemoveTaint",
     "Rows",
     "Scores",
     "SetLabel",
+    "Simulation",
     "Skip",
     "Source",
     "SourceChange",
@@ -56,14 +60,17 @@ __all__ = [
     "Status",
     "Suggestion",
     "Tolerate",
+    "Unexplainable",
     "Wait",
     "WaitingPod",
     "Watch",
+    "compare",
     "default_normalize",
     "error",
     "hookimpl",
     "hookwrapper",
     "kind",
+    "load",
     "min_max",
     "outside",
     "run",
@@ -78,10 +85,10 @@ API_VERSION: Final = 1
 _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
-        "cli.embedding": "run simulate",
+        "cli.embedding": "run",
         "clock": "Clock outside",
         "core.queue.queued_pod": "QueuedPod",
-        "errors": "ClusterError ConfigError KFrameworkError PluginError",
+        "errors": "ClusterError ConfigError InputError KFrameworkError PluginError",
         "framework.answers": "MAX_SCORE Candidate ClearNomination Diagnosis Nominate Preempt Rows Scores"
         " default_normalize min_max",
         "framework.cycle_state": "CycleState StateKey",
@@ -92,7 +99,12 @@ _HOMES = {
         "framework.source": "Source SourceChange",
         "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
         "framework.suggestions": "DeletePod FreeResource RemoveLabel RemoveTaint SetLabel Suggestion",
+        "observe.explain.explanation": "Unexplainable",
         "objects": "ApiObject ApiStruct ObjectMeta kind",
+        "simulation.comparison": "Comparison compare",
+        "simulation.inputs": "load",
+        "simulation.recording": "Recording",
+        "simulation.simulation": "Simulation simulate",
         "state.nodes": "NodeInfo NodeTable",
         "state.pods": "PendingPod PodInfo",
         "state.statement": "Statement",
@@ -104,10 +116,10 @@ _HOMES = {
 if TYPE_CHECKING:
     from typing_extensions import override as hookimpl
 
-    from kframework.cli.embedding import run, simulate
+    from kframework.cli.embedding import run
     from kframework.clock import Clock, outside
     from kframework.core.queue.queued_pod import QueuedPod
-    from kframework.errors import ClusterError, ConfigError, KFrameworkError, PluginError
+    from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError
     from kframework.framework.answers import (
         MAX_SCORE,
         Candidate,
@@ -136,6 +148,11 @@ if TYPE_CHECKING:
         Suggestion,
     )
     from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
+    from kframework.observe.explain.explanation import Unexplainable
+    from kframework.simulation.comparison import Comparison, compare
+    from kframework.simulation.inputs import load
+    from kframework.simulation.recording import Recording
+    from kframework.simulation.simulation import Simulation, simulate
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement

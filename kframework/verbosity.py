@@ -18,6 +18,12 @@ V10: Final = 4
 #: The levels of the first verbosities; from there on each verbosity is one level below the other.
 _FIRST = (NOTICE, logging.INFO, V2, V3, logging.DEBUG)
 
+#: What is said to whoever started this, in plain words, whether there is a log beside it or not.
+VOICE: Final = logging.getLogger("kframework.say")
+VOICE.setLevel(NOTICE)
+
+_KINDS = {"notice": NOTICE, "warning": logging.WARNING, "error": logging.ERROR}
+
 logging.addLevelName(NOTICE, "NOTICE")
 for _level, _name in {V2: "V2", V3: "V3", V5: "V5", V10: "V10"}.items():
     logging.addLevelName(_level, _name)
@@ -32,3 +38,8 @@ def level_of(verbosity: int) -> int:
 def verbosity_of(level: int) -> int:
     """Return the verbosity from which on a level is written."""
     return next(verbosity for verbosity in count() if level_of(verbosity) <= level)
+
+
+def say(kind: str, text: str) -> None:
+    """Say something to whoever started this: an `error`, a `warning`, a `notice`."""
+    VOICE.log(_KINDS[kind], text, stacklevel=2)

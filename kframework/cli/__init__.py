@@ -17,10 +17,11 @@ import typer
 
 from kframework.cli.commands import OpenGroup, OwnCommand
 from kframework.cli.go_flags import GoFlagsCommand
-from kframework.cli.logs import logging_to_stderr, say
+from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, help_alone
 from kframework.errors import KFrameworkError, in_words
 from kframework.scheduler.garbage import collecting_rarely, leave_to_the_end
+from kframework.verbosity import say
 
 __all__ = ["main"]
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.logs import say
 from kframework.cli.options import Config, Verbosity
-from kframework.cli.printing import NONE, print_json, print_table, print_yaml
+from kframework.cli.printing import print_json, print_table, print_yaml
+from kframework.observe.text_table import NONE
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.testing.scheduler_perf.benchmark import Result

@@ -15,8 +15,8 @@ from typer import Context
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from kframework.cli.logs import say
 from kframework.errors import KFrameworkError, in_words
+from kframework.verbosity import say
 
 #: The entry-point group in which distributions offer commands.
 GROUP = "kframework.commands"

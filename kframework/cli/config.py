@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity, group
 from kframework.cli.printing import print_lines
+from kframework.simulation.inputs import configured
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
-    from kframework.core.runtime.given import ConfigurationSource
     from kframework.core.runtime.profiles import Profiles
     from kframework.errors import ConfigError
     from kframework.framework.plugin import Plugin
@@ -76,16 +76,6 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
         say("warning", f"{problem}; its args may be anything")
     names = [name for name in registry if name not in {problem.plugin for problem in broken}]
     typer.echo(json.dumps(configuration_schema({name: registry.load(name) for name in names}), indent=2))
-
-
-def configured(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = ()) -> Configuration:
-    """Load a configuration, the default one with these plugins if none is given, and pass on what is odd about it."""
-    from kframework.core.runtime.given import configuration_for
-
-    configuration = configuration_for(source, plugins)
-    for warning in configuration.warnings:
-        say("warning", warning)
-    return configuration
 
 
 def compiled(configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> Profiles:

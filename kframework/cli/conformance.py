@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import NONE, print_json, print_lines, print_table, print_yaml
+from kframework.cli.printing import print_json, print_lines, print_table, print_yaml
 from kframework.errors import visible
+from kframework.observe.text_table import NONE
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case

@@ -1,41 +1,15 @@
-"""What the commands do, for Python programs with plugins of their own: `kframework.run` and `kframework.simulate`."""
+"""What `kframework run` does, for Python programs with plugins of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
-from kframework.cli.cluster_files import read_cluster
-from kframework.cli.config import configured
 from kframework.cli.logs import logging_to_stderr, set_verbosity
 from kframework.cli.process import EmbeddedOptions, ProcessOptions
 from kframework.cli.run import overriding, schedule
 from kframework.core.runtime.given import ConfigurationSource
-from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
-from kframework.objects import ApiObject
-from kframework.scheduler.simulate import SimulationResult
-from kframework.scheduler.simulate import simulate as simulate_engine
-
-
-def simulate(
-    cluster: str | Path | Iterable[ApiObject],
-    config: ConfigurationSource | None = None,
-    *,
-    plugins: Iterable[type[Plugin]] = (),
-    duration: float | None = None,
-) -> SimulationResult:
-    """Schedule the pods of a cluster file, or of objects, on virtual time, and return where each one went.
-
-    `config` is a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the
-    installed ones; without it the default profile has them wherever they can run. It ends when nothing moves any more,
-    or after `duration` virtual seconds. Raises ConfigError and InputError for what cannot be used.
-    """
-    given = tuple(plugins)
-    configuration = configured(config, given)
-    if isinstance(cluster, str | Path):
-        cluster = read_cluster([str(cluster)], configuration, given).objects
-    return simulate_engine(cluster, configuration, duration=duration, registry=Registry.of(*given))
+from kframework.simulation.inputs import configured
 
 
 def run(
@@ -62,9 +36,10 @@ def run(
 ) -> None:
     """Schedule the pods of a cluster until SIGTERM or SIGINT, as `kframework run` does with the options of these names.
 
-    `config` and `plugins` are as for `simulate`; all else that the command has an option for stands in the
-    configuration too. Call it in the main thread: it blocks, and it writes the log to stderr. Raises ConfigError for
-    what cannot be used, LeadershipLost when another scheduler may lead.
+    `config` is a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the
+    installed ones; without it the default profile has them wherever they can run. All else that the command has an
+    option for stands in the configuration too. Call it in the main thread: it blocks, and it writes the log to stderr.
+    Raises ConfigError for what cannot be used, LeadershipLost when another scheduler may lead.
     """
     if not embedded and (filenames or devices or port or write_kubeconfig):
         raise ValueError("filenames, devices, port and write_kubeconfig go with embedded=True")

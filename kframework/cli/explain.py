@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.cluster_files import read_cluster
-from kframework.cli.config import configured
-from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Devices, Verbosity
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
+from kframework.simulation.inputs import configured, read_cluster
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from kframework.framework.plugin import Plugin
     from kframework.observe.explain.explanation import Explanation
-    from kframework.observe.history import History
-    from kframework.scheduler.scheduler import Scheduler
 
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
@@ -79,7 +76,7 @@ def command(
 
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """
-    from kframework.cli.explanation_text import text_of
+    from kframework.observe.explain.text import text_of
 
     namespace, name = _key(pod, namespace)
     _one_source(filename=filenames, scheduler=scheduler, recording=recording)
@@ -95,9 +92,12 @@ def command(
         raise typer.BadParameter("goes with -f or --recording; a scheduler has its own", param_hint="'--plugin'")
     plugins = named_plugins(plugin)
     if filenames:
-        explanation = _of_files(filenames, devices, config, plugins, namespace, name)
+        explanation = _of_files(filenames, devices, config, plugins, f"{namespace}/{name}")
     elif recording is not None:
-        explanation = _of_recording(recording, attempt, plugins, namespace, name)
+        from kframework.simulation.recording import Recording
+
+        asked = Recording(recording, plugins=plugins)
+        explanation = asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
     else:
         explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
     if output is Form.JSON:
@@ -124,83 +124,19 @@ def _one_source(**sources: object) -> None:
         raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
 
 
-# -- cluster files -----------------------------------------------------------------------------------------------------
-
-
 def _of_files(
-    filenames: list[str],
-    devices: str | None,
-    config: str | None,
-    plugins: Sequence[type[Plugin]],
-    namespace: str,
-    name: str,
+    filenames: list[str], devices: str | None, config: str | None, plugins: Sequence[type[Plugin]], pod: str
 ) -> Explanation:
     """Simulate the files, and explain the pod as it is in the end."""
-    from kframework.core.runtime.registry import Registry
-    from kframework.observe.history import History
-    from kframework.scheduler.simulate import simulate
+    from kframework.simulation.simulation import Simulation
 
     configuration = configured(config, plugins)
-    history, found = History(), list["Explanation"]()
-    simulation = simulate(
-        read_cluster(filenames, configuration, plugins, devices=devices).objects,
-        configuration,
-        registry=Registry.of(*plugins),
-        observers=[history],
-        on_end=lambda scheduler: found.append(_in_the_end(scheduler, history, namespace, name)),
-    )
-    for notice in simulation.notices:
+    objects = read_cluster(filenames, configuration, plugins, devices=devices).objects
+    with Simulation(objects, configuration, plugins=plugins) as simulation:
+        explained = simulation.run().explain(pod)
+    for notice in simulation.result.notices:
         say("notice", notice)
-    return found[0]
-
-
-def _in_the_end(scheduler: Scheduler, history: History, namespace: str, name: str) -> Explanation:
-    from kframework.cluster.memory import MemoryCluster
-    from kframework.objects import Pod
-    from kframework.observe.explain.account import explain
-    from kframework.observe.explain.explanation import Unexplainable
-    from kframework.observe.explain.finding import known_pod, not_known
-    from kframework.observe.explain.slices import finished
-
-    assert isinstance(scheduler.cluster, MemoryCluster)
-    whole = scheduler.cluster.find(Pod, name, namespace)
-    pod = finished(known_pod(scheduler.engine, namespace, name))
-    if pod is None:
-        raise Unexplainable(not_known(namespace, name, whole, scheduler.profiles))
-    return explain(scheduler.engine, history, pod, whole)
-
-
-# -- a recording -------------------------------------------------------------------------------------------------------
-
-
-def _of_recording(
-    file: str, attempt: int | None, plugins: Sequence[type[Plugin]], namespace: str, name: str
-) -> Explanation:
-    """Explain the pod as it was right before an attempt, or in the end; one that is gone by then as it was last."""
-    from pathlib import Path
-
-    from kframework.core.runtime.registry import Registry
-    from kframework.observe.explain.account import explain
-    from kframework.observe.explain.explanation import Unexplainable
-    from kframework.observe.explain.finding import known_pod
-    from kframework.observe.explain.slices import finished
-    from kframework.observe.history import History
-    from kframework.observe.recording.replay import Replay
-
-    history = History()
-    replay = Replay(Path(file), Registry.of(*plugins), observers=[history])
-    reached = replay.tell_until(lambda decision: decision.attempt == attempt)
-    if attempt is not None and reached is None:
-        raise Unexplainable(f"{file}: there is no attempt {attempt} in this recording")
-    pod = finished(known_pod(replay.engine, namespace, name))
-    if pod is not None:
-        return explain(replay.engine, history, pod)
-    key = f"{namespace}/{name}"
-    last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
-    if attempt is None and last is not None:
-        return _of_recording(file, last, plugins, namespace, name)
-    when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
-    raise Unexplainable(f"{file}: the scheduler does not know pod {key} in {when}")
+    return explained.explanation
 
 
 # -- a running scheduler -----------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.cluster_files import read_cluster
 from kframework.cli.options import Devices, Objects, Port, Strict, Verbosity, WriteKubeconfig
+from kframework.simulation.inputs import read_cluster
 
 
 def command(

@@ -12,7 +12,7 @@ from typing import ClassVar
 from typer import Context
 from typer.core import TyperCommand
 
-from kframework.cli.logs import say
+from kframework.verbosity import say
 
 #: Flags of kube-scheduler that take a value, and mean nothing here.
 _WITH_VALUE = """

@@ -12,7 +12,8 @@ from enum import StrEnum
 from kframework.cli import printing
 from kframework.cli.log_lines import AT_FAULT, json_line, klog_line, plain_text
 from kframework.errors import PluginError
-from kframework.verbosity import NOTICE, V2, level_of
+from kframework.verbosity import NOTICE, V2, VOICE, level_of
+from kframework.verbosity import say as say
 
 #: From this verbosity on everything is logged, with tracebacks.
 _ALL = 4
@@ -20,14 +21,8 @@ _ALL = 4
 #: Of lines in the same words, so many a time are written, the time in seconds.
 _LINES, _A_TIME = 5, 60.0
 
-#: What a command says itself: plain words also where there is a log around them, unless that is to be JSON.
-_voice = logging.getLogger("kframework.cli.say")
-_voice.setLevel(NOTICE)
-
 #: Nobody who asks what a scheduler does wants to know what its event loop does.
 _loop = logging.getLogger("asyncio")
-
-_KINDS = {"notice": NOTICE, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class LoggingFormat(StrEnum):
@@ -35,11 +30,6 @@ class LoggingFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-def say(kind: str, text: str) -> None:
-    """Say something to who typed the command: an `error`, a `warning`, a `notice`."""
-    _voice.log(_KINDS[kind], text, stacklevel=2)
 
 
 @contextmanager
@@ -100,7 +90,7 @@ class _Sparing(logging.Filter):
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < NOTICE or record.name == _voice.name or _at_fault(record) is not None:
+        if record.levelno < NOTICE or record.name == VOICE.name or _at_fault(record) is not None:
             return True
         if hasattr(record, "pod") and logging.getLogger().isEnabledFor(V2):
             return True
@@ -136,7 +126,7 @@ class _Stderr(logging.Handler):
     def _write(self, record: logging.LogRecord) -> None:
         if self.form is LoggingFormat.JSON:
             sys.stderr.write(f"{json_line(record)}\n")
-        elif self.form is None or record.name == _voice.name:
+        elif self.form is None or record.name == VOICE.name:
             printing.say(record.levelname.lower(), plain_text(record))
         else:
             sys.stderr.write(f"{klog_line(record)}\n")

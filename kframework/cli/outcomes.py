@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kframework.cli.logs import say
 from kframework.cli.options import Output
-from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
+from kframework.cli.printing import print_json, print_names, print_table, print_yaml
+from kframework.observe.text_table import NONE
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision

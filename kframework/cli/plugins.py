@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Output, OutputOption, Verbosity, group
-from kframework.cli.printing import NONE, print_json, print_names, print_table, print_yaml
+from kframework.cli.printing import print_json, print_names, print_table, print_yaml
+from kframework.observe.text_table import NONE
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Offer, Registry

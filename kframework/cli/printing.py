@@ -10,18 +10,10 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 
 from kframework.errors import visible, visible_json
-
-#: What a table shows where there is nothing to show.
-NONE = "<none>"
-
-#: On a terminal the last column is wrapped where it is, or below its row if fewer columns than this are left for it.
-_NARROW = 40
-
-_INDENT = " " * 4
+from kframework.observe.text_table import INDENT, table
 
 #: The colours of words in the column STATUS, as ANSI codes.
 _COLOURS = {"Running": "32", "Succeeded": "32", "Failed": "31", "Pending": "33"}
@@ -33,7 +25,7 @@ def say(kind: str, text: str) -> None:
     joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
     line = f"{kind}: {visible(joined)}"
     if sys.stderr.isatty():
-        line = textwrap.fill(line, _width(), subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+        line = textwrap.fill(line, _width(), subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
     # Looked up at every call: a progress bar stands in for stderr while it is shown.
     sys.stderr.write(f"{line}\n")
 
@@ -79,36 +71,6 @@ def print_yaml(*documents: object) -> None:
 def print_names(kind: str, names: Iterable[str]) -> None:
     """Print names as `kind/name`, one a line."""
     print_lines(*(f"{kind}/{name}" for name in names))
-
-
-def table(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    width: int | None = None,
-    colours: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[str]:
-    """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
-    rows = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]
-    offset = sum(widths) + 2 * len(widths)
-    status = headers.index("STATUS") if "STATUS" in headers else None
-    for row in (headers, *rows):
-        line = ""
-        for index, (cell, cell_width) in enumerate(zip(row[:-1], widths, strict=True)):
-            colour = colours.get(cell) if index == status else None
-            line += (f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell) + " " * (cell_width - len(cell) + 2)
-        yield from _with_last(line, offset, row[-1], width)
-
-
-def _with_last(line: str, offset: int, last: str, width: int | None) -> Iterator[str]:
-    if width is None or offset + len(last) <= width:
-        yield (line + last).rstrip()
-        return
-    below = width - offset < _NARROW
-    indent = _INDENT if below else " " * offset
-    wrapped = textwrap.wrap(last, max(width - len(indent), _NARROW), break_on_hyphens=False)
-    yield line.rstrip() if below else line + wrapped.pop(0)
-    yield from (indent + part for part in wrapped)
 
 
 def _width() -> int:

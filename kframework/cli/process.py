@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 import typer
 
-from kframework.cli.cluster_files import read_cluster
 from kframework.cli.fake_api import say_where
 from kframework.cli.options import Devices, Port, WriteKubeconfig, span
 from kframework.cli.printing import print_lines
 from kframework.errors import visible
+from kframework.simulation.inputs import read_cluster
 
 if TYPE_CHECKING:
     from kframework.clock import Clock

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.config import compiled, configured
+from kframework.cli.config import compiled
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json, print_yaml
+from kframework.simulation.inputs import configured
 
 
 class Form(StrEnum):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.config import configured
-from kframework.cli.logs import say
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
-from kframework.cli.printing import NONE, print_json, print_table
+from kframework.cli.printing import print_json, print_table
 from kframework.errors import visible
+from kframework.observe.text_table import NONE
+from kframework.simulation.inputs import configured
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.config import compiled, configured
+from kframework.cli.config import compiled
 from kframework.cli.go_flags import say_passed_over
-from kframework.cli.logs import say, sparing
+from kframework.cli.logs import sparing
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Config, Dev, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import quitting
-from kframework.verbosity import NOTICE
+from kframework.simulation.inputs import configured
+from kframework.verbosity import NOTICE, say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration

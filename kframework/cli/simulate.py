@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.cluster_files import read_cluster
-from kframework.cli.config import configured
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     Config,
@@ -29,10 +26,10 @@ from kframework.cli.options import (
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
 from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
+from kframework.simulation.inputs import configured, read_cluster
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Observer
-    from kframework.observe.report import Reporter
 
 #: Plugins are timed in about so many attempts for a report.
 _TIMED = 5_000
@@ -63,9 +60,8 @@ def command(
     Prints where every pod went, or why it waits. Give it what `kubectl get nodes,pods -A -o yaml` prints, or files
     that you wrote; all of it happens in memory.
     """
-    from kframework.core.runtime.registry import Registry
     from kframework.observe.journal import Journal
-    from kframework.scheduler.simulate import simulate
+    from kframework.simulation.simulation import Simulation
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
@@ -80,36 +76,28 @@ def command(
         observers: list[Observer] = [] if tracing is None else [tracing]
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
-        reporter = _reporter(report, filenames, closing)
-        if reporter is not None:
-            observers.append(reporter.history)
+        # Opened at once, so that a simulation is not in vain that could not be written down.
+        page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
         recorded = closing.enter_context(recording(record, record_limit, record_annotations))
         if dev:
             recorded = with_read_only(recorded)
-        simulation = simulate(
-            objects,
-            configuration,
-            duration=duration,
-            registry=Registry.of(*plugins),
-            observers=[*observers, *recorded.observers],
-            engine=recorded.engine,
-            on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
-            on_end=reporter.write if reporter is not None else lambda scheduler: None,
-            timed_share=max(
-                min(1.0, _TIMED / max(len(objects), 1)) if reporter is not None else 0.0,
-                tracing.share if tracing is not None else 0.0,
-            ),
+        simulation = closing.enter_context(
+            Simulation(
+                objects,
+                configuration,
+                plugins=plugins,
+                observers=[*observers, *recorded.observers],
+                engine=recorded.engine,
+                on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
+                timed_share=max(
+                    min(1.0, _TIMED / max(len(objects), 1)) if report is not None else 0.0,
+                    tracing.share if tracing is not None else 0.0,
+                ),
+            )
         )
-    say_notices(simulation, [profile.scheduler_name for profile in configuration.profiles])
-    print_outcomes(simulation, output)
-    summarise(simulation)
-
-
-def _reporter(report: str | None, filenames: Sequence[str], closing: ExitStack) -> Reporter | None:
-    """Open the file of the report at once, so that a simulation is not in vain that could not be written down."""
-    if report is None:
-        return None
-    from kframework.observe.report import Reporter
-
-    page = closing.enter_context(open(report, "w", encoding="utf-8"))
-    return Reporter(page, title=f"Simulation of {', '.join(filenames)}")
+        result = simulation.run(duration).result
+        if page is not None:
+            page.write(simulation.report(f"Simulation of {', '.join(filenames)}"))
+    say_notices(result, [profile.scheduler_name for profile in configuration.profiles])
+    print_outcomes(result, output)
+    summarise(result)

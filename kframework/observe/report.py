@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TextIO
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.explain.account import explain
 from kframework.observe.explain.explanation import Explanation
@@ -17,7 +15,6 @@ from kframework.observe.web.nodes import NodePods, Nodes, node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import ProfilePart, profile_parts
 from kframework.observe.web.summary import Attempts, Summary, attempts, summary
-from kframework.scheduler.scheduler import Scheduler
 
 #: So much of everything stands in a report, so that it stays a file that opens at once.
 ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100
@@ -38,22 +35,6 @@ class _Data(msgspec.Struct, frozen=True):
     node_pods: Mapping[str, NodePods]
     profiles: list[ProfilePart]
     explanations: Mapping[str, Explanation]
-
-
-class Reporter:
-    """Writes the report of a simulation at its end; `history` must observe it."""
-
-    def __init__(self, file: TextIO, *, title: str) -> None:
-        self.history: History = History()
-        self._file = file
-        self._title = title
-
-    def write(self, scheduler: Scheduler) -> None:
-        """Write how things stand in a scheduler on virtual time, and how they came to."""
-        self._file.write(report(scheduler.engine, self.history, title=self._title, start=VIRTUAL_EPOCH))
-
-    def __repr__(self) -> str:
-        return f"<Reporter {self._title}: {self.history!r}>"
 
 
 def report(engine: PodEngine, history: History, *, title: str, start: float | None = None) -> str:

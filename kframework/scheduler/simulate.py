@@ -286,7 +286,7 @@ class SimulatedRun(Generic[E]):
             tasks.start_soon(self._give_up)
 
     def close(self) -> None:
-        """Stop all that runs; nothing can go on afterwards. Raises what anything of it fails with."""
+        """Stop all that runs, and raise what anything of it fails with."""
         try:
             if self._work is not None and not self._work.done():
                 self._work.remove_done_callback(self._stop)

@@ -26,7 +26,7 @@ DOORS = (
     "kframework.process.running",
     "kframework.clock",
 )
-HALLS = ("kframework.testing", "kframework.cli")
+HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")
 FOLDERS = ("contrib_plugins", "examples")
 
 

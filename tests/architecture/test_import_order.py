@@ -19,7 +19,19 @@ ROOMS = (
     *("errors", "clock", "verbosity"),
     *("objects", "framework", "state", "config"),
     *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
-    *("cluster", "apiserver", "plugins", "scheduler", "observe", "process", "testing", "cli", "engine", "__main__"),
+    *(
+        "cluster",
+        "apiserver",
+        "plugins",
+        "scheduler",
+        "observe",
+        "process",
+        "simulation",
+        "testing",
+        "cli",
+        "engine",
+        "__main__",
+    ),
 )
 #: Rooms within a room, likewise: they import nothing of it but those before them, and themselves.
 WITHIN = {"kframework.apiserver": ("patch", "wire", "printers")}

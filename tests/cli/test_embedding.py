@@ -1,4 +1,4 @@
-"""`kframework.run` and `kframework.simulate`: what the commands do, from Python."""
+"""`kframework.run`: what the command does, from Python."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import kframework
-from kframework import ConfigError
-from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
 
 MINE = plugin("Mine", filter=kframework.unschedulable("node(s) were not mine"))
@@ -44,31 +42,6 @@ def cluster(tmp_path: Path) -> Path:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec: {containers: [{name: c}]}\n"
     )
     return file
-
-
-def test_a_simulation_takes_a_file_or_objects(cluster: Path) -> None:
-    for objects in (cluster, str(cluster), [make_node("a"), make_pod("pod")]):
-        assert [outcome.node for outcome in kframework.simulate(objects).outcomes] == ["a"]
-        (outcome,) = kframework.simulate(objects, plugins=[MINE]).outcomes
-        assert "1 node(s) were not mine" in outcome.message
-
-
-def test_a_configuration_names_the_plugins_that_run(
-    tmp_path: Path, cluster: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (outcome,) = kframework.simulate(cluster, DOCUMENT, plugins=[MINE]).outcomes
-    assert outcome.node is None and caplog.messages == []
-    file = tmp_path / "config.yaml"
-    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
-    (outcome,) = kframework.simulate(cluster, file, plugins=[MINE]).outcomes
-    assert outcome.node == "a"
-    assert [message.partition(",")[0] for message in caplog.messages] == ["no profile enables plugin 'Mine'"]
-    with pytest.raises(ConfigError, match="does not exist"):
-        kframework.simulate(cluster, DOCUMENT)
-
-
-def test_a_duration_ends_it() -> None:
-    assert kframework.simulate([make_node("a")], duration=90).seconds == 90
 
 
 @pytest.mark.parametrize("config", ["None", repr(DOCUMENT)])

@@ -56,7 +56,7 @@ def test_help_lists_the_commands(run: Command, arguments: list[str], commands: l
             "No such option: --confg (Possible options: --config)",
             "kframework simulate",
         ),
-        (["config", "check"], "Missing argument 'FILE'.", "kframework config check"),
+        (["config", "check"], "Missing argument 'FILE...'.", "kframework config check"),
         (
             ["plugins", "list", "-o", "xml"],
             "Invalid value for '-o' / '--output': 'xml' is not one of 'wide', 'json', 'yaml', 'name'.",

@@ -64,7 +64,7 @@ def log(result: Run) -> list[dict[str, object]]:
 
 def logged(run: Command, cluster: Path, verbosity: int) -> list[dict[str, object]]:
     lines = log(run("simulate", "-f", cluster, "--logging-format", "json", "-v", verbosity))
-    return [line for line in lines if line["logger"] != "kframework.cli.say"]
+    return [line for line in lines if line["logger"] != "kframework.say"]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import os
 
 import pytest
 
-from kframework.cli.logs import LoggingFormat, logging_to_stderr, say, set_format, set_verbosity, sparing
+from kframework.cli.logs import LoggingFormat, logging_to_stderr, set_format, set_verbosity, sparing
 from kframework.errors import PluginError
-from kframework.verbosity import NOTICE, V2, V3, V5, V10
+from kframework.verbosity import NOTICE, V2, V3, V5, V10, say
 
 log = logging.getLogger("some.plugin")
 

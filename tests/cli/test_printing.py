@@ -7,60 +7,12 @@ import sys
 
 import pytest
 
-from kframework.cli.printing import print_json, print_lines, print_names, print_table, print_yaml, say, table
+from kframework.cli.printing import print_json, print_lines, print_names, print_table, print_yaml, say
+from kframework.observe.text_table import table
 
 HEADERS = ("POD", "STATUS", "MESSAGE")
 MESSAGE = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
 ROWS = [("web", "Bound", ""), ("a-longer-name", "Pending", MESSAGE)]
-
-
-def laid_out(width: int | None) -> str:
-    return "\n".join(table(HEADERS, ROWS, width, {}))
-
-
-def test_columns_stand_two_spaces_apart_and_nothing_is_cut() -> None:
-    assert laid_out(None) == (
-        "POD            STATUS   MESSAGE\n"
-        "web            Bound\n"
-        "a-longer-name  Pending  0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
-    )
-
-
-@pytest.mark.parametrize("width", [98, 120])
-def test_what_fits_is_not_wrapped(width: int) -> None:
-    assert laid_out(width) == laid_out(None)
-
-
-def test_a_long_message_is_wrapped_in_its_column() -> None:
-    assert laid_out(70) == (
-        "POD            STATUS   MESSAGE\n"
-        "web            Bound\n"
-        "a-longer-name  Pending  0/3 nodes are available: 1 Insufficient cpu, 2\n"
-        "                        node(s) were unschedulable."
-    )
-
-
-def test_or_below_its_row_where_the_column_is_too_narrow() -> None:
-    assert laid_out(60) == (
-        "POD            STATUS   MESSAGE\n"
-        "web            Bound\n"
-        "a-longer-name  Pending\n"
-        "    0/3 nodes are available: 1 Insufficient cpu, 2 node(s)\n"
-        "    were unschedulable."
-    )
-
-
-def test_a_message_of_several_lines_stays_in_its_row() -> None:
-    assert list(table(("A", "B"), [("x", "one\n  two")], None, {})) == ["A  B", r"x  one\n  two"]
-
-
-def test_a_table_without_rows_is_its_header() -> None:
-    assert list(table(HEADERS, [], None, {})) == ["POD  STATUS  MESSAGE"]
-
-
-def test_colours_are_for_the_status_and_do_not_move_the_columns() -> None:
-    (_, row) = table(("POD", "STATUS", "NODE"), [("Bound", "Bound", "n")], None, {"Bound": "32"})
-    assert row == "Bound  \x1b[32mBound\x1b[0m   n"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +47,7 @@ def test_a_terminal_gets_tables_of_its_width(
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_table(HEADERS, ROWS)
-    assert capsys.readouterr().out == laid_out(60) + "\n"
+    assert capsys.readouterr().out == "".join(f"{line}\n" for line in table(HEADERS, ROWS, 60))
 
 
 def test_lines_beside_the_data_are_wrapped_on_a_terminal_only(

@@ -27,7 +27,6 @@ from quota.service import QuotaService
 from kframework.apiserver.local import LocalCluster
 from kframework.apiserver.published import Publication, published
 from kframework.cli import main
-from kframework.cli.cluster_files import read_cluster
 from kframework.clock import SystemClock
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
@@ -40,6 +39,7 @@ from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import simulate
+from kframework.simulation.inputs import read_cluster
 from tests.support.rights import Authorizer
 
 #: How long the pods may take in real time, on a busy machine, in seconds.

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from kframework.cli.explanation_text import text_of
 from kframework.core.runtime.registry import Registry
 from kframework.observe.explain.explanation import Waker
+from kframework.observe.explain.text import text_of
 from kframework.observe.metrics.readings import engine_readings
 from kframework.observe.outside_data import OutsideData, outside_data
 from kframework.state.inbox import SourceChanged, SourceFailed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.objects import ApiObject
 from kframework.observe import report
-from kframework.observe.report import Reporter
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene
 
@@ -25,10 +23,8 @@ def data_of(html: str) -> Any:
 
 def written(*objects: ApiObject) -> Any:
     """Simulate, and return the data of the report."""
-    file = io.StringIO()
-    reporter = Reporter(file, title="A demo")
-    simulate(objects, observers=[reporter.history], on_end=reporter.write, timed_share=1.0)
-    return data_of(file.getvalue())
+    with Simulation(objects, timed_share=1.0) as simulation:
+        return data_of(simulation.run().report("A demo"))
 
 
 def test_a_simulation_is_reported_as_it_stands_in_the_end() -> None:

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from kframework import unschedulable
-from kframework.cli import explanation_text
 from kframework.core.runtime.registry import Registry
 from kframework.errors import visible
 from kframework.objects import Taint
+from kframework.observe.explain import text as explanation_text
 from kframework.state.inbox import Changed, Gone, SourceChanged
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.observe.report import Reporter
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen
 
@@ -25,8 +24,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     file = tmp_path_factory.mktemp("report") / "report.html"
     with file.open("w", encoding="utf-8") as page:
-        reporter = Reporter(page, title="Simulation of a test")
-        simulate(objects, observers=[reporter.history], on_end=reporter.write, timed_share=1.0)
+        with Simulation(objects, timed_share=1.0) as simulation:
+            page.write(simulation.run().report("Simulation of a test"))
     return file.as_uri()
 
 
@@ -101,9 +100,8 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Report a simulation whose names are longer than a line on a phone."""
     file = tmp_path_factory.mktemp("names") / "report.html"
     with file.open("w", encoding="utf-8") as page:
-        reporter = Reporter(page, title=f"Simulation of /{'a-folder-with-a-name/' * 8}cluster.yaml")
         objects = [make_node("north-1"), *(make_pod("x" * length) for length in range(5, 20))]
-        simulate(objects, observers=[reporter.history], on_end=reporter.write)
+        page.write(simulate(objects).report(f"Simulation of /{'a-folder-with-a-name/' * 8}cluster.yaml"))
     return file.as_uri()
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from kframework.cli.cluster_files import read_cluster
 from kframework.cli.go_flags import GoFlagsCommand, flags, say_passed_over
 from kframework.cli.logs import say, sparing
 from kframework.cli.options import (
@@ -35,6 +34,7 @@ from kframework.cli.outcomes import print_outcomes, progress, say_notices, summa
 from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, server_of, unfolded
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
+from kframework.simulation.inputs import read_cluster
 
 if TYPE_CHECKING:
     from kframework.engine import Observer

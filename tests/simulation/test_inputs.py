@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kframework.cli.cluster_files import read_cluster
 from kframework.cli.logs import logging_to_stderr
 from kframework.objects import Node, ResourceSlice
+from kframework.simulation.inputs import read_cluster
 
 
 def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kframework.cli.printing import NONE, table
 from kframework.errors import visible
+from kframework.observe.text_table import NONE, table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision

@@ -1,21 +1,47 @@
-"""The cluster files that several commands read."""
+"""What is read before anything is scheduled, and what is said of it: cluster files and configurations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kframework.cli.logs import say
 from kframework.errors import InputError
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.core.runtime.given import ConfigurationSource
     from kframework.framework.plugin import Plugin
+    from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
 
 #: Of so many unknown fields each has a line.
 _LINES = 10
+
+
+def configured(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = ()) -> Configuration:
+    """Load a configuration, the default one with these plugins if none is given, and pass on what is odd about it."""
+    from kframework.config.configuration import Configuration
+    from kframework.core.runtime.given import configuration_for
+
+    if isinstance(source, Configuration):
+        return source  # what is odd about it was said when it was read
+    configuration = configuration_for(source, plugins)
+    for warning in configuration.warnings:
+        say("warning", warning)
+    return configuration
+
+
+def load(*filenames: str | Path, devices: str | Path | None = None, strict: bool = False) -> list[ApiObject]:
+    """Read the objects of cluster files, with the devices that a file describes for their nodes.
+
+    What is passed over, and fields that a kind does not have, are said; `strict` makes the latter errors. Raises
+    InputError for what cannot be read.
+    """
+    text = None if devices is None else str(devices)
+    return read_cluster([str(each) for each in filenames], devices=text, strict=strict).objects
 
 
 def read_cluster(

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.cli.explanation_text import text_of
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.framework.status import Code
 from kframework.observe.explain.explanation import (
@@ -24,6 +23,7 @@ from kframework.observe.explain.explanation import (
     Waker,
 )
 from kframework.observe.explain.remedies.remedies import Remedy
+from kframework.observe.explain.text import text_of
 
 CPU = Rejection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
 UNFIT = Assessment(

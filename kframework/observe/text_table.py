@@ -1,0 +1,47 @@
+"""Tables as kubectl prints them; nothing that stands in a cluster steers the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from kframework.errors import visible
+
+#: What a table shows where there is nothing to show.
+NONE = "<none>"
+
+#: On a terminal the last column is wrapped where it is, or below its row if fewer columns than this are left for it.
+_NARROW = 40
+
+INDENT = " " * 4
+
+
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int | None = None,
+    colours: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
+    rows = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]
+    offset = sum(widths) + 2 * len(widths)
+    status = headers.index("STATUS") if "STATUS" in headers else None
+    for row in (headers, *rows):
+        line = ""
+        for index, (cell, cell_width) in enumerate(zip(row[:-1], widths, strict=True)):
+            colour = colours.get(cell) if index == status else None
+            line += (f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell) + " " * (cell_width - len(cell) + 2)
+        yield from _with_last(line, offset, row[-1], width)
+
+
+def _with_last(line: str, offset: int, last: str, width: int | None) -> Iterator[str]:
+    if width is None or offset + len(last) <= width:
+        yield (line + last).rstrip()
+        return
+    below = width - offset < _NARROW
+    indent = INDENT if below else " " * offset
+    wrapped = textwrap.wrap(last, max(width - len(indent), _NARROW), break_on_hyphens=False)
+    yield line.rstrip() if below else line + wrapped.pop(0)
+    yield from (indent + part for part in wrapped)

@@ -1,0 +1,98 @@
+"""The same arrivals under several configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from kframework.core.runtime.given import ConfigurationSource
+from kframework.framework.plugin import Plugin
+from kframework.simulation.inputs import configured, read_cluster
+from kframework.simulation.simulation import ClusterSource, Simulation, simulate
+from kframework.simulation.tables import Table
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """What came of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
+
+    configuration: str
+    bound: int
+    pending: int
+    attempts: int
+    preempted: int
+    moved: int
+    seconds: float
+
+
+class Comparison(Mapping[str, Simulation]):
+    """The simulations by the names of their configurations, and a table of what they came to."""
+
+    def __init__(self, simulations: Mapping[str, Simulation]) -> None:
+        self._simulations = simulations
+
+    def __getitem__(self, name: str) -> Simulation:
+        return self._simulations[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._simulations)
+
+    def __len__(self) -> int:
+        return len(self._simulations)
+
+    @property
+    def table(self) -> Table[Compared]:
+        """What each came to."""
+        columns = {name: lambda each, name=name: getattr(each, name) for name in Compared.__struct_fields__}
+        return Table(map(self._compared, self._simulations), columns)
+
+    def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:
+        """Return the pods that are elsewhere under a configuration than under the first one: both nodes."""
+        first = {each.pod: each.node for each in next(iter(self._simulations.values())).outcomes}
+        return {
+            each.pod: (first.get(each.pod), each.node)
+            for each in self._simulations[name].outcomes
+            if each.node != first.get(each.pod)
+        }
+
+    def _compared(self, name: str) -> Compared:
+        simulation = self._simulations[name]
+        outcomes, decisions = simulation.outcomes, simulation.decisions
+        bound = sum(each.node is not None for each in outcomes)
+        preempted = sum(len(each.victims) for each in decisions)
+        moved = len(self.moved(name))
+        return Compared(name, bound, len(outcomes) - bound, len(decisions), preempted, moved, simulation.seconds)
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        """Return what each came to as a dictionary."""
+        return self.table.to_dicts()
+
+    def __repr__(self) -> str:
+        return repr(self.table)
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        return self.table._repr_html_()
+
+
+def compare(
+    cluster: ClusterSource,
+    configurations: Mapping[str, ConfigurationSource | None],
+    *,
+    plugins: Iterable[type[Plugin]] = (),
+    duration: float | None = None,
+) -> Comparison:
+    """Schedule the same pods under several configurations, by names of your own; None is the default one.
+
+    All else is as for `simulate`.
+    """
+    given = tuple(plugins)
+    loaded = {name: configured(config, given) for name, config in configurations.items()}
+    if isinstance(cluster, str | Path):
+        first = next(iter(loaded.values()), None)
+        cluster = read_cluster([str(cluster)], first, given).objects
+    objects = list(cluster)
+    return Comparison(
+        {name: simulate(objects, config, plugins=given, duration=duration) for name, config in loaded.items()}
+    )

@@ -1,0 +1,95 @@
+"""A recording, to be read and asked: what `kframework run` or `simulate` wrote with `--record`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.runtime.registry import Registry
+from kframework.framework.plugin import Plugin
+from kframework.observe.explain.account import explain
+from kframework.observe.explain.explanation import Unexplainable
+from kframework.observe.explain.finding import known_pod
+from kframework.observe.explain.slices import finished
+from kframework.observe.history import History
+from kframework.observe.recording.replay import Replay, Replayed, replay
+from kframework.simulation.explained import Explained
+from kframework.simulation.records import bindings_table, decisions_table
+from kframework.simulation.tables import Table
+
+
+class Recording:
+    """A recording file; `plugins` are those of it that are not installed.
+
+    Each question reads the file anew. Raises InputError for what is no recording, ConfigError where plugins of it are
+    missing.
+    """
+
+    def __init__(self, file: str | Path, *, plugins: Iterable[type[Plugin]] = ()) -> None:
+        self.file = Path(file)
+        self._registry = Registry.of(*plugins)
+
+    @property
+    def decisions(self) -> Table[Decision]:
+        """Every attempt that was recorded, in order."""
+        return decisions_table(self._records().decisions)
+
+    @property
+    def bindings(self) -> Table[Binding]:
+        """Every binding cycle that was recorded, in order."""
+        return bindings_table(self._records().bindings)
+
+    def _records(self) -> _Records:
+        records = _Records()
+        Replay(self.file, self._registry, observers=[records]).tell_until(lambda decision: False)
+        return records
+
+    def explain(self, pod: str, *, attempt: int | None = None) -> Explained:
+        """Explain a pod, `name` or `namespace/name`, as it was right before an attempt, or in the end.
+
+        One that is gone by the end is explained as it was before its last attempt. Raises Unexplainable where nothing
+        is known of it.
+        """
+        history = History()
+        told = Replay(self.file, self._registry, observers=[history])
+        reached = told.tell_until(lambda decision: decision.attempt == attempt)
+        if attempt is not None and reached is None:
+            raise Unexplainable(f"{self.file}: there is no attempt {attempt} in this recording")
+        namespace, _, name = pod.rpartition("/")
+        key = f"{namespace or 'default'}/{name}"
+        found = finished(known_pod(told.engine, namespace or "default", name))
+        if found is not None:
+            return Explained(explain(told.engine, history, found))
+        last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
+        if attempt is None and last is not None:
+            return self.explain(pod, attempt=last)
+        when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
+        raise Unexplainable(f"{self.file}: the scheduler does not know pod {key} in {when}")
+
+    def replay(self) -> Replayed:
+        """Let the engine decide again by itself, and return the first difference, if there is one."""
+        return replay(self.file, self._registry)
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        """Return every attempt as a dictionary."""
+        return self.decisions.to_dicts()
+
+    def __repr__(self) -> str:
+        return f"<Recording {self.file}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table of the attempts as a notebook shows it."""
+        return self.decisions._repr_html_()
+
+
+class _Records(Observer):
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.bindings: list[Binding] = []
+
+    def decided(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        self.bindings.append(binding)

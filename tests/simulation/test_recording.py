@@ -1,0 +1,49 @@
+"""A recording is read and asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kframework
+from kframework import InputError, Recording, Unexplainable
+from kframework.observe.recording.writer import Recorder
+from kframework.testing import make_node, make_pod
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    recorder = Recorder(tmp_path / "run.rec")
+    objects = [make_node("a", cpu=1), make_pod("one", cpu=1), make_pod("two", cpu=1)]
+    with kframework.Simulation(objects, engine=recorder.engine, observers=[recorder]) as simulation:
+        simulation.run()
+    recorder.close()
+    return Recording(tmp_path / "run.rec")
+
+
+def test_it_tells_what_was_decided(recording: Recording) -> None:
+    assert [(each.pod, each.node) for each in recording.decisions] == [("default/one", "a"), ("default/two", "")]
+    assert [each.pod for each in recording.bindings] == ["default/one"]
+    assert recording.to_dicts()[1]["result"] == "unschedulable"
+    assert recording._repr_html_() == recording.decisions._repr_html_()
+
+
+def test_it_explains_the_end_or_any_attempt(recording: Recording) -> None:
+    assert recording.explain("one").explanation.node == "a"
+    assert recording.explain("one", attempt=1).explanation.node == ""
+    assert "Insufficient cpu" in str(recording.explain("default/two"))
+    for pod, attempt in (("three", None), ("one", 7)):
+        with pytest.raises(Unexplainable):
+            recording.explain(pod, attempt=attempt)
+
+
+def test_it_is_decided_again(recording: Recording) -> None:
+    replayed = recording.replay()
+    assert (replayed.decisions, replayed.difference) == (2, None)
+
+
+def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("nothing\n")
+    with pytest.raises(InputError):
+        Recording(tmp_path / "x").replay()

@@ -1,0 +1,131 @@
+"""A simulation is stepped through, looked into and changed; at once or step by step it comes to the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kframework
+from kframework import ClusterError, ConfigError, InputError, Simulation, Unexplainable
+from kframework.objects import Node, Pod
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import plugin
+
+MINE = plugin("Mine", filter=kframework.unschedulable("node(s) were not mine"))
+DOCUMENT = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Mine"}]}}}],
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {pods: '9'}}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: pod}\nspec: {containers: [{name: c}]}\n"
+    )
+    return file
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
+
+
+def test_it_takes_a_file_or_objects(cluster: Path) -> None:
+    for objects in (cluster, str(cluster), [make_node("a"), make_pod("pod")]):
+        assert [outcome.node for outcome in kframework.simulate(objects).outcomes] == ["a"]
+        (outcome,) = kframework.simulate(objects, plugins=[MINE]).outcomes
+        assert "1 node(s) were not mine" in outcome.message
+
+
+def test_a_configuration_names_the_plugins_that_run(
+    tmp_path: Path, cluster: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (outcome,) = kframework.simulate(cluster, DOCUMENT, plugins=[MINE]).outcomes
+    assert outcome.node is None and caplog.messages == []
+    file = tmp_path / "config.yaml"
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    (outcome,) = kframework.simulate(cluster, file, plugins=[MINE]).outcomes
+    assert outcome.node == "a"
+    assert [message.partition(",")[0] for message in caplog.messages] == ["no profile enables plugin 'Mine'"]
+    with pytest.raises(ConfigError, match="does not exist"):
+        kframework.simulate(cluster, DOCUMENT)
+
+
+def test_a_seed_draws_other_nodes() -> None:
+    objects = [*(make_node(name) for name in "abcdef"), *(make_pod(f"p{number}") for number in range(12))]
+    first, second, other = ([each.node for each in kframework.simulate(objects, seed=n).outcomes] for n in (1, 1, 2))
+    assert first == second != other
+
+
+def test_devices_of_a_file_go_with_a_file() -> None:
+    with pytest.raises(InputError, match=r"load\(\) reads both"):
+        Simulation([make_node("a")], devices="devices.yaml")
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_is_an_attempt() -> None:
+    with Simulation([make_node("a", cpu=1), make_pod("one", cpu=1), make_pod("two", cpu=1)]) as simulation:
+        assert repr(simulation) == "<Simulation: 0 of 2 pods bound, 0 s of virtual time, not at its end>"
+        steps = [simulation.step() for _ in range(3)]
+        assert [step and (step.pod, step.node) for step in steps] == [("default/one", "a"), ("default/two", ""), None]
+        assert repr(simulation) == "<Simulation: 1 of 2 pods bound, 0 s of virtual time>"
+        assert [each.pod for each in simulation.bindings] == ["default/one"]
+
+
+def test_time_passes_as_far_as_it_is_told_to() -> None:
+    with Simulation([make_node("a"), make_pod("one", annotations={"kframework.dev/run-seconds": "60"})]) as simulation:
+        assert simulation.run(50).seconds == 50
+        assert simulation.outcomes[0].phase == "Running"
+        assert simulation.run(50).seconds == 100
+        assert simulation.outcomes[0].phase == "Succeeded"
+    assert kframework.simulate([make_node("a")], duration=90).seconds == 90
+
+
+def test_the_cluster_is_changed_between_two_steps() -> None:
+    with Simulation([make_node("a", cpu=1), make_pod("big", cpu=2)]) as simulation:
+        assert simulation.run().outcomes[0].node is None
+        simulation.create(make_node("b", cpu=4))
+        assert simulation.run().outcomes[0].node == "b"
+        simulation.patch(Node, "a", {"spec": {"unschedulable": True}}, namespace="")
+        assert [node.spec.unschedulable for node in simulation.objects(Node)] == [True, False]
+        simulation.delete(Pod, "big")
+        assert len(simulation.run(60).outcomes) == 0
+        with pytest.raises(ClusterError):
+            simulation.delete(Pod, "big")
+
+
+def test_what_is_closed_can_be_looked_at() -> None:
+    simulation = kframework.simulate([make_node("a"), make_pod("pod")])
+    simulation.close()
+    assert simulation.is_over
+    assert simulation.explain("pod").explanation.node == "a"
+    assert simulation.report("A title").startswith("<!doctype html>")
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+def test_it_explains_a_pod_as_it_is_now() -> None:
+    with Simulation([make_node("a", cpu=1), make_pod("big", cpu=2)]) as simulation:
+        simulation.run()
+        assert "Insufficient cpu" in str(simulation.explain("big"))
+        assert simulation.explain("default/big").to_dict()["pod"] == "default/big"
+        with pytest.raises(Unexplainable, match="default/none"):
+            simulation.explain("none")
+
+
+def test_a_notebook_shows_account_nodes_and_pods() -> None:
+    html = kframework.simulate([make_node("a"), make_pod("pod")])._repr_html_()
+    assert html.startswith("<p>1 of 1 pods bound, 0 s of virtual time</p><svg ")
+    assert "<td>default/pod</td><td>a</td>" in html
+
+
+def test_its_dictionaries_are_those_of_the_pods() -> None:
+    simulation = kframework.simulate([make_node("a"), make_pod("pod")])
+    (found,) = simulation.to_dicts()
+    assert (found["pod"], found["node"], found["attempts"]) == ("default/pod", "a", 1)
