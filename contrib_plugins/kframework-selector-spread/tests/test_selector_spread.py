@@ -316,6 +316,13 @@ def slowly(nodes: list[Node], pods: list[Pod], services: list[Service], new: Pod
     return scores
 
 
+def test_a_service_without_a_selector_may_go() -> None:
+    bare = Service(metadata=ObjectMeta(name="bare", namespace="default"))
+    scenario = Scenario(nodes=NODES, objects=[bare], plugins=[SelectorSpread], config=ALONE)
+    scenario.at(10, delete(bare)).at(20, create(make_pod("new", labels=WEB)))
+    assert scenario.run().node_of("new")
+
+
 class Served(SelectorSpread):
     """Sees a service on the random clusters, which have none, and counts its pods anew for every node."""
 
