@@ -14,7 +14,10 @@ from kframework.testing.builders import (
     node_table,
     pending_pod,
 )
-from kframework.testing.contract import ContractViolation, Reached, check_plugin
+from kframework.testing.contract.plugin_contract import PluginContract
+from kframework.testing.contract.promises import check_plugin
+from kframework.testing.contract.questions import Reached
+from kframework.testing.contract.violation import ContractViolation
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
 from kframework.testing.source_script import SourceScript
 from kframework.testing.stub_handle import StubClock, StubHandle, stub_handle
@@ -25,6 +28,7 @@ __all__ = [
     "Change",
     "ContractViolation",
     "LostWakeUp",
+    "PluginContract",
     "Reached",
     "Result",
     "Scenario",
