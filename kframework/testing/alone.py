@@ -57,7 +57,7 @@ def profiles_of(
 
     Through its handle the plugin sees and asks the engine; no API is behind it. Its sources hold these values for ever.
     """
-    configuration = parse(_configuration(plugin, args, beside), "args")
+    configuration = parse(configuration_of(plugin, args, beside), "args")
     profiles = profiles_for(configuration, Registry.of(plugin), NullEffects())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
@@ -65,7 +65,8 @@ def profiles_of(
     return profiles
 
 
-def _configuration(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str]) -> str:
+def configuration_of(plugin: type[Plugin], args: Mapping[str, object], beside: Sequence[str] = ()) -> str:
+    """Write a configuration of this plugin, those `beside` it and what every profile must have."""
     needed = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
     names = [name for point, name in needed.items() if point not in points_of(plugin)]
     names += [name for name in beside if name not in (*names, plugin.name)] + [plugin.name]

@@ -201,6 +201,10 @@ class RandomCluster:
             pods.append(random_pod(self.random, self._name("pending"), node_name=wanted))
         return [PendingPod(read_only(each), self.state.interned) for pod in pods for each in (pod, renamed(pod))]
 
+    def another_pod(self) -> PendingPod:
+        """Make one more pod without a node, every other time one like those given."""
+        return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interned)
+
     def change(self, look: Callable[[], None]) -> str:
         """Let something happen and say what; in the middle of a what-if somebody may `look`."""
         changes = (
@@ -261,7 +265,7 @@ class RandomCluster:
         return f"pod {pod.key} ended"
 
     def _assume_pod(self) -> str:
-        pod, node_name = self._pending_pod(), self._some_node()
+        pod, node_name = self.another_pod(), self._some_node()
         self.state.assume(pod, node_name)
         if self.random.random() < 0.5:
             return f"pod {pod.key} assumed on {node_name}"
@@ -273,9 +277,6 @@ class RandomCluster:
             return random_pod(self.random, name, node_name=node_name)
         pod = altered(self.random.choice(self._pods), "spec", node_name=node_name)
         return altered(pod, "metadata", name=name, uid=name)
-
-    def _pending_pod(self) -> PendingPod:
-        return PendingPod(read_only(self._pod(self._name("pod"), "")), self.state.interned)
 
     def _some_pod(self) -> PodInfo | None:
         pods = [pod for pod in self.state.pods.values() if pod.row >= 0]
@@ -299,7 +300,7 @@ class RandomCluster:
         statement.set_node(self._other_node())
         if victim is not None:
             statement.evict(victim)
-        statement.assume(self._pending_pod(), self._some_node())
+        statement.assume(self.another_pod(), self._some_node())
         seen = self.random.random() < 0.5
         if seen:
             look()

@@ -10,6 +10,10 @@ from random import Random
 
 import msgspec
 
+from kframework.core.cycle.consequences import Eviction, Reservation
+from kframework.core.effects import NullEffects
+from kframework.core.pod_engine import PodEngine
+from kframework.framework.status import Code
 from kframework.objects import (
     ApiObject,
     Container,
@@ -20,6 +24,7 @@ from kframework.objects import (
     PersistentVolumeClaim,
     PersistentVolumeSpec,
     Pod,
+    PodCondition,
     PodResourceClaimStatus,
     PodSchedulingGate,
     ReplicaSet,
@@ -29,7 +34,8 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.objects.kinds import reference
-from kframework.state.inbox import Changed, Gone
+from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded
+from kframework.state.pods import PodInfo
 from kframework.testing.clusters import altered, random_node, random_pod
 
 #: The scheduling gate that some pods are created with.
@@ -284,3 +290,42 @@ def _may_become(old: ApiObject, new: ApiObject) -> bool:
     if isinstance(old, ReplicaSet | StatefulSet) and isinstance(new, ReplicaSet | StatefulSet):
         return old.spec.selector == new.spec.selector
     return True
+
+
+class RandomOutside(NullEffects):
+    """The outside of an engine to which random events happen: it binds and evicts at once, and has it `told` later."""
+
+    #: The engine; whoever makes it says so.
+    engine: PodEngine
+
+    def __init__(self, events: RandomEvents) -> None:
+        self.events = events
+        #: What has come of it and no engine has heard of yet.
+        self.told: list[Changed | Gone] = []
+
+    def bind(self, reservation: Reservation) -> None:
+        """Bind a pod as soon as Permit lets it."""
+        reservation.reserved.on_verdict(lambda: self._permitted(reservation))
+
+    def _permitted(self, reservation: Reservation) -> None:
+        uid, attempt, verdict = reservation.pod.uid, reservation.attempt, reservation.reserved.verdict
+        assert verdict is not None
+        if verdict.code == Code.SUCCESS:
+            self.engine.offer(BindingStarted(uid, attempt))
+            self.engine.offer(BindingEnded(uid, attempt, None))
+            self.told += self.events.bound(uid, reservation.node_name)
+        else:
+            self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.rejected else None))
+
+    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
+        """Write a nomination; conditions change nothing."""
+        if nominated_node_name is not None:
+            self.told += self.events.nominated(pod.uid, nominated_node_name)
+
+    def evict(self, eviction: Eviction) -> None:
+        """Take the victims away at once, and the nominations of those whom the preemptor outranks."""
+        for victim in eviction.victims:
+            self.told += self.events.evicted(victim.uid)
+        for outranked in eviction.outranked:
+            self.told += self.events.nominated(outranked.uid, "")
+        self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))

@@ -72,7 +72,8 @@ class Scenario:
     `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
     to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
     on offer: the file says which of them run. `objects` are all that is neither node nor pod. Claims are made as by
-    Kubernetes' own controllers, and volumes bound and made, unless `volume_controller` is False.
+    Kubernetes' own controllers, and volumes bound and made, unless `volume_controller` is False. `observers` take
+    notice of decisions and bindings as they are made.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class Scenario:
         weights: Mapping[str, int] | None = None,
         config: str | None = None,
         volume_controller: bool = True,
+        observers: Iterable[Observer] = (),
     ) -> None:
+        self._observers = tuple(observers)
         self._volume_controller = volume_controller
         self._objects = [*objects, *nodes, *pods]
         self._plugins = list(plugins)
@@ -219,7 +222,7 @@ class _Run(Observer):
             self._cluster,
             clock,
             registry=Registry.of(*self._scenario._plugins),
-            observers=[self],
+            observers=[self, *self._scenario._observers],
             engine=with_read_only_objects(PodEngine.of),
             slice=0.0,
             extender=lambda settings: SimulatedExtender(settings, self._cluster),

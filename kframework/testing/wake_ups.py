@@ -17,9 +17,7 @@ from random import Random
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
-from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
@@ -27,21 +25,21 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import Occurrence
 from kframework.framework.plugin import Plugin
-from kframework.framework.status import Code
-from kframework.objects import ApiObject, Node, Pod, PodCondition
+from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.kinds import reference
 from kframework.scheduler.read_only import ReadOnlyInbox
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded, Synced
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.inbox import Changed, Gone, Synced
+from kframework.state.pods import PendingPod
 from kframework.testing.alone import PROFILE, SourceValues, profiles_of
-from kframework.testing.random_events import RandomEvents
+from kframework.testing.contract.violation import ContractViolation
+from kframework.testing.random_events import RandomEvents, RandomOutside
 
 #: So many events happen to a cluster, and so many attempts follow on one at most.
 _EVENTS, _ATTEMPTS = 100, 50
 
 
-class LostWakeUp(AssertionError):
+class LostWakeUp(ContractViolation):
     """Raised when a pod sleeps through the event that lets it go; says which pod and event, and who was asked."""
 
 
@@ -118,21 +116,20 @@ class _Overheard(Profiles):
         )
 
 
-class _Course(NullEffects, Clock):
+class _Course(RandomOutside, Clock):
     """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
 
     def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str, profiles: MakeProfiles) -> None:
         self.name = name
-        self.events = events
+        super().__init__(events)
         self.wake_ups = wake_ups
         self.source = source
-        self.engine: PodEngine = PodEngine(
+        self.engine = PodEngine(
             ClusterState(), self, self, lambda engine: self._overhear(profiles(engine)), verifying=False
         )
         self.engine.inbox = ReadOnlyInbox()
         #: The pods that sleep and that nothing but an event can help.
         self.stuck: set[str] = set()
-        self._told: list[Changed | Gone] = []
 
     def _overhear(self, profiles: Profiles) -> Profiles:
         """Return the profiles such that what the hints say is noted."""
@@ -160,9 +157,9 @@ class _Course(NullEffects, Clock):
                 for queued in self._asleep()
                 if queued.pod.uid not in self.stuck and self._way(queued) is None
             )
-            if not tried and not self._told:
+            if not tried and not self.told:
                 break
-            told, self._told = self._told, []
+            told, self.told = self.told, []
             self._happen("an attempt" if tried else "the end of a binding", told)
 
     def _happen(self, title: str, messages: Iterable[Changed | Gone]) -> None:
@@ -187,8 +184,11 @@ class _Course(NullEffects, Clock):
         elif way is not None:
             held = "held" if queued.gating_plugin else "rejected"
             raise LostWakeUp(
-                f"{self.name}: pod {queued.pod.key} sleeps on though it could {way} ({self.source}, after: {title}); "
-                f"it was {held} by {', '.join(sorted(queued.rejectors))}: {self.profiles.said(queued)}"
+                self.name,
+                asked=f"after {title}: pod {queued.pod.key}, {held} by {', '.join(sorted(queued.rejectors))}",
+                answered=f"sleeps on though it could {way}: {self.profiles.said(queued)}",
+                remedy="register in events_to_register what can cure a rejection, and let its hint answer QUEUE then",
+                when=self.source,
             )
 
     def _asleep(self) -> Iterator[QueuedPod]:
@@ -212,30 +212,3 @@ class _Course(NullEffects, Clock):
     def now(self) -> float:
         """Time stands still: no flush wakes a pod, and no rest keeps one from its turn."""
         return VIRTUAL_EPOCH
-
-    def bind(self, reservation: Reservation) -> None:
-        """Bind a pod as soon as Permit lets it."""
-        reservation.reserved.on_verdict(lambda: self._permitted(reservation))
-
-    def _permitted(self, reservation: Reservation) -> None:
-        uid, attempt, verdict = reservation.pod.uid, reservation.attempt, reservation.reserved.verdict
-        assert verdict is not None
-        if verdict.code == Code.SUCCESS:
-            self.engine.offer(BindingStarted(uid, attempt))
-            self.engine.offer(BindingEnded(uid, attempt, None))
-            self._told += self.events.bound(uid, reservation.node_name)
-        else:
-            self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.rejected else None))
-
-    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Write a nomination; conditions change nothing."""
-        if nominated_node_name is not None:
-            self._told += self.events.nominated(pod.uid, nominated_node_name)
-
-    def evict(self, eviction: Eviction) -> None:
-        """Take the victims away at once, and the nominations of those whom the preemptor outranks."""
-        for victim in eviction.victims:
-            self._told += self.events.evicted(victim.uid)
-        for outranked in eviction.outranked:
-            self._told += self.events.nominated(outranked.uid, "")
-        self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))

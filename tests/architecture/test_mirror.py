@@ -28,6 +28,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
     "kframework.core.cycle.consequences": "records without behaviour, made by test_attempt.py",
     "kframework.core.cycle.outcome": "records without behaviour, read by test_search.py",
+    "kframework.testing.contract.answers": "promises that plugins break in contract/test_promises.py",
+    "kframework.testing.contract.questions": "what contract/test_promises.py asks",
 }
 
 

@@ -17,7 +17,7 @@ __all__ = ["ASKED", "holding", "placing"]
 
 ROOT = Path(__file__).parents[2]
 
-#: The hooks that `check_plugin` asks.
+#: The hooks whose answers are remembered, scaled and compared.
 ASKED = frozenset(
     {
         "sign",

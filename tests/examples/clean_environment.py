@@ -29,6 +29,10 @@ exec "{python}" -m pip --python "{target}" "$command" --no-deps --no-index --no-
 _OTHERS = ("PYTHON", "KFRAMEWORK", "MAKE", "MFLAGS")
 
 
+#: Of the plugins of pytest that are found, this is what comes with kframework; others are the tests' surroundings.
+PLUGIN = "kframework.testing.pytest_plugin"
+
+
 class CleanEnvironment:
     """A virtual environment in a folder; `pip` in it installs offline."""
 
@@ -53,7 +57,12 @@ class CleanEnvironment:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
         builders = str(Path(sys.executable).parent)
         path = os.pathsep.join([str(self.bin), inherited.get("PATH", os.defpath), builders])
-        return inherited | {"PATH": path, "VIRTUAL_ENV": str(self.folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        return inherited | {
+            "PATH": path,
+            "VIRTUAL_ENV": str(self.folder),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_PLUGINS": PLUGIN,
+        }
 
 
 def build_wheels(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from kframework_device_packing.cards import OPEN
 from kframework_device_packing.workload import CARDS, DRIVER, SIZES, Left, claiming, make_devices, make_nodes
 
 from kframework.objects import ApiObject, DeviceClass, Pod, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from kframework.testing import Scenario, check_plugin, make_node, make_pod
+from kframework.testing import PluginContract, Scenario, make_node, make_pod
 
 #: Nothing scores but DeviceBinPacking, so that totals are its own.
 ALONE = """
@@ -185,6 +185,7 @@ def test_pods_without_claims_may_go_anywhere() -> None:
     assert best(make_pod("new"), objects=make_devices(NODES)) == {"gpu-0", "gpu-1", "gpu-2"}
 
 
-def test_the_contract_is_kept() -> None:
-    asking = [make_pod("asking", requests={"example.com/gpu": 1})]
-    check_plugin(DeviceBinPacking, pods=asking, nodes=[make_node("gpus", allocatable={"example.com/gpu": 4})])
+class TestContract(PluginContract):
+    plugin = DeviceBinPacking
+    nodes = [make_node("gpus", allocatable={"example.com/gpu": 4})]
+    pods = [make_pod("asking", requests={"example.com/gpu": 1})]

@@ -11,7 +11,7 @@ from kframework_gpu_packing import GpuPacking
 
 from kframework import ConfigError
 from kframework.objects import Node, Pod
-from kframework.testing import Scenario, check_plugin, make_node, make_pod
+from kframework.testing import PluginContract, Scenario, check_plugin, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 
@@ -176,12 +176,20 @@ def useless(free: int, typical: list[tuple[int, int]]) -> int:
     return total
 
 
-@pytest.mark.parametrize("args", [{}, {"resource": "example.com/gpu"}], ids=["no GPUs", "with GPUs"])
-def test_the_contract_is_kept(args: Mapping[str, object]) -> None:
-    wanting = [make_pod(f"wants-{gpus}", requests={"example.com/gpu": gpus}) for gpus in (1, 2)]
-    reached = check_plugin(
-        GpuPacking, args=args, pods=wanting, nodes=[make_node("gpus", allocatable={"example.com/gpu": 4})]
-    )
+class TestContractWithoutGpus(PluginContract):
+    plugin = GpuPacking
+    nodes = [make_node("gpus", allocatable={"example.com/gpu": 4})]
+    pods = [make_pod(f"wants-{gpus}", requests={"example.com/gpu": gpus}) for gpus in (1, 2)]
+
+
+class TestContract(TestContractWithoutGpus):
+    args = {"resource": "example.com/gpu"}
+
+
+@pytest.mark.parametrize("tests", [TestContractWithoutGpus, TestContract])
+def test_the_contract_is_checked_with_what_differs(tests: type[PluginContract]) -> None:
+    args = tests.args
+    reached = check_plugin(GpuPacking, args=args, pods=tests.pods, nodes=tests.nodes)
     assert reached.scores[1]
     # Nodes with room for pods with GPUs, and nodes without, were asked about too.
     assert (min(reached.scores) < -(1 << 60) and len(reached.scores) > 6) is bool(args)

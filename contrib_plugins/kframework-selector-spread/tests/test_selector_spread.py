@@ -22,7 +22,17 @@ from kframework.objects import (
     Service,
     TopologySpreadConstraint,
 )
-from kframework.testing import Result, Scenario, check_plugin, create, delete, make_node, make_pod, patch
+from kframework.testing import (
+    PluginContract,
+    Result,
+    Scenario,
+    check_plugin,
+    create,
+    delete,
+    make_node,
+    make_pod,
+    patch,
+)
 from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
 
 BETA, STABLE = "failure-domain.beta.kubernetes.io", "topology.kubernetes.io"
@@ -316,6 +326,13 @@ def slowly(nodes: list[Node], pods: list[Pod], services: list[Service], new: Pod
     return scores
 
 
+def test_a_service_without_a_selector_may_go() -> None:
+    bare = Service(metadata=ObjectMeta(name="bare", namespace="default"))
+    scenario = Scenario(nodes=NODES, objects=[bare], plugins=[SelectorSpread], config=ALONE)
+    scenario.at(10, delete(bare)).at(20, create(make_pod("new", labels=WEB)))
+    assert scenario.run().node_of("new")
+
+
 class Served(SelectorSpread):
     """Sees a service on the random clusters, which have none, and counts its pods anew for every node."""
 
@@ -338,10 +355,14 @@ OWN_CONSTRAINTS = [TopologySpreadConstraint(max_skew=1, topology_key="zone", whe
 TERMINATING = make_pod("ends", labels=WEB, deletion_timestamp="2026-01-01T00:00:30Z")
 
 
+class TestContract(PluginContract):
+    plugin = SelectorSpread
+    pods = [make_pod("constrained", topology_spread=OWN_CONSTRAINTS), TERMINATING, make_pod("web", labels=WEB)]
+
+
 @pytest.mark.parametrize("plugin", [SelectorSpread, Served])
-def test_the_contract_is_kept(plugin: type[SelectorSpread]) -> None:
-    constrained = make_pod("constrained", topology_spread=OWN_CONSTRAINTS)
-    reached = check_plugin(plugin, pods=[constrained, TERMINATING, make_pod("web", labels=WEB)])
+def test_the_contract_is_checked_with_what_differs(plugin: type[SelectorSpread]) -> None:
+    reached = check_plugin(plugin, pods=TestContract.pods)
     assert reached.skips["pre_score"]
     assert reached.scores[0]
     # The columns of `Served` were compared with pods counted one by one.

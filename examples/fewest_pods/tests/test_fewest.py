@@ -8,7 +8,7 @@ import pytest
 from fewest_pods import FewestPods
 
 from kframework import ConfigError
-from kframework.testing import Scenario, check_plugin, delete, make_node, make_pod
+from kframework.testing import PluginContract, Scenario, check_plugin, delete, make_node, make_pod
 
 
 def test_pods_spread_by_count_however_much_they_ask_for() -> None:
@@ -41,8 +41,12 @@ def test_a_limit_below_one_is_refused() -> None:
         scenario.run()
 
 
-def test_the_contract_is_kept() -> None:
+class TestContract(PluginContract):
+    plugin = FewestPods
+    args = {"maxPodsPerNode": 3}
+
+
+def test_the_contract_is_checked_with_full_nodes_and_others() -> None:
     reached = check_plugin(FewestPods, args={"maxPodsPerNode": 3})
-    # The random clusters had full nodes and others, so both answers were put to the test.
     assert reached.reasons["node(s) ran 3 pods already"]
     assert reached.passes

@@ -10,7 +10,7 @@ import pytest
 from measured_load import MeasuredLoad
 from measured_load.server import LoadServer
 
-from kframework.testing import Scenario, check_plugin, create, make_node, make_pod
+from kframework.testing import PluginContract, Scenario, check_plugin, create, make_node, make_pod
 
 NODES = [make_node("a"), make_node("b"), make_node("c")]
 
@@ -63,8 +63,12 @@ def test_a_server_that_was_never_there_keeps_nobody_waiting() -> None:
     assert scenario().run().node_of("web")
 
 
-def test_the_contract_is_kept() -> None:
-    reached = check_plugin(
-        MeasuredLoad, args={"url": "http://127.0.0.1:1"}, sources={"load": {f"node-{i}": i / 4 for i in range(5)}}
-    )
+class TestContract(PluginContract):
+    plugin = MeasuredLoad
+    args = {"url": "http://127.0.0.1:1"}
+    sources = {"load": {f"node-{i}": i / 4 for i in range(5)}}
+
+
+def test_the_contract_is_checked_with_busy_nodes_and_others() -> None:
+    reached = check_plugin(MeasuredLoad, args=TestContract.args, sources=TestContract.sources)
     assert reached.passes and reached.reasons["node(s) were more than 90% busy"]

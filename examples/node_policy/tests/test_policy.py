@@ -5,7 +5,7 @@ from __future__ import annotations
 from node_policy import NodePolicies, NodePolicy, NodePolicySpec
 
 from kframework import ObjectMeta
-from kframework.testing import Scenario, check_plugin, check_wake_ups, create, delete, make_node, make_pod, patch
+from kframework.testing import PluginContract, Scenario, create, delete, make_node, make_pod, patch
 
 SPEC = NodePolicySpec(node_selector={"licence": "yes"}, namespaces=("solvers",), max_pods=2)
 LICENSED = NodePolicy(metadata=ObjectMeta(name="licensed"), spec=SPEC)
@@ -54,7 +54,8 @@ def test_nodes_without_a_policy_are_for_everybody() -> None:
     assert result.node_of("web") == "free"
 
 
-def test_the_contract_is_kept_and_no_wake_up_is_lost() -> None:
-    check_plugin(NodePolicies, nodes=[NODE], pods=SOLVERS, objects=[LICENSED])
-    found = check_wake_ups(NodePolicies, nodes=[NODE], pods=SOLVERS, objects=[LICENSED])
-    assert found.woken
+class TestContract(PluginContract):
+    plugin = NodePolicies
+    nodes = [NODE]
+    pods = SOLVERS
+    objects = [LICENSED]

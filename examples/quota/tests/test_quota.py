@@ -11,7 +11,7 @@ from quota import Quota, QuotaArgs
 from quota.service import QuotaService
 
 from kframework import CycleState, PendingPod, Plugin, Status, error, hookimpl
-from kframework.testing import Result, Scenario, check_plugin, create, make_node, make_pod, pending_pod, stub_handle
+from kframework.testing import PluginContract, Result, Scenario, create, make_node, make_pod, pending_pod, stub_handle
 
 PODS = [make_pod(f"web-{i}", cpu=1) for i in range(3)]
 
@@ -116,5 +116,7 @@ def test_pods_of_other_namespaces_have_quotas_of_their_own(service: QuotaService
     assert result.node_of("other/api") == "node"
 
 
-def test_the_contract_is_kept() -> None:
-    check_plugin(Quota, args={"url": "http://127.0.0.1:1"}, sources={"free": {"default": 500, "other": 5000}})
+class TestContract(PluginContract):
+    plugin = Quota
+    args = {"url": "http://127.0.0.1:1"}
+    sources = {"free": {"default": 500, "other": 5000}}

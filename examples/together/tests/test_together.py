@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from together import GROUP, SIZE, Together
 
-from kframework.testing import Result, Scenario, create, delete, make_node, make_pod, patch
+from kframework.testing import PluginContract, Result, Scenario, create, delete, make_node, make_pod, patch
 
 MEMBERS = [make_pod(f"job-{i}", cpu=1, labels={GROUP: "job", SIZE: "3"}) for i in range(3)]
 
@@ -73,3 +73,8 @@ def test_a_size_that_is_no_number_of_pods_is_refused_until_it_is_mended(size: st
     assert f"label {SIZE} must be the number of pods in the group" in broken.message_of("job-0")
     mended = scenario(0).at(0, create(pod)).at(60, patch(pod, {"metadata": {"labels": {SIZE: "1"}}})).run()
     assert mended.node_of("job-0") == "node"
+
+
+class TestContract(PluginContract):
+    plugin = Together
+    pods = MEMBERS

@@ -84,7 +84,7 @@ class Selectors:
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
         if old is not None:
-            self._services[old.metadata.namespace].pop(old.metadata.name, None)
+            self._services.get(old.metadata.namespace, {}).pop(old.metadata.name, None)
         if new is not None and new.spec.selector is not None:  # without a selector a service chooses no pods
             self._services.setdefault(new.metadata.namespace, {})[new.metadata.name] = new.spec.selector
 

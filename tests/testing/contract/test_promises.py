@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Hashable
@@ -230,6 +231,10 @@ def test_objects_of_ones_own_come_and_go() -> None:
     assert found.reasons.keys() == {"used", "full"} and found.passes
 
 
+def test_pods_of_one_name_are_told_apart() -> None:
+    check_plugin(Slots, pods=[make_pod("one", labels={"app": "web"}), make_pod("one")], examples=2)
+
+
 def test_the_same_seed_asks_the_same_questions() -> None:
     def reached(seed: int) -> object:
         counts = check_plugin(Slots, examples=2, seed=seed)
@@ -410,7 +415,7 @@ class ScoresTooHigh(Slots):
 
 
 class ScoresNotAtAll(Slots):
-    normalize_score = None
+    normalize_score = filter = filter_nodes = filter_status = None
 
     def left(self, node):
         return 97 + len(node.pods)
@@ -467,47 +472,61 @@ class FailsSoftly(Slots):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "said"),
+    ("plugin", "asked", "answered", "remedy"),
     [
-        (WrongTwin, "filter_nodes: pod .* node node-.*: says None over .*, filter says Status.* of the node alone"),
-        (TwinByPlace, "score_nodes: pod .* node node-.*: says .* over .*, score says .* of the node alone"),
-        (ShortTwin, "score_nodes: pod .* not one integer for each of"),
-        (FloatTwin, "filter_nodes: pod .* not one integer for each of"),
-        (ManyBits, "filter_nodes: pod .* answers 4294967296, which is more than 32 bits"),
-        (WrongWords, "filter_nodes: pod .* node node-.*: says .*'full'.*, filter says .*no place left"),
-        (WrongCode, "filter_status: pod .* which is no rejection"),
-        (CoarseSignature, "pod .* sign: equals that of .*, but the answers differ"),
-        (SignedByName, "sign: pod .* depends on the pod's own names or times"),
-        (SignedByTime, "sign: pod .* depends on the pod's own names or times"),
-        (SignedAnew, "sign: pod .* answers <object .*>, then <object"),
-        (Unhashable, "sign: pod .* hook sign: TypeError: unhashable"),
-        (ReadsTooMuch, "memory: pod .*: remembered .*, now .* after: .*"),
-        (CountsNodes, "pod .* pre_filter or pre_score: given other nodes, the answers differ on node"),
-        (NamesNodes, "pod .* pre_filter or pre_score: given other nodes, the answers differ"),
-        (RanksCandidates, "pod .* pre_filter or pre_score: given other nodes, the answers differ on node"),
-        (Draws, "sign: pod .* nothing may be drawn"),
-        (TouchesPod, r"pod .* raises ReadOnlyError: pod .* is read-only, and written to in .*test_contract\.py:"),
-        (TouchesPriority, "a hook changes pod"),
-        (TouchesNode, r"raises ReadOnlyError: node .*: metadata\.labels is read-only, and written to in .*:\d+"),
-        (TouchesTable, "raises .*: output array is read-only"),
-        (LeavesStatement, "a hook leaves a statement open"),
-        (ScoresTooHigh, "normalize_score: pod .* node node-.*: .* does not lie in 0..100"),
-        (ScoresNotAtAll, "score: pod .* node node-.*: .* does not lie in 0..100"),
-        (ScoresFloats, "score: pod .* answers .* of float, which is no int"),
-        (NormalisesInPlace, "normalize_score: pod .* changes the scores that it is given"),
-        (Raises, "pod .* raises ZeroDivisionError: integer division or modulo by zero"),
-        (KeepsNodeInfo, "pod .* raises StaleNodeError: node 'node-.*' has left the cluster"),
-        (AnswersYes, "filter: pod .* answers True, which is no rejection"),
-        (Waits, "pre_score: pod .* which is not Skip"),
-        (FailsSoftly, "pre_filter: pod .* which is no rejection"),
+        (
+            WrongTwin,
+            "filter_nodes of pod .*, node node-",
+            "says None over .*, filter says .* of the node alone",
+            "agree",
+        ),
+        (TwinByPlace, "score_nodes of pod .*, node node-", "says .* over .*, score says .* of the node alone", "agree"),
+        (ShortTwin, "score_nodes of pod", "not one integer for each of", "integer array as long as"),
+        (FloatTwin, "filter_nodes of pod", "not one integer for each of", "integer array as long as"),
+        (ManyBits, "filter_nodes of pod", "answers 4294967296, which is more than 32 bits", "lowest 32 bits"),
+        (WrongWords, "filter_nodes of pod .*, node node-", "says .*full.*, filter says .*no place left", "agree"),
+        (WrongCode, "filter_status of pod", "which is no rejection", "a rejection"),
+        (CoarseSignature, "sign, which equals that of pod .*, and then everything of pod", ", not ", "`sign` include"),
+        (SignedByName, "sign of pod", "depends on the pod's own names or times", "leave them out"),
+        (SignedByTime, "sign of pod", "depends on the pod's own names or times", "leave them out"),
+        (SignedAnew, "sign of pod", "answers <object .*>, then <object", "values that are equal"),
+        (Unhashable, "sign of pod", "hook sign: TypeError: unhashable", "a hook answers"),
+        (ReadsTooMuch, "memory of pod", "remembered .*, now ", "declare what answers depend on"),
+        (CountsNodes, "given other nodes, pre_filter or pre_score of pod .*, node", ", not ", "nodes it is given"),
+        (NamesNodes, "given other nodes, pre_filter or pre_score of pod", ", not ", "nodes it is given"),
+        (RanksCandidates, "given other nodes, pre_filter or pre_score of pod .*, node", ", not ", "nodes it is given"),
+        (Draws, "sign of pod", "something is drawn", "draw nothing"),
+        (
+            TouchesPod,
+            "filter of pod",
+            r"ReadOnlyError: pod .* is read-only, and written to in .*test_promises\.py:",
+            "",
+        ),
+        (TouchesPriority, "all hooks", "a hook changes pod", "keep what changes in `state`"),
+        (TouchesNode, "score of pod", r"ReadOnlyError: node .*: metadata\.labels is read-only, and written to in", ""),
+        (TouchesTable, "score_nodes of pod", "raises .*: output array is read-only", ""),
+        (LeavesStatement, "all hooks", "a hook leaves a statement open", "close it"),
+        (ScoresTooHigh, "normalize_score of pod .*, node node-", "does not lie in 0..100", "default_normalize"),
+        (ScoresNotAtAll, "score of pod .*, node node-", "does not lie in 0..100", "default_normalize"),
+        (ScoresFloats, "score of pod", "answers .* of float, which is no int", "round"),
+        (NormalisesInPlace, "normalize_score of pod", "changes the scores that it is given", "return new ones"),
+        (Raises, "of pod", "raises ZeroDivisionError: integer division or modulo by zero", "does not raise"),
+        (KeepsNodeInfo, "of pod", "raises StaleNodeError: node 'node-.*' has left the cluster", ""),
+        (AnswersYes, "filter of pod", "answers True, which is no rejection", "a rejection"),
+        (Waits, "pre_score of pod", "which is not Skip", "None or Skip"),
+        (FailsSoftly, "pre_filter of pod", "which is no rejection", "a rejection"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_a_broken_contract_is_told(plugin: type[Plugin], said: str) -> None:
-    with pytest.raises(ContractViolation, match=said) as caught:
+def test_a_broken_contract_is_told(plugin: type[Plugin], asked: str, answered: str, remedy: str) -> None:
+    with pytest.raises(ContractViolation) as caught:
         check_plugin(plugin, examples=6)
-    assert str(caught.value).startswith("Slots: ") or str(caught.value).startswith("Narrows: ")
-    assert "of seed 0, " in str(caught.value) or "of seed 0)" in str(caught.value)
+    violation = caught.value
+    assert re.search(asked, violation.asked), violation
+    assert re.search(answered, violation.answered), violation
+    assert remedy in violation.remedy, violation
+    assert violation.plugin == plugin.name
+    assert "of seed 0, " in violation.when
 
 
 def test_the_exception_of_a_hook_is_the_cause() -> None:

@@ -1,0 +1,96 @@
+"""The contract as a class of tests.
+
+    class TestFewestPods(PluginContract):
+        plugin = FewestPods
+        args = {"maxPodsPerNode": 3}
+
+Each promise of the contract is a test of its own; those that the plugin has no hook for are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from kframework.framework.plugin import Plugin
+from kframework.objects import ApiObject, Node, Pod
+from kframework.testing.alone import SourceValues
+from kframework.testing.contract.promises import PROMISES
+from kframework.testing.contract.questions import Subject
+
+
+class PluginContract:
+    """Tests, to be inherited, that a plugin keeps the contract, on `examples` random clusters.
+
+    `args` are spelled as in YAML; `beside` names other plugins of the profile where wake-ups are checked. `nodes`,
+    `pods` and `objects` (of all other kinds) are mixed into the clusters: give some that the plugin is about. `sources`
+    is what the plugin's sources hold, by their names. The same `seed` asks the same questions. TypeError for a class of
+    tests that names no plugin.
+    """
+
+    plugin: ClassVar[type[Plugin[Any]]]
+    args: ClassVar[Mapping[str, object]] = {}
+    beside: ClassVar[Sequence[str]] = ()
+    nodes: ClassVar[Sequence[Node]] = ()
+    pods: ClassVar[Sequence[Pod]] = ()
+    objects: ClassVar[Sequence[ApiObject]] = ()
+    sources: ClassVar[SourceValues] = {}
+    examples: ClassVar[int] = 12
+    seed: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        plugin = getattr(cls, "plugin", None)
+        if plugin is None and not cls.__name__.startswith("Test"):
+            return  # others inherit it, who say which plugin
+        if not isinstance(plugin, type) or not issubclass(plugin, Plugin):
+            raise TypeError(f"{cls.__name__}: say whose contract it tests, as `plugin = Mine`; it says {plugin!r}")
+        for test, promise in PROMISES.items():
+            if not promise.is_made_by(plugin):
+                setattr(cls, test, None)  # what cannot be called is not collected
+            elif getattr(cls, test) is None:
+                setattr(cls, test, next(own for each in cls.__mro__ if (own := vars(each).get(test))))
+
+    def test_scalar_and_columnar_forms_agree(self) -> None:
+        """What is said of many nodes at once is what is said of each."""
+        self._check("test_scalar_and_columnar_forms_agree")
+
+    def test_remembered_answers_stay_true(self) -> None:
+        """What `sign` and `reads` leave out changes no answer."""
+        self._check("test_remembered_answers_stay_true")
+
+    def test_scores_are_in_range(self) -> None:
+        """Final scores lie in 0..100."""
+        self._check("test_scores_are_in_range")
+
+    def test_unreserve_undoes_reserve(self) -> None:
+        """`unreserve` undoes `reserve`, once, twice, and where nothing was reserved."""
+        self._check("test_unreserve_undoes_reserve")
+
+    def test_remove_pod_undoes_add_pod(self) -> None:
+        """`remove_pod` undoes `add_pod`, and both keep true what `pre_filter` stored."""
+        self._check("test_remove_pod_undoes_add_pod")
+
+    def test_sort_keys_are_total_and_stable(self) -> None:
+        """Any two pods have an order, and keep it."""
+        self._check("test_sort_keys_are_total_and_stable")
+
+    def test_hooks_only_look(self) -> None:
+        """Hooks neither hold up the loop nor change what they are shown."""
+        self._check("test_hooks_only_look")
+
+    def test_no_wake_up_is_lost(self) -> None:
+        """No pod sleeps through the event that lets it go."""
+        self._check("test_no_wake_up_is_lost")
+
+    def test_an_instance_made_anew_says_the_same(self) -> None:
+        """A reload, which makes the plugin anew and closes the old instance, changes no answer."""
+        self._check("test_an_instance_made_anew_says_the_same")
+
+    def test_a_replay_says_the_same(self) -> None:
+        """A recording is decided again as it was."""
+        self._check("test_a_replay_says_the_same")
+
+    def _check(self, test: str) -> None:
+        fields = {name: getattr(self, name) for name in Subject.__struct_fields__}
+        PROMISES[test].check(Subject(**fields))

@@ -1,0 +1,55 @@
+"""What was decided in a test, to be read by people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from kframework.core.cycle.decision import Binding, Decision, Observer
+
+#: So many decisions are told; a test that makes more has another trouble.
+_TOLD = 200
+
+
+class DecisionLog(Sequence[Decision], Observer):
+    """The decisions of one scenario after the other; as text, a line for each."""
+
+    def __init__(self) -> None:
+        self._decisions: list[Decision] = []
+
+    def decided(self, decision: Decision) -> None:
+        self._decisions.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        """Leave bindings to others."""
+
+    @overload
+    def __getitem__(self, place: int) -> Decision: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Decision]: ...
+    def __getitem__(self, place: int | slice) -> Decision | list[Decision]:
+        return self._decisions[place]
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def on(self, pod: str) -> list[Decision]:
+        """List the attempts at a pod, named `name` or `namespace/name`."""
+        key = pod if "/" in pod else f"default/{pod}"
+        return [decision for decision in self._decisions if decision.pod == key]
+
+    def __str__(self) -> str:
+        lines = [_line(decision) for decision in self._decisions[-_TOLD:]]
+        left_out = len(self._decisions) - len(lines)
+        return "\n".join([f"... {left_out} more before", *lines] if left_out else lines)
+
+    def __repr__(self) -> str:
+        return f"<DecisionLog of {len(self)} decisions>"
+
+
+def _line(decision: Decision) -> str:
+    what = f"{decision.pod}, attempt {decision.tries}:"
+    if not decision.node:
+        return f"{what} {decision.result}: {decision.message}"
+    nodes = f"{decision.feasible} of {decision.evaluated} nodes would do"
+    return f"{what} to {decision.node}, score {decision.score}; {nodes}"

@@ -1,0 +1,80 @@
+"""A fake API over HTTP, beside a test that may be of any kind: it has a thread and a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+import anyio
+import yaml
+
+from kframework.apiserver.local import LocalCluster
+from kframework.apiserver.published import Publication, published
+from kframework.clock import SystemClock
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import ApiObject
+from kframework.objects.manifest import Manifest
+
+#: How long its thread may take to begin and to answer, in seconds.
+_PATIENCE = 30.0
+
+
+class ServedApi:
+    """A cluster that anybody on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
+
+    Pods that are bound run, claims are made and bound. It lives in real time.
+    """
+
+    url: str
+    kubeconfig: Path
+
+    def __init__(self, objects: Iterable[ApiObject] = ()) -> None:
+        self._manifest = Manifest(list(objects))
+        self._begun: Future[tuple[Path, MemoryCluster]] = Future()
+        self._thread = Thread(target=self._serve, name="kframework fake API", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.kubeconfig, self._memory = self._begun.result(_PATIENCE)
+        self.url = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(_PATIENCE)
+
+    def add(self, *objects: ApiObject) -> None:
+        """Create these objects; ClusterError for one that is there already."""
+
+        async def create() -> None:
+            for each in objects:
+                self._memory.add(each)
+
+        asyncio.run_coroutine_threadsafe(create(), self._loop).result(_PATIENCE)
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:
+            if self._begun.done():
+                raise
+            self._begun.set_exception(error)
+
+    async def _run(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        local = LocalCluster(SystemClock(), self._manifest)
+        async with published(local.server, Publication()) as kubeconfig, anyio.create_task_group() as tasks:
+            tasks.start_soon(local.run)
+            self._begun.set_result((kubeconfig, local.memory))
+            await self._over.wait()
+            tasks.cancel_scope.cancel()
+
+    def __repr__(self) -> str:
+        return f"<ServedApi {getattr(self, 'url', 'not begun')}>"

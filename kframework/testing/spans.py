@@ -1,0 +1,39 @@
+"""The spans of a test's scenarios, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from kframework.core.cycle.decision import Observer
+from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+
+
+class Spans(Sequence[ReadableSpan]):
+    """The spans that have ended, in that order; `observer` makes them of what a scheduler decides."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        processor = SimpleSpanProcessor(self._exporter)
+        self.observer: Observer = Tracing(processor, rate_per_million=EVERY_ATTEMPT, seed=0)
+
+    @overload
+    def __getitem__(self, place: int) -> ReadableSpan: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[ReadableSpan]: ...
+    def __getitem__(self, place: int | slice) -> ReadableSpan | Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()[place]
+
+    def __len__(self) -> int:
+        return len(self._exporter.get_finished_spans())
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        """List the spans of this name."""
+        return [span for span in self if span.name == name]
+
+    def __repr__(self) -> str:
+        return f"<Spans {', '.join(span.name for span in self)}>"

@@ -1,0 +1,100 @@
+"""Strategies of hypothesis: pods, nodes, clusters, and what happens to them.
+
+    @given(clusters(), histories())
+    def test_no_pod_is_lost(cluster, history):
+        result = played(Scenario(nodes=cluster.nodes, pods=cluster.pods, plugins=[Mine]), history).run()
+
+They come from the same small vocabulary as the random clusters of `check_plugin`, so that taints meet tolerations,
+selectors meet labels, and nodes run full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+try:
+    from hypothesis import strategies as st
+except ImportError:
+    raise ImportError("kframework.testing.strategies needs hypothesis: pip install hypothesis") from None
+
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import ApiObject, Node, Pod
+from kframework.objects.kinds import reference
+from kframework.testing.clusters import random_node, random_pod
+from kframework.testing.scenario import Scenario
+
+#: Drawn by hypothesis, which so makes failing examples smaller.
+_RANDOMS = st.randoms(use_true_random=False)
+
+_SECONDS = st.floats(0.0, 600.0, allow_nan=False).map(lambda seconds: round(seconds, 1))
+
+
+class Objects(NamedTuple):
+    """The nodes of a cluster, and its pods, none of which has a node yet."""
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """What happens to a cluster: an object is stored as it is here, in place of the one it was, or it goes."""
+
+    obj: ApiObject
+    goes: bool = False
+
+    def __call__(self, cluster: MemoryCluster) -> None:
+        kind, metadata = type(self.obj), self.obj.metadata
+        known = cluster.find(kind, metadata.name, metadata.namespace)
+        if not self.goes and known is None:
+            cluster.add(self.obj)
+        elif self.goes and known is not None:
+            cluster.remove(kind, metadata.name, metadata.namespace)
+        elif isinstance(self.obj, Node) and not self.goes:
+            cluster.put(self.obj)
+
+    def __repr__(self) -> str:
+        return f"<{reference(self.obj)} {'goes' if self.goes else 'is stored'}>"
+
+
+#: What happens when, in seconds after the start.
+History = list[tuple[float, Happening]]
+
+
+def pods(name: str = "pod") -> st.SearchStrategy[Pod]:
+    """Pods of this name that ask for nothing, little or too much, with constraints of every kind."""
+    return st.builds(lambda random: random_pod(random, name), _RANDOMS)
+
+
+def nodes(name: str = "node") -> st.SearchStrategy[Node]:
+    """Nodes of this name: plain ones, and others that are short of something, tainted, cordoned or labelled."""
+    return st.builds(lambda random: random_node(random, name), _RANDOMS)
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, most_nodes: int = 5, most_pods: int = 8) -> Objects:
+    """Clusters of at least one node, `node-0` and so on, with pods `pod-0` and so on that wait."""
+    nodes_there = draw(st.integers(1, most_nodes))
+    pods_there = draw(st.integers(0, most_pods))
+    return Objects(
+        tuple(draw(nodes(f"node-{number}")) for number in range(nodes_there)),
+        tuple(draw(pods(f"pod-{number}")) for number in range(pods_there)),
+    )
+
+
+def histories(*, longest: int = 10) -> st.SearchStrategy[History]:
+    """Lists of what happens to such a cluster: pods and nodes come and go, nodes change."""
+    number = st.integers(0, longest)
+    some_node = number.flatmap(lambda each: nodes(f"node-{each}"))
+    some_pod = number.flatmap(lambda each: pods(f"pod-{each}"))
+    happening = st.builds(Happening, st.one_of(some_pod, some_node), st.booleans())
+    return st.lists(st.tuples(_SECONDS, happening), max_size=longest)
+
+
+def played(scenario: Scenario, history: Iterable[tuple[float, Happening]]) -> Scenario:
+    """Return the scenario, in which this happens too."""
+    for seconds, happening in history:
+        scenario.at(seconds, happening)
+    return scenario

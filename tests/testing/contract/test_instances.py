@@ -1,0 +1,107 @@
+"""A plugin that an instance made anew, or a replay, would not know again is found."""
+
+from __future__ import annotations
+
+import random
+from typing import ClassVar
+
+import pytest
+
+from kframework import Plugin, hookimpl, unschedulable
+from kframework.testing import ContractViolation
+from kframework.testing.contract.promises import PROMISES
+from kframework.testing.contract.questions import Subject
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+
+class Odd(Plugin):
+    name = "Odd"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return unschedulable("an even number of pods") if len(node.pods) % 2 == 0 else None
+
+
+class Remembers(Odd):
+    """Knows a node as it first met it."""
+
+    def __init__(self, args, handle):
+        super().__init__(args, handle)
+        self.met = {}
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return None if self.met.setdefault(node.name, len(node.pods)) % 2 else unschedulable("an even number of pods")
+
+
+class Shares(Odd):
+    """Keeps in the class what `close` takes away from everybody."""
+
+    open = True
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return None if type(self).open else unschedulable("closed")
+
+    async def close(self):
+        type(self).open = False
+
+
+class ClosesBadly(Odd):
+    async def close(self):
+        raise OSError("it was never open")
+
+
+class StartsFirst(ClosesBadly):
+    async def start(self):
+        raise AssertionError("what it does outside is nothing for this check")
+
+
+class Counts(Odd):
+    """Goes on counting where another instance ended."""
+
+    asked: ClassVar[list[object]] = []
+
+    @hookimpl
+    def pre_filter(self, state, pod, nodes):
+        self.asked.append(pod)
+        return unschedulable("not now") if len(self.asked) % 7 in (0, 1) else None
+
+
+class Chances(Odd):
+    @hookimpl
+    def filter(self, state, pod, node):
+        return unschedulable("no luck") if random.random() < 0.5 else None
+
+
+RELOAD, REPLAY = "test_an_instance_made_anew_says_the_same", "test_a_replay_says_the_same"
+
+
+@pytest.mark.parametrize("test", [RELOAD, REPLAY])
+@pytest.mark.parametrize("plugin", [Odd, StartsFirst])
+def test_who_knows_only_what_it_is_shown_passes(plugin: type[Plugin], test: str) -> None:
+    PROMISES[test].check(Subject(plugin=plugin, examples=4))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "test", "asked", "answered", "remedy"),
+    [
+        (Remembers, RELOAD, "an instance made anew: everything of pod", ", not ", "what the handle shows"),
+        (Shares, RELOAD, "the old one being closed: everything of pod", "closed", "what a class holds is shared"),
+        (ClosesBadly, RELOAD, "close", "raises OSError: it was never open", "release what `start` took"),
+        (Counts, REPLAY, "in a replay", "came to", "keep nothing in the class"),
+        (Chances, REPLAY, "in a replay", "no luck", "chance from handle.random"),
+    ],
+)
+def test_who_knows_more_is_told(plugin: type[Plugin], test: str, asked: str, answered: str, remedy: str) -> None:
+    with pytest.raises(ContractViolation) as caught:
+        PROMISES[test].check(Subject(plugin=plugin))
+    assert asked in caught.value.asked
+    assert answered in caught.value.answered
+    assert remedy in caught.value.remedy
+
+
+async def test_it_is_asked_where_a_loop_runs_too() -> None:
+    with pytest.raises(ContractViolation):
+        PROMISES[RELOAD].check(Subject(plugin=ClosesBadly, examples=1))

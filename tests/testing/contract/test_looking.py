@@ -1,0 +1,96 @@
+"""A hook that waits is found, however it comes to it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from kframework import Plugin, hookimpl
+from kframework.testing import ContractViolation, check_plugin
+from kframework.testing.contract.promises import PROMISES
+from kframework.testing.contract.questions import Subject
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+
+class Waits(Plugin):
+    name = "Waits"
+
+    def wait(self):
+        pass
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        try:
+            self.wait()
+        except Exception:
+            return None
+        return None
+
+
+class Sleeps(Waits):
+    def wait(self):
+        time.sleep(0)
+
+
+class SleepsByName(Waits):
+    def wait(self):
+        sleep(0)
+
+
+class Reads(Waits):
+    def wait(self):
+        open("/dev/null").close()
+
+
+class ReadsPath(Waits):
+    def wait(self):
+        Path("/dev/null").read_text()
+
+
+class Connects(Waits):
+    def wait(self):
+        socket.create_connection(("127.0.0.1", 1))
+
+
+class Runs(Waits):
+    def wait(self):
+        subprocess.run(["true"])
+
+
+class SleepsInPermit(Waits):
+    @hookimpl
+    def permit(self, state, pod, node_name):
+        time.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "hook", "call"),
+    [
+        (Sleeps, "filter", "time.sleep"),
+        (SleepsByName, "filter", "time.sleep"),
+        (Reads, "filter", "open"),
+        (ReadsPath, "filter", "open"),
+        (Connects, "filter", "socket.getaddrinfo"),
+        (Runs, "filter", "subprocess.Popen"),
+        (SleepsInPermit, "permit", "time.sleep"),
+    ],
+)
+def test_a_hook_that_waits_is_told(plugin: type[Plugin], hook: str, call: str) -> None:
+    with pytest.raises(ContractViolation) as caught:
+        check_plugin(plugin, examples=1)
+    assert caught.value.asked.startswith(f"{hook} of pod ")
+    assert caught.value.answered == f"calls {call}, which holds up the scheduler"
+    assert "wait in a source" in caught.value.remedy
+
+
+def test_a_hook_that_does_not_wait_passes_and_others_may_wait_again() -> None:
+    before = time.sleep
+    PROMISES["test_hooks_only_look"].check(Subject(plugin=Waits, examples=2))
+    assert time.sleep is before
+    assert sleep is before

@@ -1,0 +1,82 @@
+"""The class has one test for each promise that its plugin makes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from kframework import Plugin
+from kframework.testing import PluginContract
+from kframework.testing.contract.promises import PROMISES
+
+MODULE = """
+from kframework import Plugin, hookimpl
+from kframework.testing import PluginContract, make_node
+
+
+class Twice(Plugin):
+    name = "Twice"
+
+    @hookimpl
+    def score(self, state, pod, node):
+        return 101 if node.name == "given" else 1
+
+
+class Few(PluginContract):
+    nodes = [make_node("given")]
+    examples = 1
+
+
+class TestTwice(Few):
+    plugin = Twice
+"""
+
+
+def test_only_promises_that_are_made_are_collected(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MODULE)
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "-v", "-rA")
+    result.assert_outcomes(passed=3, failed=2)
+    lines = [line for line in result.outlines if "::TestTwice::" in line and "%]" in line]
+    assert [line.split("::")[2].split()[0] for line in lines] == [
+        "test_remembered_answers_stay_true",
+        "test_scores_are_in_range",
+        "test_hooks_only_look",
+        "test_an_instance_made_anew_says_the_same",
+        "test_a_replay_says_the_same",
+    ]
+    result.stdout.fnmatch_lines(["*asked:     score of pod *, node given", "*answered:  101 does not lie in 0..100"])
+
+
+def test_every_promise_has_its_test() -> None:
+    assert [name for name in vars(PluginContract) if name.startswith("test_")] == list(PROMISES)
+
+
+def test_a_class_of_tests_names_its_plugin() -> None:
+    with pytest.raises(TypeError, match="TestNobody: say whose contract it tests, as `plugin = Mine`; it says None"):
+        type("TestNobody", (PluginContract,), {})
+    with pytest.raises(TypeError, match="it says 'Mine'"):
+        type("TestWords", (PluginContract,), {"plugin": "Mine"})
+
+
+def test_a_test_may_be_written_otherwise() -> None:
+    from kframework.plugins.image_locality import ImageLocality
+    from kframework.plugins.priority_sort import PrioritySort
+
+    class Ours(PluginContract):
+        plugin: ClassVar[type[Plugin]] = PrioritySort
+
+        def test_sort_keys_are_total_and_stable(self) -> None:
+            """In our own way."""
+
+    class Theirs(Ours):
+        plugin: ClassVar[type[Plugin]] = ImageLocality
+
+    class Again(Theirs):
+        plugin = PrioritySort
+
+    own = Ours.test_sort_keys_are_total_and_stable
+    assert own is not PluginContract.test_sort_keys_are_total_and_stable
+    assert Theirs.test_sort_keys_are_total_and_stable is None  # not collected
+    assert Theirs.test_scores_are_in_range is PluginContract.test_scores_are_in_range
+    assert Again.test_sort_keys_are_total_and_stable is own

@@ -1,0 +1,46 @@
+"""What hypothesis draws is a cluster that a scheduler can live with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from hypothesis import given, settings
+
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import Node, Pod
+from kframework.testing import Scenario, StubClock, make_node, make_pod
+from kframework.testing.strategies import Happening, History, Objects, clusters, histories, nodes, played, pods
+
+
+@given(pods("web"), nodes("there"))
+def test_pods_and_nodes_have_the_names_they_are_given(pod: Pod, node: Node) -> None:
+    assert (pod.metadata.name, pod.spec.node_name, node.metadata.name) == ("web", "", "there")
+
+
+@settings(max_examples=15)
+@given(clusters(), histories())
+def test_the_same_history_ends_the_same_way(cluster: Objects, history: History) -> None:
+    def decided() -> list[tuple[str, str, str]]:
+        scenario = played(Scenario(nodes=cluster.nodes, pods=cluster.pods), history)
+        return [(each.pod, each.node, each.message) for each in scenario.run(until=900.0).decisions]
+
+    assert decided() == decided()
+
+
+def test_what_happens_fits_any_cluster() -> None:
+    cluster = MemoryCluster(StubClock())
+    pod, node = make_pod("web"), make_node("a")
+    for happening in (Happening(pod, goes=True), Happening(pod), Happening(pod), Happening(node), Happening(node)):
+        happening(cluster)
+    assert [each.metadata.name for each in (*cluster.objects(Pod), *cluster.objects(Node))] == ["web", "a"]
+    Happening(pod, goes=True)(cluster)
+    assert not cluster.objects(Pod)
+    assert repr(Happening(pod, goes=True)) == "<Pod default/web goes>"
+
+
+def test_without_hypothesis_one_line_says_what_to_install() -> None:
+    program = "import sys; sys.modules['hypothesis'] = None; import kframework.testing.strategies"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    line = "ImportError: kframework.testing.strategies needs hypothesis: pip install hypothesis"
+    assert run.stderr.splitlines()[-1] == line
