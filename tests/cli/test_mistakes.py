@@ -126,8 +126,28 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
 @pytest.mark.parametrize(
     ("hook", "message"),
     [
-        ("score(self, state, pod, node):\n        pass\n", "score: answered None, which is no integer"),
-        ("filter(self, state, pod, node):\n        return 1 / 0\n", "filter: ZeroDivisionError: division by zero"),
+        (
+            "score(self, state, pod, node):\n        pass\n",
+            'score: answered None, which is no integer; return one, from 0 to 100 place="{file}:11"',
+        ),
+        (
+            "score(self, state, pod, node):\n        return 1000\n",
+            (
+                "score: came to 1000 in the end; keep it within 0 and 100, or scale the scores of all nodes in "
+                'normalize_score place="{file}:11"'
+            ),
+        ),
+        (
+            "filter(self, state, pod, node):\n        return 1 / 0\n",
+            'filter: ZeroDivisionError: division by zero place="{file}:13"',
+        ),
+        (
+            "filter(self, state, pod, node):\n        pod.labels['a'] = 'b'\n",
+            (
+                "filter: ReadOnlyError: pod default/p: metadata.labels is read-only, and written to in {file}:13;"
+                " change a copy: dict(...)"
+            ),
+        ),
     ],
 )
 def test_a_hook_that_fails_in_a_simulation_is_blamed(
@@ -136,6 +156,7 @@ def test_a_hook_that_fails_in_a_simulation_is_blamed(
     install("mine", {"Mine": "Mine"}, PLUGIN.format(hook=hook))
     config, cluster = tmp_path / "config.yaml", tmp_path / "cluster.yaml"
     config.write_text(ENABLED)
-    cluster.write_text(NODE + POD)
-    err = run("simulate", "-f", cluster, "--config", config).err
-    assert err.splitlines()[0] == f"error: plugin 'Mine' (from mine 1.0), hook {message}"
+    cluster.write_text(f"{NODE}---\n{NODE.replace('name: a', 'name: b')}{POD}")
+    (line, *_) = run("simulate", "-f", cluster, "--config", config, "--dev").err.splitlines()
+    said = message.format(file=tmp_path / "site" / "mine" / "mine.py")
+    assert line == f"error: plugin 'Mine' (from mine 1.0), hook {said}"

@@ -300,7 +300,7 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
     assert result.code == 0
     assert web == {"pod": "shop/web", "node": None, "message": fault, "attempts": web["attempts"]}
     first, gave_up, _, last = result.errors
-    assert first == f"error: {fault}"
+    assert first.startswith(f"error: {fault} place=")
     assert gave_up.startswith("warning: gave up on pods that were retried in vain: shop/web")
     assert last == f"error: plugin 'Odd', hook reserve: failed {web['attempts'] - 1} more times (-v 4 shows each)"
 

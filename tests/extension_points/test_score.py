@@ -125,6 +125,7 @@ def test_pre_score_that_skips_leaves_the_plugin_out(reads: str | None) -> None:
     assert result.decisions[0].score == 2
 
 
+NO_INTEGER = "which is no integer; return one, from 0 to 100"
 INVALID = (
     'applying score defaultWeights on Score plugins: plugin "P" returns an invalid score {}, '
     "it should in the range of [0, 100] after normalizing"
@@ -151,9 +152,9 @@ NORMALIZED = {"score": by_node(a=0, b=5)}
         ({"score_nodes": by_column(a=0, b=-1)}, INVALID.format(-1)),
         ({"score_nodes": lambda *_: 101}, INVALID.format(101)),
         ({"score": by_node(a=0, b=ValueError("broken"))}, "plugin 'P', hook score: ValueError: broken"),
-        ({"score": by_node(a=0, b=1.5)}, "plugin 'P', hook score: answered 1.5, which is no integer"),
-        ({"score": by_node(a=0, b=True)}, "plugin 'P', hook score: answered True, which is no integer"),
-        ({"score": by_node(a=0, b=None)}, "plugin 'P', hook score: answered None, which is no integer"),
+        ({"score": by_node(a=0, b=1.5)}, "plugin 'P', hook score: answered 1.5, " + NO_INTEGER),
+        ({"score": by_node(a=0, b=True)}, "plugin 'P', hook score: answered True, " + NO_INTEGER),
+        ({"score": by_node(a=0, b=None)}, "plugin 'P', hook score: answered None, " + NO_INTEGER),
         (
             NORMALIZED | {"normalize_score": ValueError("broken")},
             "plugin 'P', hook normalize_score: ValueError: broken",

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from kframework.config.models import camel
 from kframework.core.queue.queued_pod import QueuedPod
+from kframework.core.runtime.code_place import code_place
 from kframework.core.runtime.freshness import PluginSources, admit, gate, guarded, score
 from kframework.core.runtime.hooks import WRAPPABLE, hooks_of, storing_before
 from kframework.core.runtime.steps import (
@@ -205,9 +206,14 @@ class Profile:
         return PluginError(text, plugin=plugin, hook=hook, distribution=self.distributions.get(plugin))
 
     def faulty(self, plugin: str, hook: str, error: BaseException | str) -> Status:
-        """Turn an exception or a wrong answer of a hook into a Status that names the culprit; log the traceback."""
+        """Turn an exception or a wrong answer of a hook into a Status that names the culprit.
+
+        The log has the place in its code, which nobody who may only read pods need know, and the traceback.
+        """
         problem = self.fault(plugin, hook, error)
-        _log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None)
+        place = code_place(self.plugins[plugin], hook, error) if plugin in self.plugins else ""
+        fields = {"place": place} if place and place not in str(problem) else None
+        _log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None, extra=fields)
         return Status(Code.ERROR, (str(problem),), plugin)
 
     def _writers(self, module: str, reader: str, hook: str) -> str:

@@ -279,7 +279,10 @@ class ScoreStep:
     def bad(self, score: object) -> Status:
         """Return the error of a score that is no integer or out of range, the latter in kube-scheduler's words."""
         if type(score) is not int:
-            return self.fault(self.name, "score", f"answered {shown(score)}, which is no integer")
+            remedy = "return one, from 0 to 100"
+            return self.fault(self.name, "score", f"answered {shown(score)}, which is no integer; {remedy}")
+        remedy = "keep it within 0 and 100, or scale the scores of all nodes in normalize_score"
+        self.fault(self.name, "score", f"came to {score} in the end; {remedy}")
         wrong = f"returns an invalid score {score}, it should in the range of [0, 100] after normalizing"
         text = f'applying score defaultWeights on Score plugins: plugin "{self.name}" {wrong}'
         return Status(Code.ERROR, (text,), self.name)
