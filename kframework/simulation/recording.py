@@ -27,7 +27,7 @@ class Recording:
     """
 
     def __init__(self, file: str | Path, *, plugins: Iterable[type[Plugin]] = ()) -> None:
-        self.file = Path(file)
+        self.file: Path = Path(file)
         self._registry = Registry.of(*plugins)
 
     @property

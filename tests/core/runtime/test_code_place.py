@@ -1,0 +1,74 @@
+"""The line of a plugin's code that a fault is in."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from pathlib import Path
+
+import pytest
+
+from kframework import Plugin, hookimpl
+from kframework.core.runtime.code_place import code_place
+from kframework.framework.cycle_state import CycleState
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod
+
+
+class Faulty(Plugin):
+    """Raises in a method that one hook calls, and in a library that another calls."""
+
+    name = "Faulty"
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> None:
+        self.look_up()
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        self.read()
+        return 0
+
+    def look_up(self) -> None:
+        raise KeyError("missing")
+
+    def read(self) -> None:
+        Path("/nowhere/at/all").read_text()
+
+
+PLUGIN = object.__new__(Faulty)
+
+
+def line_at(place: str) -> str:
+    """Return the line of this file that a place names."""
+    file, _, line = place.rpartition(":")
+    assert file == __file__
+    return linecache.getline(file, int(line)).strip()
+
+
+@pytest.mark.parametrize(
+    ("hook", "method", "line"),
+    [
+        pytest.param("pre_enqueue", PLUGIN.look_up, 'raise KeyError("missing")', id="below the hook"),
+        pytest.param("score", PLUGIN.read, 'Path("/nowhere/at/all").read_text()', id="where a library was called"),
+    ],
+)
+def test_a_fault_is_at_the_last_line_of_the_plugins_own_module(hook: str, method: object, line: str) -> None:
+    assert callable(method)
+    with pytest.raises((KeyError, OSError)) as caught:
+        method()
+    assert line_at(code_place(PLUGIN, hook, caught.value)) == line
+
+
+def test_an_answer_that_is_none_is_at_the_hook() -> None:
+    assert line_at(code_place(PLUGIN, "score", "answered 1000")) == "@hookimpl"
+
+
+def test_a_fault_of_another_module_is_at_the_hook() -> None:
+    assert line_at(code_place(PLUGIN, "pre_enqueue", ValueError("raised nowhere"))) == "@hookimpl"
+
+
+def test_what_has_no_source_has_no_place() -> None:
+    made = type("Made", (Plugin,), {"__module__": "builtins", "name": "Made"})
+    assert not inspect.isfunction(getattr(made, "score", None))
+    assert code_place(object.__new__(made), "score", "answered 1000") == ""
