@@ -85,7 +85,7 @@ def _run(arguments: Sequence[str]) -> int:
     """Run a command; what goes wrong becomes lines on stderr and an exit code here, and nowhere else."""
     try:
         # An interrupt comes back as a number, like any other early exit.
-        code: int | None = app(arguments, prog_name="kframework", standalone_mode=False)
+        code: int | None = app(arguments, prog_name="kframework", standalone_mode=False, obj=list(arguments))
         sys.stdout.flush()
         return code or 0
     except typer.TyperException as error:

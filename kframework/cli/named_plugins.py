@@ -69,7 +69,7 @@ def _imported(where: str, written: str) -> ModuleType:
 
 def _of_module(name: str) -> ModuleType:
     """Import a module, from the folder at hand too, as `python -m` would."""
-    _look_in(Path.cwd())
+    look_in(Path.cwd())
     return import_module(name)
 
 
@@ -78,7 +78,7 @@ def _of_file(file: Path) -> ModuleType:
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == str(file):
             return module
-    _look_in(file.parent)
+    look_in(file.parent)
     name = re.sub(r"\W", "_", file.stem)
     while name in sys.modules:  # plugin.py of another folder, or types.py
         name += "_"
@@ -93,6 +93,7 @@ def _of_file(file: Path) -> ModuleType:
     return module
 
 
-def _look_in(folder: Path) -> None:
+def look_in(folder: Path) -> None:
+    """Let modules be imported from a folder."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -13,7 +13,8 @@ from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
-_STDIN = "-"
+#: What stands for stdin in place of a file.
+STDIN = "-"
 
 
 def span(text: str) -> float:
@@ -167,5 +168,5 @@ def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
 
 def refuse_reading_stdin_twice(filenames: Iterable[str], config: str | None) -> None:
     """Refuse that a configuration comes from stdin if cluster files do."""
-    if config == _STDIN and _STDIN in filenames:
+    if config == STDIN and STDIN in filenames:
         raise typer.BadParameter("stdin is read already, by -f -", param_hint="'--config'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,32 @@ def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
             last = {decision.pod: decision for decision in simulation.decisions}
             print_table(_WIDE_HEADERS, [_wide_row(outcome, last.get(outcome.pod)) for outcome in outcomes])
         case None:
-            print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
+            print_places(outcomes)
+
+
+def print_places(outcomes: Iterable[Outcome]) -> None:
+    """Print a table of where each pod went, or why it waits."""
+    print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
+
+
+def print_moved(before: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> None:
+    """Print the pods that went elsewhere than before, or wait for another reason; both by `namespace/name`."""
+    moved = [pod for pod in dict.fromkeys((*now, *before)) if _place(before.get(pod)) != _place(now.get(pod))]
+    if not moved:
+        say("notice", "nothing moved")
+        return
+    print_table(
+        ("NAMESPACE", "POD", "BEFORE", "NOW", "MESSAGE"),
+        [
+            (
+                *pod.split("/"),
+                _node(before[pod]) if pod in before else "<new>",
+                _node(now[pod]) if pod in now else "<gone>",
+                now[pod].message if pod in now else "",
+            )
+            for pod in moved
+        ],
+    )
 
 
 def summarise(simulation: SimulationResult) -> None:
@@ -88,7 +113,17 @@ def summarise(simulation: SimulationResult) -> None:
 
 
 def _item(outcome: Outcome) -> dict[str, object]:
-    return {"pod": outcome.pod, "node": outcome.node, "message": outcome.message, "attempts": outcome.attempts}
+    phase = outcome.phase or "Pending"
+    fields = {"pod": outcome.pod, "node": outcome.node, "phase": phase, "message": outcome.message}
+    return {**fields, "attempts": outcome.attempts}
+
+
+def _place(outcome: Outcome | None) -> tuple[str | None, str] | None:
+    return None if outcome is None else (outcome.node, outcome.message)
+
+
+def _node(outcome: Outcome) -> str:
+    return outcome.node or "<pending>"
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:

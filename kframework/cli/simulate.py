@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
+    STDIN,
     Config,
     Dev,
     Devices,
     DurationOption,
     Filenames,
     Logging,
+    Output,
     OutputOption,
     Seed,
     Strict,
@@ -24,7 +27,7 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_read_only
+from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_debugger, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import configured, read_cluster
 
@@ -36,6 +39,7 @@ _TIMED = 5_000
 
 
 def command(
+    context: typer.Context,
     filenames: Filenames,
     plugin: PluginOption,
     record_annotations: RecordAnnotations,
@@ -52,6 +56,13 @@ def command(
     record: Record = None,
     record_limit: RecordLimit = None,
     dev: Dev = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Simulate again whenever a file or a plugin has changed, and print what moved."),
+    ] = False,
+    pdb: Annotated[
+        bool, typer.Option("--pdb", help="Open the debugger in every hook that raises; q ends all.")
+    ] = False,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -64,8 +75,13 @@ def command(
     from kframework.simulation.simulation import Simulation
 
     refuse_reading_stdin_twice(filenames, config)
+    if pdb and STDIN in (*filenames, config):
+        raise typer.BadParameter("the debugger reads stdin; name files", param_hint="'--pdb'")
     read = [*filenames, *filter(None, (config, devices))]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
+    if watch:
+        _refuse_beside_watch(read, output, pdb)
+        _simulate_again_and_again([each for each in context.obj if each != "--watch"], read, plugin)
     plugins = named_plugins(plugin)
     configuration = configured(config, plugins)
     if seed is not None:
@@ -81,6 +97,8 @@ def command(
         recorded = closing.enter_context(recording(record, record_limit, record_annotations))
         if dev:
             recorded = with_read_only(recorded)
+        if pdb:
+            recorded = with_debugger(recorded)
         simulation = closing.enter_context(
             Simulation(
                 objects,
@@ -88,7 +106,7 @@ def command(
                 plugins=plugins,
                 observers=[*observers, *recorded.observers],
                 engine=recorded.engine,
-                on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
+                on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity and not pdb)),
                 timed_share=max(
                     min(1.0, _TIMED / max(len(objects), 1)) if report is not None else 0.0,
                     tracing.share if tracing is not None else 0.0,
@@ -101,3 +119,19 @@ def command(
     say_notices(result, [profile.scheduler_name for profile in configuration.profiles])
     print_outcomes(result, output)
     summarise(result)
+
+
+def _refuse_beside_watch(read: Sequence[str], output: Output | None, pdb: bool) -> None:
+    """Refuse what does not go with `--watch`."""
+    if STDIN in read:
+        raise typer.BadParameter("stdin does not change; name files", param_hint="'--watch'")
+    if output is not None:
+        raise typer.BadParameter("prints what moved, in no other form; leave out --output", param_hint="'--watch'")
+    if pdb:
+        raise typer.BadParameter("simulates in other processes; run --pdb by itself", param_hint="'--watch'")
+
+
+def _simulate_again_and_again(arguments: Sequence[str], read: Sequence[str], plugins: Sequence[str]) -> NoReturn:
+    from kframework.cli.watching import watch, watched
+
+    watch(arguments, watched(read, plugins))

@@ -23,7 +23,8 @@ from kframework.objects.meta import ApiObject
 from kframework.objects.yaml_documents import documents
 from kframework.objects.yaml_lines import line_of
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+#: The files of a folder that are cluster files.
+SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _sources(paths: Iterable[str]) -> Iterator[Source]:
         if path == "-":
             yield Source("<stdin>", sys.stdin.read())
         elif Path(path).is_dir():
-            files = sorted(file for file in Path(path).rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+            files = sorted(file for file in Path(path).rglob("*") if file.suffix in SUFFIXES and file.is_file())
             if not files:
                 raise InputError("no *.yaml, *.yml or *.json file in this folder", file=path)
             yield from map(source_of, files)

@@ -11,7 +11,7 @@ import yaml
 
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
-from kframework.cli.outcomes import print_outcomes, say_notices, summarise
+from kframework.cli.outcomes import print_moved, print_outcomes, say_notices, summarise
 from kframework.core.cycle.decision import Decision, Result
 from kframework.scheduler.simulate import Outcome, SimulationResult
 
@@ -81,9 +81,35 @@ def test_the_wide_table_tells_what_the_last_attempt_saw(capsys: pytest.CaptureFi
 
 def test_items_and_names(capsys: pytest.CaptureFixture[str]) -> None:
     items = json.loads(printed(capsys, Output.JSON))
-    assert items[1] == {"pod": "shop/huge", "node": None, "message": "no room", "attempts": 3}
+    assert items[1] == {"pod": "shop/huge", "node": None, "phase": "Pending", "message": "no room", "attempts": 3}
     assert yaml.safe_load(printed(capsys, Output.YAML)) == items
     assert printed(capsys, Output.NAME) == "pod/web\npod/huge\npod/other\n"
+
+
+def outcomes(**places: str) -> dict[str, Outcome]:
+    """Make outcomes by pod, of nodes; what begins with a capital is the reason why a pod waits."""
+    return {
+        f"shop/{name}": Outcome(
+            f"shop/{name}", None if place[0].isupper() else place, place if place[0].isupper() else "", attempts=1
+        )
+        for name, place in places.items()
+    }
+
+
+def test_what_moved_is_elsewhere_or_waits_for_another_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    before = outcomes(stays="a", moves="a", starts="Full", waits="Full", goes="a", same="Full")
+    now = outcomes(stays="a", moves="b", starts="a", waits="Tainted", same="Full", comes="b")
+    print_moved(before, now)
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["NAMESPACE", "POD", "BEFORE", "NOW", "MESSAGE"],
+        ["shop", "moves", "a", "b"],
+        ["shop", "starts", "<pending>", "a"],
+        ["shop", "waits", "<pending>", "<pending>", "Tainted"],
+        ["shop", "comes", "<new>", "b"],
+        ["shop", "goes", "a", "<gone>"],
+    ]
+    print_moved(now, now)
+    assert capsys.readouterr() == ("", "notice: nothing moved\n")
 
 
 def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,9 +55,9 @@ default    gated  <none>  Pending  0         {GATED}
 SUMMARY = "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 0s of virtual time"
 
 ITEMS = [
-    {"pod": "shop/web", "node": "node-a", "message": "", "attempts": 1},
-    {"pod": "default/huge", "node": None, "message": HUGE, "attempts": 1},
-    {"pod": "default/gated", "node": None, "message": GATED, "attempts": 0},
+    {"pod": "shop/web", "node": "node-a", "phase": "Running", "message": "", "attempts": 1},
+    {"pod": "default/huge", "node": None, "phase": "Pending", "message": HUGE, "attempts": 1},
+    {"pod": "default/gated", "node": None, "phase": "Pending", "message": GATED, "attempts": 0},
 ]
 
 OPTIONS = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
@@ -298,7 +298,7 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
     fault = "plugin 'Odd' (from odd_plugins 1.0), hook reserve: ValueError: odd"
     web, *_ = json.loads(result.out)
     assert result.code == 0
-    assert web == {"pod": "shop/web", "node": None, "message": fault, "attempts": web["attempts"]}
+    assert web == {"pod": "shop/web", "node": None, "phase": "Pending", "message": fault, "attempts": web["attempts"]}
     first, gave_up, _, last = result.errors
     assert first.startswith(f"error: {fault} place=")
     assert gave_up.startswith("warning: gave up on pods that were retried in vain: shop/web")

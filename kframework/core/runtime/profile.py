@@ -85,6 +85,8 @@ class Profile:
         self._twins: Mapping[AnyStep, AnyStep] = {}
         #: The profile that this one is the same as: itself, but of a twin.
         self.original: Profile = self
+        #: Told of every fault of a hook, as it happens: a debugger.
+        self.on_fault: Callable[[BaseException], None] = lambda error: None
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
@@ -213,7 +215,11 @@ class Profile:
         problem = self.fault(plugin, hook, error)
         place = code_place(self.plugins[plugin], hook, error) if plugin in self.plugins else ""
         fields = {"place": place} if place and place not in str(problem) else None
-        _log.error("%s", problem, exc_info=error if isinstance(error, BaseException) else None, extra=fields)
+        if isinstance(error, BaseException):
+            _log.error("%s", problem, exc_info=error, extra=fields)
+            self.original.on_fault(error)
+        else:
+            _log.error("%s", problem, extra=fields)
         return Status(Code.ERROR, (str(problem),), plugin)
 
     def _writers(self, module: str, reader: str, hook: str) -> str:
