@@ -85,7 +85,7 @@ def check_wake_ups(
     for example in range(examples):
         events = RandomEvents(Random(f"{seed}/{example}"), nodes=nodes, pods=pods, objects=objects)
         profiles = functools.partial(profiles_of, plugin, args or {}, beside=beside, sources=sources or {})
-        _Course(plugin.name, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
+        _Course(plugin, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
     return wake_ups
 
 
@@ -119,8 +119,10 @@ class _Overheard(Profiles):
 class _Course(RandomOutside, Clock):
     """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
 
-    def __init__(self, name: str, events: RandomEvents, wake_ups: WakeUps, source: str, profiles: MakeProfiles) -> None:
-        self.name = name
+    def __init__(
+        self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: MakeProfiles
+    ) -> None:
+        self.plugin = plugin
         super().__init__(events)
         self.wake_ups = wake_ups
         self.source = source
@@ -184,7 +186,7 @@ class _Course(RandomOutside, Clock):
         elif way is not None:
             held = "held" if queued.gating_plugin else "rejected"
             raise LostWakeUp(
-                self.name,
+                self.plugin,
                 asked=f"after {title}: pod {queued.pod.key}, {held} by {', '.join(sorted(queued.rejectors))}",
                 answered=f"sleeps on though it could {way}: {self.profiles.said(queued)}",
                 remedy="register in events_to_register what can cure a rejection, and let its hint answer QUEUE then",

@@ -31,6 +31,7 @@ POD = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [
 
 AT_NAME = r"5: profiles\[0\].plugins.multiPoint.enabled\[0\].name: "
 ARGS = ENABLED + "  pluginConfig:\n  - name: Mine\n    args: "
+HERE = r" \(/.*/mine.py:11\)"
 FOUND = r"plugin 'Mine' \(from mine 1.0\)"
 
 
@@ -86,8 +87,18 @@ FOUND = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             GOOD.replace("    def filter", "    async def filter"),
             ENABLED,
-            AT_NAME + FOUND + ", hook filter: must be a plain function: the cluster stands still while it runs",
+            AT_NAME + FOUND + r", hook filter: must be a plain function: the cluster stands still while it runs" + HERE,
             id="an async hook where none is allowed",
+        ),
+        pytest.param(
+            {"Mine": "Mine"},
+            GOOD.replace("filter(self, state, pod, node)", "filter(self, state, pod, nod)"),
+            ENABLED,
+            AT_NAME
+            + FOUND
+            + r", hook filter: takes \(state, pod, nod\) where the contract says \(state, pod, node\)"
+            + HERE,
+            id="a wrong argument",
         ),
     ],
 )
@@ -160,3 +171,60 @@ def test_a_hook_that_fails_in_a_simulation_is_blamed(
     (line, *_) = run("simulate", "-f", cluster, "--config", config, "--dev").err.splitlines()
     said = message.format(file=tmp_path / "site" / "mine" / "mine.py")
     assert line == f"error: plugin 'Mine' (from mine 1.0), hook {said}"
+
+
+# -- what only the contract finds --------------------------------------------------------------------------------------
+
+WITH_CONTRACT = """
+from kframework.testing import PluginContract, make_pod
+from mine import Mine
+
+class TestMine(PluginContract):
+    plugin = Mine
+    pods = [make_pod("labelled", labels={"team": "a"})]
+"""
+
+
+@pytest.mark.parametrize(
+    ("hooks", "test", "told"),
+    [
+        pytest.param(
+            ["score(self, state, pod, node):\n        return 20 * len(node.pods)\n"],
+            "test_scores_are_in_range",
+            r"answered: +\d+ does not lie in 0..100\n.* change: score from 0 to 100, or add normalize_score.*\n.*:10\n",
+            id="missing normalisation",
+        ),
+        pytest.param(
+            ["filter(self, state, pod, node):\n        import time; time.sleep(1)\n"],
+            "test_hooks_only_look",
+            r"answered: +calls time.sleep, which holds up the scheduler\n.* change: wait in a source, .*\n.*:10\n",
+            id="a blocking sleep",
+        ),
+        pytest.param(
+            [
+                "sign(self, pod):\n        return object()\n",
+                "score(self, state, pod, node):\n        return 1\n",
+            ],
+            "test_remembered_answers_stay_true",
+            r"asked: +sign of pod .*\n.*answers <object .*\n.* change: answer values that are equal.*\n.*:10\n",
+            id="an unstable signature",
+        ),
+        pytest.param(
+            [
+                "filter(self, state, pod, node):\n        return unschedulable('full') if node.pods else None\n",
+                "events_to_register(self):\n        return [ClusterEvent('*', ActionType.ALL, never)]\n",
+            ],
+            "test_no_wake_up_is_lost",
+            r"sleeps on .* the hint of Mine said Skip .*\n.* change: .* let its hint answer QUEUE then\n.*:14\n",
+            id="a hint that never queues",
+        ),
+    ],
+)
+def test_the_contract_finds_it(pytester: pytest.Pytester, hooks: list[str], test: str, told: str) -> None:
+    plugin = PLUGIN.replace("import Plugin,", "import ActionType, ClusterEvent, Plugin, QueueingHint, unschedulable,")
+    methods = "\n    @hookimpl\n    def ".join(hooks)
+    never = "\ndef never(pod, old, new):\n    return QueueingHint.SKIP\n"
+    pytester.makepyfile(mine=plugin.format(hook=methods) + never, test_mine=WITH_CONTRACT)
+    result = pytester.runpytest_subprocess("-q", "-k", test)
+    result.assert_outcomes(failed=1)
+    assert re.search(told, result.stdout.str())

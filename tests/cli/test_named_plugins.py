@@ -102,7 +102,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             "my-plugins.py:Pointless",
             (
                 "plugin 'Pointless' (from my-plugins.py:Pointless): extends no extension point: no method is marked"
-                " @hookimpl"
+                " @hookimpl ({folder}/my-plugins.py:18)"
             ),
         ),
         ("my-plugins.py:Nameless", "the class has no name: say name = 'Nameless' in it"),
@@ -116,7 +116,7 @@ def test_a_class_is_imported_or_one_line_says_why_not(run: Command, folder: Path
         assert [outcome["node"] for outcome in json.loads(result.out)] == ["right"]
     else:
         assert (result.code, len(result.errors)) == (1, 1)
-        assert result.errors[0].startswith("error: ") and result.errors[0].endswith(line)
+        assert result.errors[0].startswith("error: ") and result.errors[0].endswith(line.format(folder=folder))
 
 
 @pytest.mark.parametrize(

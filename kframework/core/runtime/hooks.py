@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import cast
 from weakref import WeakSet
 
+from kframework.core.runtime.code_place import code_place
 from kframework.errors import PluginError, nearest
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
@@ -66,6 +67,8 @@ def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
     if plugin in _SOUND:
         return
     for hook, complaint in _complaints(plugin):
+        place = code_place(plugin, hook or "", complaint)
+        complaint += f" ({place})" if place else ""
         raise PluginError(complaint, plugin=plugin.name, hook=hook, distribution=distribution)
     _SOUND.add(plugin)
 

@@ -213,7 +213,7 @@ class Profile:
         The log has the place in its code, which nobody who may only read pods need know, and the traceback.
         """
         problem = self.fault(plugin, hook, error)
-        place = code_place(self.plugins[plugin], hook, error) if plugin in self.plugins else ""
+        place = code_place(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
         fields = {"place": place} if place and place not in str(problem) else None
         if isinstance(error, BaseException):
             _log.error("%s", problem, exc_info=error, extra=fields)

@@ -75,7 +75,7 @@ def replays_alike(subject: Subject) -> None:
         difference = _difference(subject, random)
         if difference:
             raise ContractViolation(
-                subject.plugin.name,
+                subject.plugin,
                 asked="the same messages at the same times, in a replay",
                 answered=difference,
                 remedy="take time from handle.clock, chance from handle.random, outside data from a source,"

@@ -17,6 +17,7 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.testing.alone import SourceValues
 from kframework.testing.contract.promises import PROMISES
 from kframework.testing.contract.questions import Subject
+from kframework.testing.contract.violation import ContractViolation
 
 
 class PluginContract:
@@ -92,5 +93,10 @@ class PluginContract:
         self._check("test_a_replay_says_the_same")
 
     def _check(self, test: str) -> None:
+        __tracebackhide__ = True
         fields = {name: getattr(self, name) for name in Subject.__struct_fields__}
-        PROMISES[test].check(Subject(**fields))
+        try:
+            PROMISES[test].check(Subject(**fields))
+        except ContractViolation as violation:
+            # How we came to ask tells an author nothing; the cause, which a hook raised, stays.
+            raise violation.with_traceback(None) from violation.__cause__

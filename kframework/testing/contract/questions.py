@@ -324,7 +324,9 @@ class Questions:
     def broken(self, asked: str, answered: str, remedy: str, cause: BaseException | None = None) -> NoReturn:
         """Raise a violation."""
         when = f"{self._example}, {self._latest}"
-        raise ContractViolation(self.plugin.name, asked=asked, answered=answered, remedy=remedy, when=when) from cause
+        raise ContractViolation(
+            type(self.plugin), asked=asked, answered=answered, remedy=remedy, when=when, cause=cause
+        ) from cause
 
 
 _REJECT = "answer None, or a rejection: unschedulable(...) or unresolvable(...)"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import linecache
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,18 +57,23 @@ def test_a_fault_is_at_the_last_line_of_the_plugins_own_module(hook: str, method
     assert callable(method)
     with pytest.raises((KeyError, OSError)) as caught:
         method()
-    assert line_at(code_place(PLUGIN, hook, caught.value)) == line
+    assert line_at(code_place(Faulty, hook, caught.value)) == line
 
 
 def test_an_answer_that_is_none_is_at_the_hook() -> None:
-    assert line_at(code_place(PLUGIN, "score", "answered 1000")) == "@hookimpl"
+    assert line_at(code_place(Faulty, "score", "answered 1000")) == "@hookimpl"
 
 
 def test_a_fault_of_another_module_is_at_the_hook() -> None:
-    assert line_at(code_place(PLUGIN, "pre_enqueue", ValueError("raised nowhere"))) == "@hookimpl"
+    assert line_at(code_place(Faulty, "pre_enqueue", ValueError("raised nowhere"))) == "@hookimpl"
 
 
-def test_what_has_no_source_has_no_place() -> None:
-    made = type("Made", (Plugin,), {"__module__": "builtins", "name": "Made"})
-    assert not inspect.isfunction(getattr(made, "score", None))
-    assert code_place(object.__new__(made), "score", "answered 1000") == ""
+def test_what_has_no_such_hook_is_at_the_class() -> None:
+    assert line_at(code_place(Faulty, "filter", "answered 1000")) == "class Faulty(Plugin):"
+
+
+@pytest.mark.parametrize("module", ["builtins", "__main__"])
+def test_what_has_no_source_has_no_place(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
+    made = type("Made", (Plugin,), {"__module__": module, "name": "Made"})
+    assert code_place(made, "filter", "answered 1000") == ""
