@@ -28,6 +28,7 @@ __all__ = [
     "Diagnosis",
     "DropVolume",
     "EventResource",
+    "FakeApi",
     "FreeResource",
     "Handle",
     "InputError",
@@ -102,6 +103,7 @@ _HOMES = {
         "observe.explain.explanation": "Unexplainable",
         "objects": "ApiObject ApiStruct ObjectMeta kind",
         "simulation.comparison": "Comparison compare",
+        "simulation.fake_api": "FakeApi",
         "simulation.inputs": "load",
         "simulation.recording": "Recording",
         "simulation.simulation": "Simulation simulate",
@@ -150,6 +152,7 @@ if TYPE_CHECKING:
     from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
     from kframework.observe.explain.explanation import Unexplainable
     from kframework.simulation.comparison import Comparison, compare
+    from kframework.simulation.fake_api import FakeApi
     from kframework.simulation.inputs import load
     from kframework.simulation.recording import Recording
     from kframework.simulation.simulation import Simulation, simulate

@@ -9,8 +9,8 @@ import msgspec
 
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.framework.plugin import Plugin
-from kframework.simulation.inputs import configured, read_cluster
-from kframework.simulation.simulation import ClusterSource, Simulation, simulate
+from kframework.simulation.inputs import ClusterSource, configured, read_cluster
+from kframework.simulation.simulation import Simulation, simulate
 from kframework.simulation.tables import Table
 
 

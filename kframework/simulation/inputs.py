@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kframework.errors import InputError
 from kframework.verbosity import say
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
+
+#: What there is to schedule: a cluster file, or objects.
+ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
 
 #: Of so many unknown fields each has a line.
 _LINES = 10

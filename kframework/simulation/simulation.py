@@ -37,15 +37,12 @@ from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.scheduler.simulate import Outcome, Progress, SimulatedRun, SimulationResult
 from kframework.simulation.explained import Explained
-from kframework.simulation.inputs import configured, read_cluster
+from kframework.simulation.inputs import ClusterSource, configured, read_cluster
 from kframework.simulation.node_picture import node_picture
 from kframework.simulation.records import bindings_table, decisions_table, outcomes_table
 from kframework.simulation.tables import Table
 
 T = TypeVar("T", bound=ApiObject)
-
-#: What there is to schedule: a cluster file, or objects.
-ClusterSource = str | Path | Iterable[ApiObject]
 
 
 class Simulation:

@@ -44,7 +44,12 @@ class Table(Sequence[T], Generic[T]):
     def _repr_html_(self) -> str:
         """Return the table as a notebook shows it."""
         head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
-        rows = ("".join(f"<td>{escape(visible(cell))}</td>" for cell in row) for row in self._cells())
+        # Only the last column is long: a name that is cut at its hyphen is hard to read.
+        rows = (
+            "".join(f'<td style="white-space:nowrap">{escape(visible(cell))}</td>' for cell in row[:-1])
+            + f"<td>{escape(visible(row[-1]))}</td>"
+            for row in self._cells()
+        )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         rest = "".join(f"<p>{escape(line)}</p>" for line in self._rest())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"

@@ -17,7 +17,6 @@ __all__ = [
     "Reached",
     "Result",
     "Scenario",
-    "ServedApi",
     "SourceScript",
     "Spans",
     "StubClock",
@@ -52,7 +51,6 @@ _HOMES = {
         "testing.contract.violation": "ContractViolation",
         "testing.decision_log": "DecisionLog",
         "testing.scenario": "Result Scenario create delete patch",
-        "testing.served_api": "ServedApi",
         "testing.source_script": "SourceScript",
         "testing.spans": "Spans",
         "testing.stubs": "StubClock StubHandle stub_handle",
@@ -81,7 +79,6 @@ if TYPE_CHECKING:
     from kframework.testing.contract.violation import ContractViolation
     from kframework.testing.decision_log import DecisionLog
     from kframework.testing.scenario import Result, Scenario, create, delete, patch
-    from kframework.testing.served_api import ServedApi
     from kframework.testing.source_script import SourceScript
     from kframework.testing.spans import Spans
     from kframework.testing.stubs import StubClock, StubHandle, stub_handle

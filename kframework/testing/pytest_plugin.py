@@ -20,7 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from kframework.cluster.memory import MemoryCluster
     from kframework.core.cycle.decision import Observer
-    from kframework.testing import DecisionLog, Scenario, ServedApi, Spans, StubClock
+    from kframework.simulation.fake_api import FakeApi
+    from kframework.testing import DecisionLog, Scenario, Spans, StubClock
 
 #: What makes a Scenario, of the same arguments.
 MakeScenario: TypeAlias = "Callable[..., Scenario]"
@@ -83,11 +84,11 @@ def cluster(clock: StubClock) -> MemoryCluster:
 
 
 @pytest.fixture
-def fake_api() -> Iterator[ServedApi]:
+def fake_api() -> Iterator[FakeApi]:
     """An empty cluster that is served over HTTP on this machine, beside the test."""
-    from kframework.testing.served_api import ServedApi
+    from kframework.simulation.fake_api import FakeApi
 
-    with ServedApi() as api:
+    with FakeApi() as api:
         yield api
 
 

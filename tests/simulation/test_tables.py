@@ -35,5 +35,5 @@ def test_dictionaries_leave_nothing_out() -> None:
 
 def test_a_notebook_shows_what_stands_in_a_cluster_as_text() -> None:
     html = table(Row("<script>\x1b[2J", 1.0))._repr_html_()
-    assert "<td>&lt;script&gt;\\x1b[2J</td><td>1.00</td>" in html
+    assert "&lt;script&gt;\\x1b[2J</td><td>1.00</td>" in html
     assert html.startswith("<table><thead><tr><th>name</th><th>share</th></tr></thead>")

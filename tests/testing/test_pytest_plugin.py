@@ -49,6 +49,7 @@ def test_scenarios_are_observed(scenario: MakeScenario, decisions: DecisionLog, 
     assert len(spans.named("scheduling_attempt")) == 2
 
 
+@pytest.mark.blocks_loop  # by imports, when it is the first to need them
 async def test_scenarios_of_async_tests_are_too(scenario: MakeScenario, decisions: DecisionLog) -> None:
     await scenario(nodes=[make_node("a")], pods=[make_pod("web")]).arun()
     assert [decision.node for decision in decisions.on("web")] == ["a"]

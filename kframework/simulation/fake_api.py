@@ -1,14 +1,14 @@
-"""A fake API over HTTP, beside a test that may be of any kind: it has a thread and a loop of its own."""
+"""A fake API over HTTP, beside a program that may be of any kind: it has a thread and a loop of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import anyio
 import yaml
@@ -19,22 +19,30 @@ from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
+from kframework.simulation.inputs import ClusterSource, read_cluster
+
+T = TypeVar("T", bound=ApiObject)
+R = TypeVar("R")
 
 #: How long its thread may take to begin and to answer, in seconds.
 _PATIENCE = 30.0
 
 
-class ServedApi:
+class FakeApi:
     """A cluster that anybody on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
 
-    Pods that are bound run, claims are made and bound. It lives in real time.
+    `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound. It lives in real time.
+    Raises InputError for what cannot be read, and where a port or a file is refused what the system says.
     """
 
     url: str
     kubeconfig: Path
 
-    def __init__(self, objects: Iterable[ApiObject] = ()) -> None:
-        self._manifest = Manifest(list(objects))
+    def __init__(self, cluster: ClusterSource = ()) -> None:
+        if isinstance(cluster, str | Path):
+            self._manifest = read_cluster([str(cluster)])
+        else:
+            self._manifest = Manifest(list(cluster))
         self._begun: Future[tuple[Path, MemoryCluster]] = Future()
         self._thread = Thread(target=self._serve, name="kframework fake API", daemon=True)
 
@@ -57,7 +65,19 @@ class ServedApi:
             for each in objects:
                 self._memory.add(each)
 
-        asyncio.run_coroutine_threadsafe(create(), self._loop).result(_PATIENCE)
+        self._there(create())
+
+    def objects(self, kind: type[T]) -> list[T]:
+        """Return the objects of a kind as they are now."""
+
+        async def look() -> list[T]:
+            return self._memory.objects(kind)
+
+        return self._there(look())
+
+    def _there(self, work: Coroutine[object, object, R]) -> R:
+        """Do something in the thread that the cluster lives in."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
 
     def _serve(self) -> None:
         try:
@@ -77,4 +97,4 @@ class ServedApi:
             tasks.cancel_scope.cancel()
 
     def __repr__(self) -> str:
-        return f"<ServedApi {getattr(self, 'url', 'not begun')}>"
+        return f"<FakeApi {getattr(self, 'url', 'not begun')}>"
