@@ -190,6 +190,8 @@ class Scheduler(EngineHost, Generic[E]):
         #: Pods that have their node and whose binding cycles begin when the engine's step is over.
         self._reserved: deque[Reservation] = deque()
         self._under_way = 0  # binding cycles that wait, and evictions
+        #: What hooks have spawned, as a write that nobody waits for; but not what runs since `start`.
+        self._errands: dict[anyio.CancelScope, None] = {}
         #: Whether it only follows the cluster, as one of several replicas.
         self.standing_by: bool = False
         self._stopping = False
@@ -201,7 +203,7 @@ class Scheduler(EngineHost, Generic[E]):
     @property
     def settled(self) -> bool:
         """Whether nothing is left to do until something happens in the cluster or a pod has waited too long."""
-        return self.engine.settled and not self._under_way and self.outbox.empty
+        return self.engine.settled and not self._under_way and not self._errands and self.outbox.empty
 
     def stand_by(self) -> None:
         """Follow the cluster, but schedule nothing until `take_over`."""
@@ -245,6 +247,9 @@ class Scheduler(EngineHost, Generic[E]):
                     await self._loop()
                     over = anyio.current_time() + ENDING
                     await self._finish()
+                    # Together: a binding cycle may wait for what its plugin has spawned.
+                    for errand in self._errands:
+                        errand.cancel()
                     self._cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
@@ -456,7 +461,20 @@ class Scheduler(EngineHost, Generic[E]):
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Run a coroutine beside the scheduler; what it raises is logged and stops nobody else."""
         assert self._tasks is not None
-        self._tasks.start_soon(_guarded, coroutine, by)
+        if self.starting is not None:
+            self._tasks.start_soon(_guarded, coroutine, by)
+            return
+        errand = anyio.CancelScope()
+        self._errands[errand] = None
+        self._tasks.start_soon(self._run_errand, errand, coroutine, by)
+
+    async def _run_errand(self, errand: anyio.CancelScope, coroutine: Coroutine[object, object, None], by: str) -> None:
+        try:
+            with errand:
+                await _guarded(coroutine, by)
+        finally:
+            del self._errands[errand]
+            self._woken.set()
 
     def __repr__(self) -> str:
         return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._under_way} under way>"

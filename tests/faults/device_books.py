@@ -129,8 +129,8 @@ class DeviceBooks:
     def _unlike(self, plugin: DynamicResources) -> Iterator[str]:
         """Say how what the plugin counts differs from what claims have."""
         allocated = plugin.devices.allocated
-        if allocated._pending or allocated._written:
-            yield f"allocations are pending: {allocated._pending} {allocated._written}"
+        if allocated._pending:
+            yield f"allocations are pending: {allocated._pending}"
         for device in self._devices:
             in_use = bool(self._had.get(device))
             if allocated.is_in_use(device) != in_use:

@@ -16,6 +16,9 @@ Results = tuple[DeviceRequestAllocationResult, ...]
 #: Namespace, name and uid of a claim.
 ClaimId = tuple[str, str, str]
 
+#: The uid of a claim that is still to be made, by this name.
+_NOT_MADE_YET = ""
+
 #: How many changes are kept.
 _CHANGES = 4096
 
@@ -23,15 +26,13 @@ _CHANGES = 4096
 class AllocatedDevices(Allocated):
     """The devices of all claims, kept current; whoever only administers a device does not have it.
 
-    What the cluster does not say yet is pending (kube-scheduler's allocations in flight). `log` names the devices
-    that come and go.
+    What the cluster does not say yet is pending (kube-scheduler's allocations in flight). That ends by what the engine
+    is told, and by nothing that is heard beside it: a replay has no more. `log` names the devices that come and go.
     """
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
         self.log: Log[DeviceId] = Log(_CHANGES)
         self._pending: dict[ClaimId, Results] = {}
-        #: From which version of a claim on the cluster itself knows what was pending.
-        self._written: dict[ClaimId, int] = {}
         #: What the claims have, as far as it is counted.
         self._held: dict[ClaimId, Results] = {}
         self._counts = _Counts()
@@ -65,31 +66,21 @@ class AllocatedDevices(Allocated):
             if any(DeviceId(each.driver, each.pool, each.device) == device for each in results):
                 yield f"{namespace}/{name}"
 
-    def awaits(self, claim: ResourceClaim, results: Results) -> bool:
-        """Return whether a claim is about to get these very devices, by the reservation that they are of."""
-        return self._pending.get(_id(claim)) is results
-
-    def gone(self, claim: ResourceClaim) -> None:
-        """Take note that a claim is no more, whether the cluster will say so or nobody ever saw it."""
-        self._forget(_id(claim))
-
     def reserve(self, claim: ResourceClaim) -> None:
-        """Let a claim have its devices, which the cluster has still to write."""
+        """Let a claim have its devices, of which the cluster has still to tell; one without a uid is yet to be made."""
         self._pending[_id(claim)] = results_of(claim)
         self._hold(_id(claim), results_of(claim))
 
-    def written(self, claim: ResourceClaim) -> None:
-        """Take note that the cluster has written this version of a claim: from it on it says itself what that has."""
-        if _id(claim) in self._pending:
-            self._written[_id(claim)] = int(claim.metadata.resource_version)
+    def awaits(self, claim: ResourceClaim) -> bool:
+        """Return whether the cluster has not told yet of what was reserved so."""
+        return self._pending.get(_id(claim)) is results_of(claim)
 
     def release(self, claim: ResourceClaim) -> None:
-        """Take back what a claim was about to get; nothing if that is written."""
-        if _id(claim) not in self._written:
+        """Take back what was reserved so; nothing if the cluster has told of it, or somebody else has reserved it."""
+        if self.awaits(claim):
             self._forget(_id(claim))
 
     def _forget(self, claim: ClaimId) -> None:
-        self._written.pop(claim, None)
         if self._pending.pop(claim, None) is not None:
             self._hold(claim, ())
 
@@ -101,14 +92,11 @@ class AllocatedDevices(Allocated):
             self._forget(before)
             self._hold(before, ())
         if new is not None and after is not None:
-            if after in self._pending and (new.status.allocation is not None or self._says_so_itself(new)):
-                self._written.pop(after, None)
-                del self._pending[after]
+            if new.status.allocation is not None:
+                self._pending.pop(after, None)
             self._hold(after, results_of(new) or self._pending.get(after, ()))
-
-    def _says_so_itself(self, claim: ResourceClaim) -> bool:
-        written = self._written.get(_id(claim))
-        return written is not None and int(claim.metadata.resource_version) >= written
+            if new.status.allocation is not None:
+                self._forget((*after[:2], _NOT_MADE_YET))
 
     def _hold(self, claim: ClaimId, results: Results) -> None:
         before = self._held.get(claim, ())

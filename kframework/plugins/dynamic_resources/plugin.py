@@ -91,8 +91,6 @@ RESERVED = StateKey[Reservation]("DynamicResources.reserved")
 STEPS_PER_SECOND = 20_000
 #: How often claims are looked at while devices are made ready, in seconds.
 _INTERVAL = 5.0
-#: How long is waited to be told of a claim that was made, in seconds.
-_SEEN_WITHIN = 120.0
 
 
 class DynamicResources(Plugin[DynamicResourcesArgs]):
@@ -331,7 +329,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return error(str(problem))
         if placed is None:
             return error(NO_ALLOCATION)
-        state[RESERVED] = Reservation(self.devices.allocated, placed, claims.mappings(node))
+        suffix = f"{self.handle.random.getrandbits(40):010x}"
+        state[RESERVED] = Reservation(self.devices.allocated, placed, claims.mappings(node), suffix)
         return None
 
     def _share_id(self) -> str:
@@ -345,18 +344,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._unreserved = pod.uid
         for claim in reservation.undo():
             if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
-                self._write_behind(partial(self._discard, claim))
+                self._write_behind(partial(self._writes.delete, claim))
             elif is_reserved_for(claim, pod):
                 self._write_behind(partial(self._writes.unreserve, claim, pod))
-
-    async def _discard(self, claim: ResourceClaim) -> None:
-        """Delete the claim that was made for a pod, which may be gone before it is ever seen."""
-        try:
-            await self._writes.delete(claim)
-        except ClaimWriteError as problem:
-            if problem.status != 404:
-                raise
-        self.devices.allocated.gone(claim)
 
     def _write_behind(self, write: Callable[[], Awaitable[object]]) -> None:
         self.handle.spawn(_logged(write))
@@ -373,8 +363,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if reservation is None:
             return None
         try:
-            await reservation.write(self._writes, pod)
-            await self._until_seen(reservation)
+            await self._writes.to_the_end(reservation.write(self._writes, pod))
             if any(map(binding_conditions.awaited, reservation.claims)):
                 note = f"waiting for binding conditions for device on node {node_name}"
                 self.handle.event(pod, reason="BindingConditionsPending", action="Scheduling", note=note)
@@ -382,16 +371,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         except (ClaimWriteError, DevicesNotReady) as problem:
             return error(str(problem))
         return None
-
-    async def _until_seen(self, reservation: Reservation) -> None:
-        """Wait until the cluster tells of a claim that was made; one that is gone by then nobody will tell of."""
-        deadline, pause = self.handle.clock.now() + _SEEN_WITHIN, 0.0
-        while unseen := reservation.unseen():
-            if self.handle.clock.now() >= deadline:
-                for claim in unseen:
-                    self.devices.allocated.gone(claim)
-            await asyncio.sleep(pause)
-            pause = min(10 * pause or 0.01, 1.0)
 
     async def _until_ready(self, reservation: Reservation) -> None:
         """Look again and again until all devices are ready; DevicesNotReady when they will not be, or not in time."""

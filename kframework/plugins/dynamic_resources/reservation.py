@@ -6,74 +6,94 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kframework.objects import AllocationResult, ContainerExtendedResourceRequest, ResourceClaim
+from kframework.objects import ContainerExtendedResourceRequest, ResourceClaim
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, Placed
-from kframework.plugins.dynamic_resources.writes import ClaimWrites
+from kframework.plugins.dynamic_resources.errors import ClaimWriteError
+from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.plugins.dynamic_resources.writes import DEALLOCATED, ClaimWrites
 from kframework.state.pods import PodInfo
+
+#: How much of what a made claim's name begins with stands in it (the API's limit for names that it makes).
+_BEGINNING = 53
 
 
 class Reservation:
-    """The claims of a pod and what they are to get; `claims` are these as they were read or written last."""
+    """The claims of a pod and what they are to get; `claims` are these as they were read or written last.
+
+    A claim that is still to be made has its name already, which ends in `suffix`: by it the scheduler recognizes the
+    claim when the cluster tells of it, before or after the answer.
+    """
 
     def __init__(
         self,
         allocated: AllocatedDevices,
         placed: Sequence[Placed],
         mappings: tuple[ContainerExtendedResourceRequest, ...],
+        suffix: str,
     ) -> None:
-        self.claims: list[ResourceClaim] = [each.claim for each in placed]
-        self._allocated = allocated
         self.placed: Sequence[Placed] = placed
         self.mappings: tuple[ContainerExtendedResourceRequest, ...] = mappings
-        for each in placed:
-            if each.allocation is not None:
-                allocated.reserve(each.allocated)
+        self.claims: list[ResourceClaim] = [_named(each.claim, suffix) for each in placed]
+        #: The claims that have got devices, as they were written.
+        self._written: list[ResourceClaim] = []
+        self._allocated = allocated
+        self._reserved = [
+            replace(each, claim=claim).allocated
+            for each, claim in zip(placed, self.claims, strict=True)
+            if each.allocation is not None
+        ]
+        for each in self._reserved:
+            allocated.reserve(each)
 
     async def write(self, writes: ClaimWrites, pod: PodInfo) -> None:
-        """Have the claims reserved for the pod, with what they get; ClaimWriteError at the first that cannot be."""
+        """Have the claims reserved for the pod, with what they get; ClaimWriteError at the first that cannot be.
+
+        The cluster has told then of all that is written, so that in Unreserve, here and in a replay, the rest is not.
+        """
+        try:
+            await self._write(writes, pod)
+        except ClaimWriteError:
+            await self._until_told(writes)
+            raise
+        await self._until_told(writes)
+        for claim in self._reserved:
+            if self._allocated.awaits(claim):
+                raise ClaimWriteError(DEALLOCATED.format(key_of(claim)))
+
+    async def _until_told(self, writes: ClaimWrites) -> None:
+        for claim in self._written:
+            await writes.until_told(claim)
+
+    async def _write(self, writes: ClaimWrites, pod: PodInfo) -> None:
+        claims = self.claims
         for place, each in enumerate(self.placed):
             made = each.claim.metadata.name == NOT_MADE_YET
             if made:
-                await self._make(place, writes)
-            written = self.claims[place] = await writes.bind(self.claims[place], each.allocation, pod)
-            if each.allocation is not None and self._allocated.awaits(written, each.allocation.devices.results):
-                self._allocated.written(written)
+                claims[place] = await writes.create(claims[place])
+            claims[place] = await writes.bind(claims[place], each.allocation, pod)
+            if each.allocation is not None:
+                self._written.append(claims[place])
             if made:
-                await writes.tell(pod, written, self.mappings)
-
-    async def _make(self, place: int, writes: ClaimWrites) -> None:
-        """Have the claim for extended resources made; from now on it is that one which gets the devices."""
-        thought_of = self.placed[place]
-        made = await writes.create(thought_of.claim)
-        self._allocated.reserve(replace(thought_of, claim=made).allocated)
-        self._allocated.release(thought_of.claim)
-        self.claims[place] = made
-
-    def unseen(self) -> list[ResourceClaim]:
-        """Return the claims that were made, and of which the cluster has not told yet."""
-        return [
-            claim
-            for each, claim in zip(self.placed, self.claims, strict=False)
-            if each.claim.metadata.name == NOT_MADE_YET != claim.metadata.name
-            if each.allocation is not None and self._allocated.awaits(claim, each.allocation.devices.results)
-        ]
+                await writes.tell(pod, claims[place], self.mappings)
 
     def undo(self) -> list[ResourceClaim]:
-        """Take back what is not written, and return the claims that there are; what is written stays allocated.
+        """Take back what the cluster has not told of, and return the claims that there are.
 
         A claim that has lost its devices meanwhile may have been reserved for another pod: that is not ours to release.
         """
-        for each, claim in zip(self.placed, self.claims, strict=False):
-            if each.allocation is not None:
-                self._release(claim, each.allocation)
-                self._release(each.claim, each.allocation)
-        claims, self.claims = self.claims, []
-        return [claim for claim in claims if claim.metadata.name != NOT_MADE_YET]
-
-    def _release(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        if self._allocated.awaits(claim, allocation.devices.results):
+        for claim in self._reserved:
             self._allocated.release(claim)
+        claims, self.claims = self.claims, []
+        return [claim for claim in claims if claim.metadata.uid]
 
     def __repr__(self) -> str:
         return f"<Reservation of {len(self.placed)} claims>"
+
+
+def _named(claim: ResourceClaim, suffix: str) -> ResourceClaim:
+    """Return a claim that is still to be made by the name that it will have; others as they are."""
+    metadata = claim.metadata
+    if metadata.name != NOT_MADE_YET:
+        return claim
+    return replace(claim, metadata=replace(metadata, name=metadata.generate_name[:_BEGINNING] + suffix, uid=""))

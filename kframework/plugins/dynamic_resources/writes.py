@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+import anyio
 import msgspec
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339
@@ -30,13 +33,17 @@ from kframework.state.pods import PodInfo
 T = TypeVar("T")
 
 DELETED = "claim {} got deleted in the meantime"
+DEALLOCATED = "claim {} got deallocated elsewhere in the meantime"
 
 #: How often something is tried where others write at the same time, and the pause before the next try, in seconds.
 _TRIES, _PAUSE, _JITTER = 5, 0.01, 0.1
 #: What got no answer is asked again until there is one: each pause is five times the one before, up to the last.
 _FIRST_PAUSE, _LAST_PAUSE = 0.01, 10.0
 
-_CONFLICT, _TOO_MANY_REQUESTS = 409, 429
+#: How long it takes at most until it is looked again whether the cluster has told of a write, in seconds.
+_LAST_LOOK = 1.0
+
+_NOT_FOUND, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
 
 
 class ClaimWrites:
@@ -52,6 +59,9 @@ class ClaimWrites:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self._claims = handle.objects(ResourceClaim)
+        #: Its own: what is drawn between two cycles is not drawn in a replay.
+        self._random = Random(handle.random.getrandbits(64))
         #: Whose turn it is, by the uids of claims; kept while somebody writes, or waits to.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -103,9 +113,8 @@ class ClaimWrites:
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Make the claim for extended resources and return it as stored; ClaimWriteError if that is refused."""
-        nameless = replace(claim, metadata=replace(claim.metadata, name="", uid=""))
-        what = f"create claim for extended resources {claim.metadata.namespace}/"
-        return await self._said(what, self._handle.api.create(nameless))
+        what = f"create claim for extended resources {key_of(claim)}"
+        return await self._said(what, self._handle.api.create(claim))
 
     async def tell(
         self, pod: PodInfo, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]
@@ -130,6 +139,60 @@ class ClaimWrites:
         what = f"delete resourceclaim {key_of(claim)}"
         deletion = self._handle.api.delete(ResourceClaim, metadata.name, metadata.namespace, uid=metadata.uid)
         await self._said(what, deletion)
+
+    # -- until it is known what is written -------------------------------------------------------------------------
+
+    async def until_told(self, written: ResourceClaim) -> None:
+        """Wait until the cluster tells of a claim as it was written or as it is later, or that it is gone.
+
+        Nobody tells of a claim that was made and is gone before it was seen, so the API is asked.
+        """
+        pause = 0.0
+        while not self._is_told(written):
+            if pause == _LAST_LOOK and await self._is_gone(written):
+                return
+            await asyncio.sleep(pause)
+            pause = min(10 * pause or 0.01, _LAST_LOOK)
+
+    def _is_told(self, written: ResourceClaim) -> bool:
+        metadata = written.metadata
+        told = self._claims.get(metadata.name, metadata.namespace)
+        return told is not None and (told.metadata.uid != metadata.uid or _version(told) >= _version(written))
+
+    async def _is_gone(self, written: ResourceClaim) -> bool:
+        metadata, api = written.metadata, self._handle.api
+        if self._claims.get(metadata.name, metadata.namespace) is not None:
+            return False  # that it goes is told
+        try:
+            what = f"get claim {key_of(written)}"
+            now = await self._answered(what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace))
+        except ClaimWriteError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return True
+        return now.metadata.uid != metadata.uid
+
+    async def to_the_end(self, work: Awaitable[None]) -> None:
+        """Do this to its end, or until the scheduler stops, even if the pod is called back meanwhile.
+
+        What is asked of the API may be done whether or not somebody waits for the answer.
+        """
+        over = asyncio.get_running_loop().create_future()
+
+        async def run() -> None:
+            try:
+                await work
+                over.set_result(None)
+            except Exception as problem:
+                over.set_exception(problem)
+            finally:
+                over.cancel()
+
+        self._handle.spawn(run())
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((over,))
+        await checkpoint_if_cancelled()
+        over.result()
 
     # -- one write -------------------------------------------------------------------------------------------------
 
@@ -182,7 +245,7 @@ class ClaimWrites:
             except ClaimWriteError as error:
                 if error.status != _CONFLICT:
                     raise
-            await asyncio.sleep(_PAUSE * (1 + _JITTER * self._handle.random.random()))
+            await asyncio.sleep(_PAUSE * (1 + _JITTER * self._random.random()))
             metadata, api = claim.metadata, self._handle.api
             what = f"get updated claim {key_of(claim)} after conflict"
             claim = await self._said(what, api.get(ResourceClaim, metadata.name, metadata.namespace))
@@ -217,7 +280,11 @@ def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
     if allocation is not None and claim.status.allocation is not None:
         raise ClaimWriteError(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
     if allocation is None and claim.status.allocation is None:
-        raise ClaimWriteError(f"claim {key_of(claim)} got deallocated elsewhere in the meantime")
+        raise ClaimWriteError(DEALLOCATED.format(key_of(claim)))
+
+
+def _version(claim: ResourceClaim) -> int:
+    return int(claim.metadata.resource_version)
 
 
 def _untimed(allocation: AllocationResult | None) -> AllocationResult | None:

@@ -32,17 +32,19 @@ USES = (ContainerExtendedResourceRequest(container_name="main", resource_name="g
 
 
 class Writes:
-    """Writes nothing; notes what was to be written, and refuses the claims of these names."""
+    """Notes what is to be written, tells of it when that is waited for, and refuses these calls."""
 
     def __init__(self, store: ObjectStore[ResourceClaim], *refused: str) -> None:
         self.calls: list[str] = []
         self._store = store
         self._refused = refused
+        #: What the cluster tells of instead.
+        self.instead: ResourceClaim | None = None
 
     def _call(self, what: str, name: str) -> None:
-        self.calls.append(f"{what} {name}")
-        if name in self._refused:
-            raise ClaimWriteError(f"{name} is refused")
+        self.calls.append(call := f"{what} {name}")
+        if call in self._refused:
+            raise ClaimWriteError(f"{call} is refused")
 
     async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
         self._call("bind", claim.metadata.name)
@@ -51,9 +53,14 @@ class Writes:
         status = replace(claim.status, allocation=got, reserved_for=(*claim.status.reserved_for, user))
         return replace(claim, metadata=replace(claim.metadata, resource_version="5"), status=status)
 
+    async def until_told(self, written: ResourceClaim) -> None:
+        self.calls.append(f"await {written.metadata.name}")
+        told = self.instead or written
+        self._store.put(told.metadata, told)
+
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         self._call("create", claim.metadata.name)
-        return replace(claim, metadata=replace(claim.metadata, name="made", uid="uid-made", resource_version="4"))
+        return replace(claim, metadata=replace(claim.metadata, uid="uid-made", resource_version="4"))
 
     async def tell(
         self, pod: PodInfo, claim: ResourceClaim, mappings: tuple[ContainerExtendedResourceRequest, ...]
@@ -76,12 +83,10 @@ class World:
             self.said(wanting(name))
         self.allocated = AllocatedDevices(self.store)
         self.writes = Writes(self.store, *refused)
-        placed = [
-            Placed(wanting("first"), got("x")),
-            Placed(wanting("second"), got("y")),
-            Placed(wanting(NOT_MADE_YET), got("z")),
-        ]
-        self.reservation = Reservation(self.allocated, placed, USES)
+        thought_of = wanting(NOT_MADE_YET)
+        thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="web-"))
+        placed = [Placed(wanting("first"), got("x")), Placed(wanting("second"), got("y")), Placed(thought_of, got("z"))]
+        self.reservation = Reservation(self.allocated, placed, USES, "made")
 
     def said(self, claim: ResourceClaim, version: str = "1") -> None:
         claim = replace(claim, metadata=replace(claim.metadata, resource_version=version))
@@ -106,19 +111,22 @@ class World:
 def test_claims_are_written_one_after_the_other() -> None:
     here = World()
     assert (here.held(), here.write(), here.held()) == ("xyz", "", "xyz")
-    made = f"create {NOT_MADE_YET}"
-    assert here.writes.calls == ["bind first", "bind second", made, "bind made", "tell made"]
-    assert [claim.metadata.name for claim in here.reservation.claims] == ["first", "second", "made"]
+    assert here.writes.calls == [
+        *("bind first", "bind second", "create web-made", "bind web-made", "tell web-made"),
+        *("await first", "await second", "await web-made"),
+    ]
+    assert [claim.metadata.name for claim in here.reservation.claims] == ["first", "second", "web-made"]
     assert repr(here.reservation) == "<Reservation of 3 claims>"
 
 
 @pytest.mark.parametrize(
     ("refused", "calls", "held", "left"),
     [
-        ("first", 1, "", ["first", "second"]),
-        ("second", 2, "x", ["first", "second"]),
-        (NOT_MADE_YET, 3, "xy", ["first", "second"]),
-        ("made", 4, "xy", ["first", "second", "made"]),
+        ("bind first", 1, "", ["first", "second"]),
+        ("bind second", 3, "x", ["first", "second"]),
+        ("create web-made", 5, "xy", ["first", "second"]),
+        ("bind web-made", 6, "xy", ["first", "second", "web-made"]),
+        ("tell web-made", 8, "xyz", ["first", "second", "web-made"]),
     ],
 )
 def test_what_is_not_written_is_given_back(refused: str, calls: int, held: str, left: list[str]) -> None:
@@ -139,15 +147,29 @@ def test_what_was_never_written_is_given_back() -> None:
 
 
 def test_what_is_written_stays_allocated_until_the_cluster_says_otherwise() -> None:
-    here = World("second")
+    here = World("bind second")
     here.write()
     here.reservation.undo()
     assert here.held() == "x"
-    taken = replace(wanting("first"), status=replace(wanting("first").status, allocation=got("x")))
-    here.said(taken, "5")
-    assert here.held() == "x"
     here.said(wanting("first"), "6")
     assert here.held() == ""
+
+
+def test_what_was_given_back_before_the_cluster_told_of_it_fails_the_pod() -> None:
+    here = World()
+    here.writes.instead = replace(wanting("first"), metadata=replace(wanting("first").metadata, resource_version="6"))
+    assert here.write() == "claim default/first got deallocated elsewhere in the meantime"
+    assert here.held() == "xyz"
+    here.reservation.undo()
+    assert here.held() == ""
+
+
+def test_the_name_of_a_claim_that_is_made_is_as_long_as_those_that_the_api_makes() -> None:
+    thought_of = wanting(NOT_MADE_YET)
+    thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="x" * 100))
+    allocated = AllocatedDevices(ObjectStore[ResourceClaim]())
+    (claim,) = Reservation(allocated, [Placed(thought_of, got("x"))], USES, "0123456789").claims
+    assert (len(claim.metadata.name), claim.metadata.name[-11:], claim.metadata.uid) == (63, "x0123456789", "")
 
 
 def test_a_claim_that_is_reserved_already_is_made_certain_of() -> None:
@@ -155,7 +177,7 @@ def test_a_claim_that_is_reserved_already_is_made_certain_of() -> None:
     user = ResourceClaimConsumerReference(resource="pods", name="web", uid=POD.uid)
     taken = replace(wanting(), status=replace(wanting().status, allocation=got("x"), reserved_for=(user,)))
     allocated, writes = AllocatedDevices(store), Writes(store)
-    reservation = Reservation(allocated, [Placed(taken, None)], ())
+    reservation = Reservation(allocated, [Placed(taken, None)], (), "")
 
     async def main() -> None:
         await reservation.write(cast("ClaimWrites", writes), POD)

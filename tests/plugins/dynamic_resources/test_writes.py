@@ -347,20 +347,22 @@ USES = ContainerExtendedResourceRequest(
 
 
 def test_a_claim_is_made() -> None:
-    thought_of = wanting("<extended-resources>")
-    thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="web-extended-resources-"))
+    thought_of = wanting("web-extended-resources-1")
+    thought_of = replace(thought_of, metadata=replace(thought_of.metadata, uid=""))
 
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> ResourceClaim:
         made = await writes.create(thought_of)
         assert cluster.read(ResourceClaim, made.metadata.name, "default") == made
         calls.befall("create", failing(403))
-        with pytest.raises(ClaimWriteError, match=r"^create claim for extended resources default/: no$"):
+        with pytest.raises(
+            ClaimWriteError, match=r"^create claim for extended resources default/web-extended-resources-1: no$"
+        ):
             await writes.create(thought_of)
         return made
 
     made, _ = with_api(do=do)
-    assert made.metadata.name.startswith("web-extended-resources-")
-    assert made.metadata.uid not in ("", thought_of.metadata.uid)
+    assert made.metadata.name == "web-extended-resources-1"
+    assert made.metadata.uid
     assert made.spec == thought_of.spec
 
 
