@@ -26,7 +26,7 @@ from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondit
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import ENDING, FINISHING, Scheduler
+from kframework.scheduler.scheduler import CONFIRMING, ENDING, FINISHING, Scheduler
 from kframework.scheduler.simulate import simulate
 from kframework.scheduler.timeouts import GRACE
 from kframework.state.inbox import Changed, Message
@@ -137,6 +137,40 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
     assert line.getMessage() == f"plugin 'A': its coroutine {name} failed"
     assert line.exc_info is not None and str(line.exc_info[1]) == "spawned"
     assert line.__dict__["at_fault"] == f"plugin 'A', coroutine {name}"
+
+
+def test_a_simulation_goes_on_while_something_spawned_runs() -> None:
+    def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        held(spawning).spawn(asyncio.sleep(5.0))
+
+    spawning = plugin("A", reserve=reserve)
+    assert run(spawning, until=None).seconds == 5.0
+
+
+def test_a_binding_cycle_that_waits_for_what_it_spawned_does_not_keep_a_scheduler_from_ending() -> None:
+    async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        over = asyncio.Event()
+
+        async def spawned() -> None:
+            try:
+                await asyncio.sleep(1_000.0)
+            finally:
+                over.set()
+
+        held(spawning).spawn(spawned())
+        with anyio.CancelScope(shield=True):
+            await over.wait()
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        finished = asyncio.Event()
+        scheduler.on_finished = finished.set
+        scheduler.stop()
+        with anyio.fail_after(FINISHING + CONFIRMING + 0.1):
+            await finished.wait()
+
+    spawning = plugin("A", pre_bind=pre_bind)
+    spawning.keeps_time = frozenset({"pre_bind"})
+    running(work, spawning)
 
 
 def test_what_a_plugin_spawned_cannot_keep_the_scheduler_from_ending() -> None:

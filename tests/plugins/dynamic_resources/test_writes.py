@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from kframework.objects import (
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
-from kframework.testing import make_pod, pending_pod
+from kframework.testing import StubHandle, make_pod, pending_pod
 from tests.plugins.dynamic_resources.claiming import Calls, failing, wanting, with_api
 
 POD, OTHER = make_pod("web"), make_pod("other")
@@ -414,3 +415,73 @@ def test_who_is_bound_keeps_what_an_earlier_attempt_is_still_giving_back(seen_la
 
     left, _ = with_api(wanting(**reserved_for(POD)), do=do)
     assert left == ["web"]
+
+
+# -- until it is known what is written -----------------------------------------------------------------------------
+
+
+def of_version(version: int, uid: str = "uid-c") -> ResourceClaim:
+    return replace(wanting(), metadata=replace(wanting().metadata, uid=uid, resource_version=str(version)))
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ([(0.0, of_version(5))], 0.0),
+        ([(0.0, of_version(6))], 0.0),
+        ([(0.0, of_version(1, "another"))], 0.0),
+        ([(0.0, of_version(4)), (0.05, of_version(5))], 0.11),
+        ([(0.0, of_version(4)), (7.5, of_version(5))], 8.11),
+        ([(0.0, of_version(4)), (7.5, None)], 8.11),
+        ([], 0.11),
+    ],
+)
+def test_it_is_waited_until_the_cluster_tells_of_what_is_written(
+    told: list[tuple[float, ResourceClaim | None]], seconds: float
+) -> None:
+    """Nobody tells of a claim that is gone before it was seen: the API is asked."""
+
+    async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
+        def tell(claim: ResourceClaim | None) -> None:
+            if claim is None:
+                writes._claims.remove(of_version(5).metadata)
+            else:
+                writes._claims.put(claim.metadata, claim)
+
+        for when, claim in told:
+            asyncio.get_running_loop().call_later(when, tell, claim)
+        await asyncio.sleep(0)
+        await writes.until_told(of_version(5))
+
+    assert with_api(do=do)[1] == pytest.approx(seconds, abs=1e-6)
+
+
+def test_a_claim_that_was_not_seen_yet_but_is_there_is_waited_for() -> None:
+    async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
+        written = stored(cluster)
+        calls.befall("get", failing(0), 2)
+        asyncio.get_running_loop().call_later(9.5, writes._claims.put, written.metadata, written)
+        await writes.until_told(written)
+
+    assert with_api(wanting(), do=do)[1] >= 9.5
+
+
+@pytest.mark.parametrize(("patience", "ended"), [(10.0, "failed at 5"), (1.0, "called back at 5")])
+def test_what_is_begun_is_done_even_if_the_pod_is_called_back(patience: float, ended: str) -> None:
+    async def work() -> None:
+        await asyncio.sleep(5.0)
+        raise ClaimWriteError("no")
+
+    async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> str:
+        handle = cast("StubHandle", writes._handle)
+        end, began = "called back", asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as tasks:
+            handle.spawn = lambda coroutine: tasks.create_task(coroutine)  # type: ignore[assignment,method-assign]
+            with anyio.move_on_after(patience):
+                try:
+                    await writes.to_the_end(work())
+                except ClaimWriteError:
+                    end = "failed"
+            return f"{end} at {asyncio.get_running_loop().time() - began:.0f}"
+
+    assert with_api(do=do)[0] == ended
