@@ -23,6 +23,8 @@ class ClaimWriteError(KFrameworkError):
         super().__init__(what if refusal is None else f"{what}: {refusal}")
         #: 422 where nobody was asked, as it makes no sense.
         self.status: int = 422 if refusal is None else refusal.status
+        #: Whether the same was asked before and got no answer: then it may have been done, and this comes of it.
+        self.in_doubt: bool = False
 
 
 class DevicesNotReady(KFrameworkError):

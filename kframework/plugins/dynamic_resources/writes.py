@@ -85,9 +85,7 @@ class ClaimWrites:
 
         async with self._turn(claim):
             if is_reserved_for(claim, pod):  # or was: what took that back may have been answered before it was seen
-                metadata, api = claim.metadata, self._handle.api
-                what = f"get claim {key_of(claim)}"
-                claim = await self._answered(what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace))
+                claim = await self._get(f"get claim {key_of(claim)}", claim)
             return await self._retried(claim, write)
 
     def _turn(self, claim: ResourceClaim) -> asyncio.Lock:
@@ -160,12 +158,11 @@ class ClaimWrites:
         return told is not None and (told.metadata.uid != metadata.uid or _version(told) >= _version(written))
 
     async def _is_gone(self, written: ResourceClaim) -> bool:
-        metadata, api = written.metadata, self._handle.api
+        metadata = written.metadata
         if self._claims.get(metadata.name, metadata.namespace) is not None:
             return False  # that it goes is told
         try:
-            what = f"get claim {key_of(written)}"
-            now = await self._answered(what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace))
+            now = await self._get(f"get claim {key_of(written)}", written)
         except ClaimWriteError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -238,20 +235,26 @@ class ClaimWrites:
     async def _retried(
         self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[ResourceClaim]]
     ) -> ResourceClaim:
-        """Write a claim, and again as it has become where others wrote it at the same time."""
-        for _ in range(_TRIES - 1):
+        """Write a claim, and again as it has become where others wrote it at the same time.
+
+        A conflict may be with the write itself, made before and not answered: what the claim has become tells.
+        """
+        tries = 0
+        while True:
             try:
                 return await write(claim)
             except ClaimWriteError as error:
-                if error.status != _CONFLICT:
+                tries += not error.in_doubt
+                if error.status != _CONFLICT or tries == _TRIES:
                     raise
             await asyncio.sleep(_PAUSE * (1 + _JITTER * self._random.random()))
-            metadata, api = claim.metadata, self._handle.api
-            what = f"get updated claim {key_of(claim)} after conflict"
-            claim = await self._said(what, api.get(ResourceClaim, metadata.name, metadata.namespace))
-            if claim.metadata.uid != metadata.uid:
+            before, claim = claim, await self._get(f"get updated claim {key_of(claim)} after conflict", claim)
+            if claim.metadata.uid != before.metadata.uid:
                 raise ClaimWriteError(DELETED.format(key_of(claim)))
-        return await write(claim)
+
+    async def _get(self, what: str, claim: ResourceClaim) -> ResourceClaim:
+        metadata, api = claim.metadata, self._handle.api
+        return await self._answered(what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace))
 
     async def _answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
         pause = _FIRST_PAUSE
@@ -260,6 +263,7 @@ class ClaimWrites:
                 return await self._said(what, ask())
             except ClaimWriteError as error:
                 if 0 < error.status < 500 and error.status != _TOO_MANY_REQUESTS:
+                    error.in_doubt = pause > _FIRST_PAUSE
                     raise
             await asyncio.sleep(pause)
             pause = min(5 * pause, _LAST_PAUSE)

@@ -246,6 +246,20 @@ def test_it_is_asked_until_there_is_an_answer() -> None:
     assert found.seconds == pytest.approx(0.01 + 0.05 + 0.25 + 1.25 + 6.25 + 10 + 10 + 10)
 
 
+def test_what_was_done_without_an_answer_is_known_even_if_it_cannot_be_read_at_once() -> None:
+    found = written(bind, ("patch_status", failing(0, done=True), 1), ("get", failing(504), 3))
+    assert found.text == ""
+    assert found.claim is not None and users(found.claim) == ["web"]
+    assert found.calls.count("get") == 4
+
+
+def test_what_was_done_without_an_answer_at_the_last_try_is_known() -> None:
+    found = written(bind, ("patch_status", labelled, 4), ("patch_status", failing(504, done=True), 1))
+    assert found.text == ""
+    assert found.claim is not None and users(found.claim) == ["web"]
+    assert found.calls.count("get") == 5
+
+
 def test_an_unanswered_write_that_comes_too_late_is_not_done() -> None:
     """Somebody else has allocated the claim before it is asked again."""
     meanwhile = changed(**reserved_for(OTHER, allocation=ELSEWHERE))
