@@ -236,7 +236,7 @@ def _of_pending(engine: PodEngine, pending: dict[str, Pod], by_plugins: Mapping[
     nominated = {uid: nominator.node_of(uid) for uid in pending}
     wanted = {uid: pod.status.nominated_node_name for uid, pod in pending.items()}
     for uid, node_name in by_plugins.items():
-        if wanted.get(uid) == "" and nominated[uid] == node_name:
+        if uid in wanted and nominated[uid] == node_name:
             wanted[uid] = node_name
     yield from _differences("nomination", nominated, wanted)
     if len(nominator) != sum(map(bool, nominated.values())):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from kframework.cluster.claim_controller import is_done
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
+    ApiObject,
     Device,
     DeviceRequestAllocationResult,
     Node,
@@ -19,13 +22,17 @@ from kframework.objects import (
 )
 from kframework.objects.node_selectors import node_predicate
 from kframework.objects.quantity import nano
+from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.scheduler.scheduler import Scheduler
-from tests.faults.devices import BACKED
+from tests.faults.lives import Life
 
 __all__ = ["DeviceBooks"]
+
+#: How long it is from one look at pods that wait to the next, in seconds.
+LOOKS = 7.0
 
 Result = DeviceRequestAllocationResult
 
@@ -33,12 +40,15 @@ Result = DeviceRequestAllocationResult
 class DeviceBooks:
     """Who has which device, and what drivers said of it last: in the world that is kept here, that never changes."""
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: MemoryCluster, lives: Sequence[Life[PodEngine]]) -> None:
         self.complaints: list[str] = []
         self._cluster = cluster
+        self._lives = lives
         self._devices: dict[DeviceId, Device] = {}
         self._counters: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
         self._had: dict[DeviceId, dict[str, list[Result]]] = {}
+        #: The pods that have got a node, by their uids.
+        self._ran: set[str] = set()
         cluster.subscribe([ResourceSlice], self._published)
         cluster.subscribe([ResourceClaim], self._written)
         cluster.subscribe([Pod], self._bound)
@@ -60,11 +70,19 @@ class DeviceBooks:
                 self._had[device].pop(old.metadata.uid, None)
         if not isinstance(new, ResourceClaim):
             return
+        self.complaints += self._kept_devices(old, new)
         for device, result in _held(new):
             self._had.setdefault(device, {}).setdefault(new.metadata.uid, []).append(result)
         if not isinstance(old, ResourceClaim) or results_of(old) != results_of(new):
             for device in dict.fromkeys(device for device, _ in _held(new)):
                 self.complaints += (f"{what}, by {new.metadata.name}" for what in self._wrong(device))
+
+    def _kept_devices(self, old: ApiObject | None, new: ResourceClaim) -> Iterator[str]:
+        """Say whose devices a claim keeps for nobody; what a pod gives back that was never bound, it may have again."""
+        if isinstance(old, ResourceClaim) and new.status.allocation is not None and not new.status.reserved_for:
+            for user in old.status.reserved_for:
+                if user.uid in self._ran:
+                    yield f"{new.metadata.name} keeps the devices of {user.name}"
 
     def _wrong(self, device: DeviceId) -> Iterator[str]:
         """Say what must not be of a device that somebody has now."""
@@ -96,6 +114,7 @@ class DeviceBooks:
     def _bound(self, change: Change) -> None:
         old, new = change.old, change.new
         if isinstance(new, Pod) and isinstance(old, Pod) and new.spec.node_name and not old.spec.node_name:
+            self._ran.add(new.metadata.uid)
             self.complaints += self._unready(new)
 
     def _unready(self, pod: Pod) -> Iterator[str]:
@@ -112,6 +131,31 @@ class DeviceBooks:
             if node is not None and selector is not None and not _reaches(node, selector):
                 yield f"{name} is bound to {node.metadata.name}, which does not reach the devices of {claim_name}"
 
+    # -- now and then --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Look again and again whether pods that wait have given back what was reserved for them.
+
+        That holds where one scheduler lives all the time: what another one has reserved it does not take back.
+        """
+        while True:
+            await asyncio.sleep(LOOKS)
+            found = self._still_reserved(self._lives[-1].scheduler)
+            self.complaints += (each for each in found if each not in self.complaints)
+
+    def _still_reserved(self, scheduler: Scheduler) -> Iterator[str]:
+        """Name the claims that are reserved for pods without a node, though nobody is about to write that."""
+        writes = [each._writes for _, each in scheduler.profiles.plugins() if isinstance(each, DynamicResources)]
+        waiting = {queued.pod.uid for queued in scheduler.engine.queue}
+        waiting -= {pod.metadata.uid for pod in self._cluster.objects(Pod) if pod.spec.node_name}
+        for claim in self._cluster.objects(ResourceClaim):
+            is_written = any(claim.metadata.uid in each._turns for each in writes)
+            # Those for extended resources are deleted, at the latest when the pod is tried again.
+            if not is_written and EXTENDED_RESOURCE_CLAIM not in claim.metadata.annotations:
+                for user in claim.status.reserved_for:
+                    if user.uid in waiting:
+                        yield f"{claim.metadata.name} is reserved for {user.name}, which waits"
+
     # -- when all is over ----------------------------------------------------------------------------------------------
 
     def leftovers(self, scheduler: Scheduler) -> Iterator[str]:
@@ -122,9 +166,10 @@ class DeviceBooks:
         for _, plugin in scheduler.profiles.plugins():
             if isinstance(plugin, DynamicResources):
                 yield from self._unlike(plugin)
-        yield from (
-            f"{pod.metadata.name} waits for devices that nobody has" for pod in pods.values() if self._waits(pod)
-        )
+        for queued in scheduler.engine.queue:
+            pod = pods.get(queued.pod.uid)
+            if pod is not None and DynamicResources.name in queued.rejectors and self._has_its_claims(pod):
+                yield f"{queued.pod.name} waits for devices that nobody has"
 
     def _unlike(self, plugin: DynamicResources) -> Iterator[str]:
         """Say how what the plugin counts differs from what claims have."""
@@ -136,19 +181,14 @@ class DeviceBooks:
             if allocated.is_in_use(device) != in_use:
                 yield f"{device} is {'in use' if in_use else 'free'}, which the scheduler does not know"
 
-    def _waits(self, pod: Pod) -> bool:
-        """Whether a pod waits that can have its devices, as far as its claims are there."""
+    def _has_its_claims(self, pod: Pod) -> bool:
+        """Whether a pod's claims are there, as far as they are known."""
         claims = (self._cluster.find(ResourceClaim, name, pod.metadata.namespace) for name in _named(pod))
-        there = all(claim is not None and claim.metadata.deletion_timestamp is None for claim in claims)
-        return not pod.spec.node_name and there and _asks_for_devices(pod)
+        return all(claim is not None and claim.metadata.deletion_timestamp is None for claim in claims)
 
 
 def _reaches(node: Node, selector: NodeSelector) -> bool:
     return node_predicate(selector)(node.metadata.labels, node.metadata.name)
-
-
-def _asks_for_devices(pod: Pod) -> bool:
-    return bool(pod.spec.resource_claims) or any(BACKED in each.resources.requests for each in pod.spec.containers)
 
 
 def _held(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Result]]:
@@ -174,7 +214,5 @@ def _kept(claim: ResourceClaim, pods: Collection[str]) -> Iterator[str]:
         for each in claim.status.reserved_for
         if each.uid not in pods
     )
-    if claim.status.allocation is not None and not claim.status.reserved_for:
-        yield f"{name} has devices, and nobody uses it"
     if any(owner.uid not in pods for owner in metadata.owner_references):
         yield f"{name} outlives its pod"

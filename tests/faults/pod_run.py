@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,14 +42,15 @@ class PodRun(FaultyRun[PodEngine]):
         self._books: list[EngineBooks] = []
 
     def world(self) -> Runs:
-        self._device_books = DeviceBooks(self.store)
+        self._device_books = DeviceBooks(self.store, self.lives)
         self._extender = Unreliable(self.random("extender"), self.clock, self.troubles)
         return World(self.store, self.clock, self.random("world"), self.shape, self.deleted, self.troubles)
 
     def controllers(self) -> Sequence[Runs]:
         budgets = [DisruptionController(self.store)] if self.shape.budgets else []
         claims = [ClaimController(self.store)] if self.shape.devices else []
-        return [VolumeController(self.store), *budgets, *claims]
+        books = [self._device_books] if math.isinf(self.shape.lifetime) else []
+        return [VolumeController(self.store), *budgets, *claims, *books]
 
     def life(self, number: int) -> Life[PodEngine]:
         recorder = None if self.shape.extender else Recorder(self._recording(number), limit=self._limit)

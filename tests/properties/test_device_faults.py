@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.faults import Rates
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.objects import ApiObject, ResourceClaim
+from kframework.objects import ResourceClaimConsumerReference as Reference
 from kframework.observe.recording.replay import replay
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.allocator import Search
 from kframework.plugins.dynamic_resources.feasibility import Feasibility
 from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.writes import ClaimWrites
+from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
 from tests.faults.shape import RATES, Shape
 
@@ -28,11 +32,18 @@ def replays(report: Report) -> bool:
     return all(replay(recording, PLUGINS).difference is None for recording in report.recordings)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 15, 17])
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 15, 17, 18])
 def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
     report = run(seed, Shape(devices=True, rates=RATES), tmp_path)
     assert not report.complaints, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
+    assert replays(report)
+
+
+@pytest.mark.parametrize("seed", [23, 38])
+def test_what_holds_of_devices_where_pods_are_in_each_other_s_way(seed: int, tmp_path: Path) -> None:
+    report = run(seed, Shape(devices=True, pause=3.0, pods=60), tmp_path)
+    assert not report.complaints, str(report)
     assert replays(report)
 
 
@@ -70,12 +81,20 @@ def still_using(self: ClaimController, claim: ResourceClaim, user: object) -> bo
     return True
 
 
+def keeping(self: ClaimController, claim: ResourceClaim, users: tuple[Reference, ...]) -> ResourceClaim:
+    return self._cluster.replace(replace(claim, status=replace(claim.status, reserved_for=users)))
+
+
 def searched_once(self: Feasibility, scope: int) -> None:
     if scope not in self.__dict__.setdefault("searched", set()):
         self.__dict__["searched"].add(scope)
         search(self, scope)
     else:
         self._answers[scope] = 1
+
+
+async def left_reserved(self: ClaimWrites, claim: ResourceClaim, pod: PodInfo) -> None:
+    return None
 
 
 search = Feasibility._search
@@ -89,6 +108,8 @@ search = Feasibility._search
         (Search, "_counters_suffice", without_counters, "is taken"),
         (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
         (ClaimController, "_uses", still_using, "which is gone"),
+        (ClaimController, "_free", keeping, "keeps the devices of"),
+        (ClaimWrites, "unreserve", left_reserved, "which waits"),
         (Feasibility, "_search", searched_once, "waits for devices that nobody has"),
     ],
 )
@@ -115,6 +136,8 @@ patch_status = KubeCluster.patch_status
 
 
 def test_a_status_that_is_written_over_that_of_others_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shape = Shape(devices=True, pause=3.0, pods=60)
+    assert not run(13, shape, tmp_path).complaints
     monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)
-    report = run(13, Shape(devices=True, pause=3.0, pods=60), tmp_path)
+    report = run(13, shape, tmp_path)
     assert any("is bound without devices" in complaint for complaint in report.complaints), "nobody noticed"
