@@ -105,6 +105,7 @@ def drawn(seed: int, pods: int) -> Shape:
         budgets=random.random() < 0.3,
         quarrels=random.random() < 0.5,
         standstills=random.random() < 0.5,
+        devices=random.random() < 0.3,
     )
 
 

@@ -23,6 +23,10 @@ KINDS = frozenset(
         *(f"trouble: plugin raised in {hook}" for hook in ("reserve", "pre_bind")),
         *(f"trouble: {what}" for what in ("API server restarted", "configuration reloaded", "time jumped")),
         *(f"trouble: {what}" for what in ("preemptions", "pods nominated", "waits on Permit", "pods with volumes")),
+        *(f"trouble: pods with {asking}" for asking in ("claims of templates", "extended resources that are devices")),
+        *(f"trouble: {what}" for what in ("pods that share claims", "claims deleted", "classes deleted")),
+        *(f"trouble: {what}" for what in ("devices tainted", "devices ready", "devices failed")),
+        *(f"trouble: {what}" for what in ("pools published anew", "pools withdrawn")),
         *(f"trouble: outside: source {fares}" for fares in Fares if fares not in (Fares.WELL, Fares.FLAPPING)),
         *(f"deleted: {what}" for what in ("pods", "nodes", "jobs")),
     ]

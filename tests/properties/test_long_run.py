@@ -79,7 +79,7 @@ def test_worlds_are_the_same_side_by_side_and_when_gone_on_with(tmp_path: Path) 
 
 
 def long_run(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "tests.faults", "--pods", "20", "--world", "8", "--folder", str(folder), *options]
+    command = [sys.executable, "-m", "tests.faults", "--pods", "24", "--world", "8", "--folder", str(folder), *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
 
 
