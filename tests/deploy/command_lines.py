@@ -14,12 +14,13 @@ __all__ = ["parse"]
 def parse(app: typer.Typer, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the parameters that a command line gives to its command; raises what a wrong one raises."""
     command: Any = typer.main.get_command(app)
-    rest = list(arguments)
+    rest, settings = list(arguments), command.context_settings
     while hasattr(command, "commands"):
         command = command.commands[rest.pop(0)]
     level = logging.getLogger().level
     try:
-        context = command.make_context("command", rest)
+        # A command keeps the help options of its first context, so that without the settings `-h` is lost for good.
+        context = command.make_context("command", rest, **settings)
     finally:
         logging.getLogger().setLevel(level)  # `-v` takes effect where it is read
     return dict(context.params)

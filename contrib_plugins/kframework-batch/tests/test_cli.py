@@ -101,7 +101,7 @@ def test_a_simulation_is_printed_as_kframeworks_own(run: Command) -> None:
 
 def test_wide_json_yaml_and_names(run: Command) -> None:
     items = json.loads(run("simulate", "-f", EXAMPLE, "-o", "json").out)
-    assert {"pod", "node", "message", "attempts"} == items[0].keys()
+    assert {"pod", "node", "phase", "message", "attempts"} == items[0].keys()
     assert yaml.safe_load(run("simulate", "-f", EXAMPLE, "-o", "yaml").out) == items
     names = run("simulate", "-f", EXAMPLE, "-o", "name").out.splitlines()
     assert names == [f"pod/{item['pod'].partition('/')[2]}" for item in items]
