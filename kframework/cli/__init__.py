@@ -44,6 +44,7 @@ class _Commands(OpenGroup):
         OwnCommand("rbac", "kframework.cli.rbac:command"),
         OwnCommand("conformance", "kframework.cli.conformance:command"),
         OwnCommand("bench", "kframework.cli.bench:command"),
+        OwnCommand("new", "kframework.cli.new.command:command"),
         OwnCommand("plugins", "kframework.cli.plugins:app"),
         OwnCommand("config", "kframework.cli.config:app"),
     )

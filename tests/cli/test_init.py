@@ -26,7 +26,7 @@ def test_version(run: Command) -> None:
     assert run("--version") == (0, f"kframework {version('kframework-sdk')}\n", "")
 
 
-COMMANDS = "simulate run fake-api explain replay rbac conformance bench plugins config".split()
+COMMANDS = "simulate run fake-api explain replay rbac conformance bench new plugins config".split()
 
 
 @pytest.mark.parametrize(

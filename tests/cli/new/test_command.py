@@ -1,0 +1,79 @@
+"""`kframework new`: what is written where, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+@pytest.fixture(autouse=True)
+def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_package_is_written_and_listed(run: Command, working_directory: Path) -> None:
+    result = run("new", "few-pods")
+    assert (result.code, result.errors) == (0, [])
+    written = [str(file.relative_to(working_directory)) for file in working_directory.rglob("*") if file.is_file()]
+    assert sorted(result.out.splitlines()) == sorted(written)
+    assert Path("few-pods/few_pods/py.typed").read_text() == ""
+    plugin = Path("few-pods/few_pods/plugin.py").read_text()
+    assert "def filter(" in plugin and "def score(" in plugin and "def permit(" not in plugin
+
+
+def test_a_path_is_a_folder_elsewhere(run: Command) -> None:
+    assert run("new", "plugins/here/few-pods").code == 0
+    assert 'name = "few-pods"' in Path("plugins/here/few-pods/pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "shown", "not_shown"),
+    [
+        (["--points", "permit,filter"], ["def permit(", "def filter("], ["def score("]),
+        (["--points", "pre_score"], ["def pre_score(", "def score("], ["def filter("]),
+        (["--columnar"], ["def filter_nodes(", "def score_nodes("], ["def filter(", "def score("]),
+        (["--points", "post_bind", "--async"], ["async def post_bind("], ["async def pre_bind("]),
+    ],
+)
+def test_options_choose_what_is_shown(run: Command, options: list[str], shown: list[str], not_shown: list[str]) -> None:
+    assert run("new", "few-pods", *options).code == 0
+    plugin = Path("few-pods/few_pods/plugin.py").read_text()
+    assert [part in plugin for part in (*shown, *not_shown)] == [True] * len(shown) + [False] * len(not_shown)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            ["FewPods"],
+            "NAME: 'FewPods' is no name; write a letter, then small letters, digits and dashes, such as 'few-pods'",
+        ),
+        (["there"], "NAME: there is there already; choose another name, or remove it"),
+        (["x", "--points", "fliter"], "--points: no point 'fliter'; did you mean 'filter'?"),
+        (["x", "--points", "preBind"], "--points: no point 'preBind'; did you mean 'pre_bind'?"),
+        (["x", "--points", "unreserve"], "--points: 'unreserve' comes along with reserve"),
+        (["x", "--points", "sign"], "--points: 'sign' comes along with filter and with score"),
+        (["x", "--points", "filter,,score"], "--points: no point ''; there are pre_enqueue, queue_sort, pre_filter,"),
+        (["x", "--points", "permit", "--columnar"], "--columnar: only filter, score have such a form; name one in"),
+        (["x", "--async"], "--async: only permit, pre_bind, bind, post_bind have such a form; name one in --points"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(
+    run: Command, working_directory: Path, arguments: list[str], error: str
+) -> None:
+    Path("there").mkdir()
+    result = run("new", *arguments)
+    assert result.code == 2
+    assert result.errors[0].removeprefix("error: Invalid value for ").startswith(error)
+    assert result.errors[1:] == ["See 'kframework new --help' for usage."]
+    assert [each.name for each in working_directory.rglob("*")] == ["there"]
+
+
+def test_a_folder_that_cannot_be_made_is_told(run: Command) -> None:
+    Path("file").touch()
+    result = run("new", "file/few-pods")
+    assert (result.code, result.errors) == (1, ["error: file/few-pods: Not a directory"])
