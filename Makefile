@@ -9,7 +9,7 @@ PYPROJECTS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test real lint conformance bench clean
+.PHONY: demo test real lint site conformance bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
@@ -27,6 +27,11 @@ lint: $(VENV)/.dev-installed
 	$(BIN)/mypy
 	@# With --verifytypes pyright asks the python on PATH, not --pythonpath, where packages are.
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kframework --ignoreexternal
+
+site: $(VENV)/.dev-installed
+	@# Offline; tests/docs/test_site.py holds it to the same.
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site
+	@echo "open build/site/index.html"
 
 conformance: $(VENV)/.dev-installed
 	@# All recorded cases, as the table that the command prints; the tests replay them too.

@@ -121,15 +121,21 @@ class Plugin(Generic[A], Hooks):
 
     The class attributes tell the engine what it may do with the answers:
 
-    `name`               the plugin's name in the configuration, the same as its entry point's.
-    `Args`               the model of its arguments, that of `Plugin[...]`; the plain PluginArgs accepts none.
-    `reads`              what `filter` and `score` look at beside the pod: `"node"` = the Node object only, `"pods"` =
-                         the node's pods and resources too. Declared, the answers are remembered until that changes.
-                         None = outside data as well: asked in every cycle (or say through the handle what changed).
-    `watches`            the kinds it needs beside pods and nodes.
-    `parallel_pre_bind`  whether `pre_bind` may run beside its neighbours that allow it too.
-    `keeps_time`         which of `pre_bind`, `bind` and `post_bind` end by a time limit of their own: `hookTimeouts` of
-                         the configuration do not cut them off.
+    `name`
+        the plugin's name in the configuration, the same as its entry point's.
+    `Args`
+        the model of its arguments, that of `Plugin[...]`; the plain PluginArgs accepts none.
+    `reads`
+        what `filter` and `score` look at beside the pod: `"node"` = the Node object only, `"pods"` = the node's pods
+        and resources too. Declared, the answers are remembered until that changes. None = outside data as well: asked
+        in every cycle (or say through the handle what changed).
+    `watches`
+        the kinds it needs beside pods and nodes.
+    `parallel_pre_bind`
+        whether `pre_bind` may run beside its neighbours that allow it too.
+    `keeps_time`
+        which of `pre_bind`, `bind` and `post_bind` end by a time limit of their own: `hookTimeouts` of the
+        configuration do not cut them off.
 
     A plugin that declares `reads` and no `sign` is signed by the whole pod except name, hostname, uid and times, which
     it may not read.
