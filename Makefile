@@ -8,6 +8,8 @@ DISTRIBUTIONS := $(patsubst %/pyproject.toml,%,$(wildcard contrib_plugins/*/pypr
 PYPROJECTS := pyproject.toml $(DISTRIBUTIONS:%=%/pyproject.toml)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start hundreds of processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test real lint site conformance bench clean
 
