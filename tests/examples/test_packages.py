@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kframework
+import kframework.objects
 import kframework.testing
 from tests.examples.clean_environment import ROOT
 
@@ -26,7 +27,8 @@ def named(path: Path) -> str:
 
 @pytest.mark.parametrize("file", FILES, ids=named)
 def test_it_imports_what_every_author_may_import(file: Path) -> None:
-    public = {"kframework": kframework.__all__, "kframework.testing": kframework.testing.__all__}
+    doors = (kframework, kframework.objects, kframework.testing)
+    public = {door.__name__: door.__all__ for door in doors}
     private = {
         f"{module}.{name}"
         for module, name in imports(ast.parse(file.read_text()))
