@@ -1,8 +1,8 @@
 """The names that plugin authors import, loaded on first use.
 
 `import kframework` costs next to nothing: numpy, pydantic, OpenTelemetry and the Kubernetes client are imported by the
-modules that need them, and each name here imports its module when it is first asked for. Authors import from here and
-from `kframework.testing`, second engines from `kframework.engine`; every other module is private.
+modules that need them, and each name here imports its module when it is first asked for. Authors import from here,
+`kframework.objects` and `kframework.testing`, second engines from `kframework.engine`; every other module is private.
 """
 
 from __future__ import annotations

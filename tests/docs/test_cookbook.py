@@ -1,0 +1,13 @@
+"""The cookbook names every example that is a package, once."""
+
+from __future__ import annotations
+
+import re
+
+from tests.examples.clean_environment import ROOT
+
+
+def test_every_package_is_a_recipe() -> None:
+    cookbook = (ROOT / "docs/how-to/cookbook.md").read_text()
+    packages = sorted(written.parent.name for written in ROOT.glob("examples/*/pyproject.toml"))
+    assert sorted(re.findall(r"\]\(../../examples/(\w+)\)", cookbook)) == packages
