@@ -61,6 +61,10 @@ class EngineHost(Effects, Protocol):
         """The cluster's API."""
         ...
 
+    def accounted(self, account: msgspec.Struct) -> None:
+        """Take notice of what was done beyond single attempts: a record of the engine's own (`Accounting`)."""
+        ...
+
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Run a coroutine beside the scheduler; who spawned it, as `plugin 'Quota'`, is blamed for its faults."""
         ...
@@ -91,4 +95,7 @@ class NullEffects:
         """Send nobody away."""
 
     def decided(self, decision: Decision) -> None:
+        """Take no notice."""
+
+    def accounted(self, account: msgspec.Struct) -> None:
         """Take no notice."""

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Generic, Protocol
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 from typing_extensions import TypeVar
 
@@ -23,7 +24,7 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.asking import Asking, awaited
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.current_attempt import CURRENT
-from kframework.core.cycle.decision import Binding, Decision, Observer, Telling
+from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer, Telling
 from kframework.core.effects import EngineHost, PodEvent
 from kframework.core.plugin_handle import HandledEngine, MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
@@ -449,6 +450,10 @@ class Scheduler(EngineHost, Generic[E]):
     def decided(self, decision: Decision) -> None:
         """Pass an attempt on to the observers."""
         self._tell(lambda observer: observer.decided(decision))
+
+    def accounted(self, account: msgspec.Struct) -> None:
+        """Pass an account of the engine's on to the observers that want it."""
+        self._tell(lambda observer: observer.accounted(account) if isinstance(observer, Accounting) else None)
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
         """Tell all observers of something; one that fails disturbs neither the scheduler nor the others."""

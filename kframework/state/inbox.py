@@ -12,7 +12,7 @@ from kframework.objects import ApiObject
 
 #: What engines of one's own send and take; the other messages are the pod engine's.
 __all__ = [
-    *("BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message"),
+    *("BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message", "OwnMessage"),
     *("SourceChanged", "SourceFailed", "Synced", "Touched"),
 ]
 
@@ -106,10 +106,14 @@ class SourceFailed(msgspec.Struct, frozen=True):
     error: str
 
 
+class OwnMessage(msgspec.Struct, frozen=True):
+    """What an engine hears of what it has done outside beside bindings; its subclasses are the engine's own."""
+
+
 _OfTheCluster = Changed | Gone | Synced
 _OfBindings = BindingStarted | BindingEnded | LastVictim | PreemptionEnded
 _OfPlugins = Activated | Nominated | Touched | SourceChanged | SourceFailed
-Message = _OfTheCluster | _OfBindings | _OfPlugins
+Message = _OfTheCluster | _OfBindings | _OfPlugins | OwnMessage
 
 
 class Inbox:

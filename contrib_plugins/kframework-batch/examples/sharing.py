@@ -73,7 +73,7 @@ def main(seed: int = 0) -> Shares:
         [*NODES, *QUEUES],
         Settings(compile_program(parse(CONFIGURATION)), seed=seed),
         duration=3600.0,
-        session_observers=[shares],
+        observers=[shares],
         controllers=[lambda cluster, clock: Script(cluster, clock, come)],
     )
     return shares

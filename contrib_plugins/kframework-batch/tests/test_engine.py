@@ -175,19 +175,6 @@ def test_what_an_action_raises_ends_the_session_and_is_told_once(caplog: pytest.
     caplog.clear()
 
 
-def test_an_observer_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    class Clumsy:
-        def closed(self, session: Session) -> None:
-            raise ValueError(session)
-
-    stage = staged(gangs=[make_gang("a", 1)])
-    stage.engine._observers = (Clumsy(),)
-    run(stage)
-    assert "observer Clumsy failed" in caplog.text
-    assert set(stage.bound) == {"a-0"}
-    caplog.clear()
-
-
 # -- reload ----------------------------------------------------------------------------------------------------------
 
 

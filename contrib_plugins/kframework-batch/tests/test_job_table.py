@@ -131,12 +131,12 @@ def test_a_status_that_could_not_be_written_is_what_it_was(table: JobTable) -> N
     table.upserted(newer(QUEUE))
     queue = table.queues["q"]
     assert queue.status == QueueStatus(running=1), "what was written is on its way still"
-    table.write_failed(GROUP)
-    table.write_failed(QUEUE)
+    table.write_failed(GROUP.metadata.uid)
+    table.write_failed(QUEUE.metadata.uid)
     assert (job.status, queue.status) == (PodGroupStatus(), QueueStatus())
 
 
 def test_nothing_is_left_of_what_is_gone_when_its_write_fails(table: JobTable) -> None:
-    table.write_failed(GROUP)
-    table.write_failed(QUEUE)
+    table.write_failed(GROUP.metadata.uid)
+    table.write_failed(QUEUE.metadata.uid)
     assert (table.jobs, table.queues) == ({}, {})

@@ -24,7 +24,6 @@ def test_shares_are_noted_session_by_session() -> None:
         gangs=[make_gang("first", 2, queue="a", cpu=2)],
     )
     shares = Shares()
-    stage.engine._observers = (shares,)
     stage.session()
     group, pods = make_gang("second", 1, queue="b", cpu=2)
     for obj in (group, *pods):
@@ -33,6 +32,8 @@ def test_shares_are_noted_session_by_session() -> None:
     for name in ("first-0", "first-1"):
         stage.gone(name)
     stage.session()
+    for account in stage.accounts:
+        shares.accounted(account)
     assert shares.moments == [0.0, 1.0, 2.0]
     assert shares.held == {"a": [0.5, 0.5, 0.0], "b": [0.0, 0.25, 0.25]}
 

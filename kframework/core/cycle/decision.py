@@ -114,6 +114,15 @@ class Telling(Protocol):
         ...
 
 
+@runtime_checkable
+class Accounting(Protocol):
+    """An observer that also takes notice of what an engine does beyond single attempts, such as sessions of batches."""
+
+    def accounted(self, account: msgspec.Struct) -> None:
+        """Take notice of an account: a record of the engine's own, of which there may be several kinds."""
+        ...
+
+
 def fit_error(
     nodes: int, reasons: Mapping[str, int], *, pre_filter_message: str = "", post_filter_message: str = ""
 ) -> str:

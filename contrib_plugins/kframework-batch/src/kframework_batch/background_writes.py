@@ -1,6 +1,6 @@
 """What sessions have done beside binding: statuses written, victims sent away, each in a coroutine of its own.
 
-How an errand ended reaches the engine between two sessions, in the order in which errands end.
+What could not be done reaches the engine as a message, between two sessions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from kframework import ClusterError
 from kframework.clock import rfc3339_micro
 from kframework.engine import EngineHost
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
+from kframework.state.inbox import OwnMessage
+from kframework_batch.messages import EvictionFailed, StatusNotWritten
 
 _log = logging.getLogger(__name__)
 
@@ -37,12 +39,15 @@ class _Write(msgspec.Struct):
 class BackgroundWrites:
     """Writes statuses, the latest of each object and one at a time, and deletes victims.
 
-    `report` takes what the engine is to do about the end of an errand.
+    `report` takes what could not be done; `ended` is called after every errand.
     """
 
-    def __init__(self, outside: EngineHost, report: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, outside: EngineHost, report: Callable[[OwnMessage], None], ended: Callable[[], None] = lambda: None
+    ) -> None:
         self._outside = outside
         self._report = report
+        self._ended = ended
         #: What is still to be written by the object's uid, and of which objects a status is being written.
         self._waiting: dict[str, _Write] = {}
         self._writing: set[str] = set()
@@ -63,17 +68,17 @@ class BackgroundWrites:
             await errand
         finally:
             self._under_way -= 1
-            self._report(_nothing)
+            self._ended()
 
-    def write(self, subject: ApiObject, patch: Mapping[str, object], failed: Callable[[], None]) -> None:
-        """Have a merge patch of an object's status written; `failed` is called if it cannot be."""
+    def write(self, subject: ApiObject, patch: Mapping[str, object]) -> None:
+        """Have a merge patch of an object's status written; StatusNotWritten is reported if it cannot be."""
         uid = subject.metadata.uid
         self._waiting[uid] = _Write(subject, patch)
         if uid not in self._writing:
             self._writing.add(uid)
-            self._start(self._write_all(uid, failed))
+            self._start(self._write_all(uid))
 
-    async def _write_all(self, uid: str, failed: Callable[[], None]) -> None:
+    async def _write_all(self, uid: str) -> None:
         while uid in self._waiting:
             write = self._waiting.pop(uid)
             error = await self._written(write)
@@ -81,7 +86,7 @@ class BackgroundWrites:
             if error is not None and error.status not in (_GONE, _CONFLICT):
                 _log.warning("the status of %s cannot be written: %s", _name(write.subject), error)
             if error is not None:
-                self._report(failed)
+                self._report(StatusNotWritten(uid))
         self._writing.discard(uid)
 
     async def _written(self, write: _Write) -> ClusterError | None:
@@ -92,9 +97,9 @@ class BackgroundWrites:
             )
         )
 
-    def send_away(self, pod: Pod, failed: Callable[[], None]) -> None:
-        """Have a victim deleted, with its grace; `failed` is called if it cannot be."""
-        self._start(self._delete(pod, failed))
+    def send_away(self, pod: Pod) -> None:
+        """Have a victim deleted, with its grace; EvictionFailed is reported if it cannot be."""
+        self._start(self._delete(pod))
 
     def tell(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
         """Have a warning about an object recorded; one that cannot be is lost. `now` is in seconds since 1970."""
@@ -126,13 +131,13 @@ class BackgroundWrites:
         if error is not None and error.status != _CONFLICT:
             _log.warning("an event of %s cannot be written: %s", event.regarding.name, error)
 
-    async def _delete(self, pod: Pod, failed: Callable[[], None]) -> None:
+    async def _delete(self, pod: Pod) -> None:
         metadata = pod.metadata
         error = await _tried(lambda: self._outside.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid))
         # Where there is no such pod any more, it went by itself.
         if error is not None and error.status not in (_GONE, _CONFLICT):
             _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
-            self._report(failed)
+            self._report(EvictionFailed(metadata.uid))
 
     def __repr__(self) -> str:
         return f"<BackgroundWrites: {self._under_way} under way>"
@@ -150,10 +155,6 @@ async def _tried(call: Callable[[], Awaitable[object]]) -> ClusterError | None:
         else:
             return None
     return None
-
-
-def _nothing() -> None:
-    """Only wake the engine."""
 
 
 def _name(subject: ApiObject) -> str:

@@ -12,8 +12,7 @@ from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod
 from kframework_batch.job import COMPLETED, JobInfo, TaskInfo, TaskStatus, status_of
 from kframework_batch.job_table import JobTable
-from kframework_batch.membership import GroupObject, group_of
-from kframework_batch.objects import Queue
+from kframework_batch.membership import group_of
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
 
 
@@ -210,9 +209,9 @@ class JobCache:
         self.evicting.discard(uid)
         self._update(uid)
 
-    def write_failed(self, obj: GroupObject | Queue) -> None:
-        """Take note that the new status of a pod group or of a queue was not written: it is what it was."""
-        self._table.write_failed(obj)
+    def write_failed(self, uid: str) -> None:
+        """Take note that the new status of the pod group or queue of this uid was not written: it is what it was."""
+        self._table.write_failed(uid)
 
 
 def _footprint(pod: PodInfo) -> tuple[object, ...]:

@@ -124,9 +124,10 @@ def simulate(
         observers: list[Observer] = [] if tracing is None else [tracing]
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
-        held = Shares()
         waiting: list[str] = []
         if shares is not None:
+            held = Shares()
+            observers.append(held)
             # Opened at once, so that a simulation is not in vain that could not be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
         simulation = simulate_batch(
@@ -134,7 +135,6 @@ def simulate(
             settings,
             duration=duration,
             observers=observers,
-            session_observers=[held] if shares is not None else [],
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
             on_end=lambda scheduler: waiting.extend(podless(scheduler.cluster)),
             timed_share=tracing.share if tracing is not None else 0.0,

@@ -6,7 +6,8 @@ the next plugin of that tier name victims afresh, as if those before it had abst
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import perf_counter_ns
 from typing import TypeAlias, TypeVar, cast
 
 from kframework import Code, Status
@@ -14,6 +15,7 @@ from kframework_batch.hookspecs import Key
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
+from kframework_batch.queue_account import QueueAccount
 from kframework_batch.session_view import SessionView
 from kframework_batch.tiers import Call, Tiers
 
@@ -21,6 +23,9 @@ R = TypeVar("R")
 
 _Flat: TypeAlias = tuple[Call[R], ...]
 _Tiered: TypeAlias = tuple[tuple[Call[R], ...], ...]
+
+#: Takes note how many nanoseconds a plugin took.
+Took: TypeAlias = Callable[[str, int], None]
 
 
 class Descending:
@@ -45,11 +50,20 @@ class Descending:
 
 
 class Combination:
-    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`)."""
+    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`).
 
-    def __init__(self, tiers: Tiers, session: SessionView) -> None:
+    `protected` is told which plugin does not let which tasks go, where its word counts.
+    """
+
+    def __init__(
+        self,
+        tiers: Tiers,
+        session: SessionView,
+        protected: Callable[[str, Iterable[TaskInfo]], None] = lambda plugin, tasks: None,
+    ) -> None:
         self.tiers: Tiers = tiers
         self._session = session
+        self._protected = protected
         # Asked for every task, so not looked up by name each time.
         self._task_order = tiers.flat("task_order")
         self._pre_predicate = tiers.flat("pre_predicate")
@@ -66,15 +80,21 @@ class Combination:
 
     # -- the session as a whole --------------------------------------------------------------------------------------
 
-    def open(self) -> Iterator[None]:
+    def open(self, took: Took = lambda plugin, nanoseconds: None) -> Iterator[None]:
         """Let every plugin work out what the session needs; yields after each."""
         for call in self.tiers.flat("on_session_open"):
-            call(self._session)
+            self._timed(call, took)
             yield
 
-    def close(self) -> None:
+    def close(self, took: Took = lambda plugin, nanoseconds: None) -> None:
         """Let every plugin look at what came of the session."""
-        self._tell("on_session_close")
+        for call in self.tiers.flat("on_session_close"):
+            self._timed(call, took)
+
+    def _timed(self, call: Call[object], took: Took) -> None:
+        began = perf_counter_ns()
+        call(self._session)
+        took(call.plugin.name, perf_counter_ns() - began)
 
     def wakes_at(self) -> float | None:
         """Return when the next session is wanted although nothing has changed, in seconds since 1970."""
@@ -126,12 +146,18 @@ class Combination:
         return self._agreed("unified_evictable", evictor, tasks)
 
     def _agreed(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
+        objections: list[tuple[str, list[TaskInfo]]] = []
+        victims: list[TaskInfo] = []
         for tier in cast("_Tiered[Sequence[TaskInfo] | None]", self.tiers.calls(hook)):
-            answers = (call(self._session, evictor, tasks) for call in tier)
-            victims = _in_common(tasks, (named for named in answers if named is not None))
+            answers = ((call.plugin.name, call(self._session, evictor, tasks)) for call in tier)
+            victims, against = _in_common(tasks, answers)
             if victims:
-                return victims
-        return []
+                objections = against  # what the tiers before it said counts for nothing
+                break
+            objections += against
+        for plugin, spared in objections:
+            self._protected(plugin, spared)
+        return victims
 
     def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Return which of these running tasks should go although nobody asks for their room, in their order."""
@@ -143,13 +169,17 @@ class Combination:
 
     # -- queues ------------------------------------------------------------------------------------------------------
 
-    def overused(self, queue: QueueInfo) -> bool:
-        """Return whether a queue has its due already, as one plugin at least says."""
-        return any(call(self._session, queue) for call in self.tiers.flat("overused"))
+    def overused(self, queue: QueueInfo) -> str:
+        """Return the first plugin that says that a queue has its due already, "" if none does."""
+        return next((call.plugin.name for call in self.tiers.flat("overused") if call(self._session, queue)), "")
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may have room for this task too, as all plugins say."""
-        return all(call(self._session, queue, task) for call in self._allocatable)
+        return not self.refuses_room(queue, task)
+
+    def refuses_room(self, queue: QueueInfo, task: TaskInfo) -> str:
+        """Return the first plugin by which a queue may not have room for this task too, "" if none objects."""
+        return next((call.plugin.name for call in self._allocatable if not call(self._session, queue, task)), "")
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task, as all plugins say."""
@@ -157,9 +187,17 @@ class Combination:
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
-    def job_enqueueable(self, job: JobInfo) -> bool:
-        """Return whether pods of a job may be made."""
-        return self._permitted("job_enqueueable", job)
+    def queue_account(self, queue: QueueInfo) -> tuple[str, QueueAccount | None]:
+        """Return what a queue has and is due, with the first plugin that says; ("", None) where none does."""
+        for call in cast("_Flat[QueueAccount | None]", self.tiers.flat("queue_account")):
+            account = call(self._session, queue)
+            if account is not None:
+                return call.plugin.name, account
+        return "", None
+
+    def keeps_out(self, job: JobInfo) -> str:
+        """Return the plugin by which no pods of a job may be made yet, "" if they may."""
+        return self._objector("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
         """Tell every plugin that pods of a job may be made."""
@@ -171,7 +209,7 @@ class Combination:
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room or are promised it."""
-        return self._permitted("job_pipelined", job)
+        return not self._objector("job_pipelined", job)
 
     def job_starving(self, job: JobInfo) -> bool:
         """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
@@ -186,18 +224,18 @@ class Combination:
         """Let every plugin keep nodes free for the target job."""
         self._tell("reserved_nodes")
 
-    def _permitted(self, hook: str, job: JobInfo) -> bool:
-        """Count votes: a rejection decides at once, a permission with its tier; who only abstains has no rejection."""
+    def _objector(self, hook: str, job: JobInfo) -> str:
+        """Count votes: a rejection decides at once, a permission with its tier; "" where nothing is rejected."""
         for tier in cast("_Tiered[Vote]", self.tiers.calls(hook)):
             permitted = False
             for call in tier:
                 vote = call(self._session, job)
                 if vote < Vote.ABSTAIN:
-                    return False
+                    return call.plugin.name
                 permitted = permitted or vote > Vote.ABSTAIN
             if permitted:
-                return True
-        return True
+                break
+        return ""
 
     # -- books -------------------------------------------------------------------------------------------------------
 
@@ -227,12 +265,25 @@ def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | No
     return None
 
 
-def _in_common(tasks: Sequence[TaskInfo], answers: Iterable[Sequence[TaskInfo]]) -> list[TaskInfo]:
-    """Return the tasks that are in all answers, none if there are no answers; nobody is asked once none are left."""
-    victims: list[TaskInfo] = []
-    for count, named in enumerate(answers):
+def _in_common(
+    tasks: Sequence[TaskInfo], answers: Iterable[tuple[str, Sequence[TaskInfo] | None]]
+) -> tuple[list[TaskInfo], list[tuple[str, list[TaskInfo]]]]:
+    """Return the tasks that are in all answers but None, and whom of the rest each plugin was the first to leave out.
+
+    There are none if nobody answers; nobody is asked once none are left.
+    """
+    left: Sequence[TaskInfo] = tasks
+    objections: list[tuple[str, list[TaskInfo]]] = []
+    answered = False
+    for plugin, named in answers:
+        if named is None:
+            continue
+        answered = True
         uids = {task.uid for task in named}
-        victims = [task for task in (victims if count else tasks) if task.uid in uids]
-        if not victims:
+        spared = [task for task in left if task.uid not in uids]
+        if spared:
+            objections.append((plugin, spared))
+            left = [task for task in left if task.uid in uids]
+        if not left:
             break
-    return victims
+    return list(left) if answered else [], objections

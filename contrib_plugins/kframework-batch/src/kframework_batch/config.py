@@ -74,6 +74,8 @@ class BatchConfiguration:
     action_arguments: Mapping[str, RawArgs]
     place: Place = field(compare=False, repr=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    #: What it was read from.
+    text: str = field(default="", compare=False, repr=False)
 
 
 def load(source: str | Path) -> BatchConfiguration:
@@ -90,7 +92,7 @@ def parse(text: str, name: str = "<config>") -> BatchConfiguration:
     documents = _documents(text, name)
     if isinstance(documents[0].data, dict) and documents[0].data.get("kind") == "ConfigMap":
         documents = _documents(*_held(documents[0], text, name))
-    return _Reader().configuration(documents)
+    return replace(_Reader().configuration(documents), text=text)
 
 
 def default_configuration() -> BatchConfiguration:

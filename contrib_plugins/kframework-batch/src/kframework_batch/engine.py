@@ -7,10 +7,8 @@ inbox stays shut: `step` advances it by a task, so that the loop may be left bet
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import partial
-from typing import NoReturn, Protocol
+from collections.abc import Generator, Iterator, Mapping
+from typing import NoReturn
 
 from kframework import Clock, PendingPod, PluginError, Watch
 from kframework.clock import Seeds, rfc3339
@@ -30,14 +28,16 @@ from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs
 from kframework_batch.cache import JobCache
+from kframework_batch.config import parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.membership import GROUP_KINDS
+from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.objects import Queue
 from kframework_batch.phases import close_job, patch_of, verdict, why_pending
 from kframework_batch.placement import ScoreCache
-from kframework_batch.program import Program
+from kframework_batch.program import Program, compile_program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Consequences, Session
@@ -49,14 +49,6 @@ PERIOD, SCHEDULER = 1.0, "volcano"
 
 #: How long a gang that lost a member while it was bound has to become complete again, in seconds.
 GANG_TIMEOUT = 60.0
-
-
-class SessionObserver(Protocol):
-    """Whoever takes notice of sessions."""
-
-    def closed(self, session: Session) -> None:
-        """Take notice of a session that is over, while its tasks still stand as it left them."""
-        ...
 
 
 class BatchEngine(Consequences):
@@ -84,7 +76,6 @@ class BatchEngine(Consequences):
         period: float = PERIOD,
         default_queue: str = DEFAULT_QUEUE,
         gang_timeout: float = GANG_TIMEOUT,
-        observers: Sequence[SessionObserver] = (),
     ) -> None:
         schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
         self.cluster: ClusterState = ClusterState()
@@ -102,13 +93,14 @@ class BatchEngine(Consequences):
         self._configuration = configuration
         self._program = program
         self._next_program: Program | None = None
+        #: What texts come to that are known already.
+        self._programs: dict[str, Program] = {}
         self._period = period
         self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
-        self._observers = tuple(observers)
-        self._writes = BackgroundWrites(outside, self._report)
-        self._reports: deque[Callable[[], None]] = deque()
+        self._writes = BackgroundWrites(outside, self.offer, self._wake)
         self._random = self.seeds.generator("ties")
+        self._draw = self.seeds.generator("sessions").random
         #: The last session, and its steps while it is open.
         self._session: Session | None = None
         self._steps: Generator[None, None, None] | None = None
@@ -123,9 +115,7 @@ class BatchEngine(Consequences):
         self._use(profiles(self))
 
     @classmethod
-    def maker(
-        cls, program: Program, period: float, default_queue: str, observers: Sequence[SessionObserver] = ()
-    ) -> MakeEngine[BatchEngine]:
+    def maker(cls, program: Program, period: float, default_queue: str) -> MakeEngine[BatchEngine]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
         def make(
@@ -135,16 +125,7 @@ class BatchEngine(Consequences):
             extenders: object,
             profiles: MakeProfiles,
         ) -> BatchEngine:
-            return cls(
-                configuration,
-                clock,
-                outside,
-                profiles,
-                program,
-                period=period,
-                default_queue=default_queue,
-                observers=observers,
-            )
+            return cls(configuration, clock, outside, profiles, program, period=period, default_queue=default_queue)
 
         return make
 
@@ -166,8 +147,8 @@ class BatchEngine(Consequences):
 
     def reload(self, program: Program) -> None:
         """Take another program, from the next session on."""
-        self._next_program = program
-        self._report(self._changes)
+        self._programs[program.text] = program
+        self.offer(Reconfigured(program.text))
 
     def offer(self, message: Message) -> None:
         self.inbox.offer(message)
@@ -188,7 +169,7 @@ class BatchEngine(Consequences):
     def settled(self) -> bool:
         busy = self._steps is not None or self._dirty or len(self._bindings) or not self._writes.idle
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
-        return self.synced and not busy and not waits and not len(self.inbox) and not self._reports
+        return self.synced and not busy and not waits and not len(self.inbox)
 
     def retrying(self) -> tuple[str, ...]:
         return tuple(pod.key for pod in self.cache.pending.values()) if self._dirty else ()
@@ -217,6 +198,8 @@ class BatchEngine(Consequences):
             self._told = str(error)
             _log.error("the session ended early: %s", error, exc_info=error.__cause__)
         self._steps, self.failure, self._dirty = None, error, True
+        if self._session is not None:
+            self.effects.accounted(self._session.account(self._draw(), str(error)))
 
     def catch_up(self) -> None:
         """Break off the session that is open, and apply the messages."""
@@ -227,8 +210,6 @@ class BatchEngine(Consequences):
         self._take_in()
 
     def _take_in(self) -> None:
-        while self._reports:
-            self._reports.popleft()()
         for message in self.inbox.drain():
             self._apply(message)
 
@@ -272,13 +253,9 @@ class BatchEngine(Consequences):
         if old.profiles != new.profiles:
             self._use(profiles_for(new, core_registry(), self.effects)(self))
 
-    def _report(self, what: Callable[[], None]) -> None:
-        """Do something before the next session."""
-        self._reports.append(what)
+    def _wake(self) -> None:
+        """Have whoever drives the engine look at it again."""
         self.inbox.wake()
-
-    def _changes(self) -> None:
-        self._dirty = True
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
@@ -295,6 +272,14 @@ class BatchEngine(Consequences):
                 self.synced = self._dirty = True
             case BindingEnded():
                 self._binding_ended(message)
+            case EvictionFailed(uid):
+                self.cache.eviction_failed(uid)
+                self._dirty = True
+            case StatusNotWritten(uid):
+                self.cache.write_failed(uid)
+            case Reconfigured(text):
+                self._next_program = self._programs.pop(text, None) or compile_program(parse(text))
+                self._dirty = True
             case Touched(names):
                 rows = (self.cluster.nodes.row(name) for name in names)
                 for row in self.cluster.nodes.order.tolist() if not names else rows:
@@ -331,11 +316,7 @@ class BatchEngine(Consequences):
         profile = task.object.spec.scheduler_name
         self.effects.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
         self.cache.evicting_begins(uid)
-        self._writes.send_away(task.object, lambda: self._stays(uid))
-
-    def _stays(self, uid: str) -> None:
-        self.cache.eviction_failed(uid)
-        self._dirty = True
+        self._writes.send_away(task.object)
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
         if job.object is not None:
@@ -349,22 +330,19 @@ class BatchEngine(Consequences):
         now = rfc3339(session.now)
         for job in self.cache.jobs.values():
             self._account_for(job, session.uid, now)
+            session.note(job)
             yield
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
-            self._writes.write(queue.object, patch_of(status), partial(self.cache.write_failed, queue.object))
+            self._writes.write(queue.object, patch_of(status))
         self._wanted_at = session.plugins.wakes_at()
-        for observer in self._observers:
-            try:
-                observer.closed(session)
-            except Exception:
-                _log.exception("observer %s failed", type(observer).__name__)
+        self.effects.accounted(session.account(self._draw()))
 
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
-            self._writes.write(group, patch_of(status), partial(self.cache.write_failed, group))
+            self._writes.write(group, patch_of(status))
             self._warn(job, group.metadata.uid)
         for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
             for task in job.with_status(state).values():

@@ -22,6 +22,7 @@ from kframework import NodeInfo, Status
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
+from kframework_batch.queue_account import QueueAccount
 from kframework_batch.session_view import SessionView
 
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework_batch")
@@ -181,6 +182,14 @@ class Fairness(Protocol):
     @hookspec
     def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task; all plugins must agree."""
+        ...
+
+    @hookspec
+    def queue_account(self, session: SessionView, queue: QueueInfo) -> QueueAccount | None:
+        """Return what a queue has and is due, for the accounts of sessions; the first plugin that does is heard.
+
+        It is asked once for each queue, after `on_session_open`.
+        """
         ...
 
     @hookspec

@@ -73,16 +73,14 @@ class JobTable:
         if not job.known and not job.tasks:
             del self.jobs[job.uid]
 
-    def write_failed(self, obj: GroupObject | Queue) -> None:
-        """Take note that the new status of a pod group or of a queue was not written: it is what it was."""
-        if isinstance(obj, Queue):
-            queue = self.queues.get(obj.metadata.name)
-            if queue is not None:
+    def write_failed(self, uid: str) -> None:
+        """Take note that the new status of the pod group or queue of this uid was not written: it is what it was."""
+        for queue in self.queues.values():
+            if queue.uid == uid:
                 queue.status = queue.object.status
-            return
-        job = self.jobs.get(ref_of(obj).uid)
-        if job is not None and job.object is not None:
-            job.status = job.object.status
+        for job in self.jobs.values():
+            if job.object is not None and job.object.metadata.uid == uid:
+                job.status = job.object.status
 
     def _group(self, group: GroupObject) -> bool:
         job = self.job(ref_of(group))

@@ -45,6 +45,11 @@ class Program:
     tiers: Tiers
     notices: tuple[str, ...] = field(default=(), compare=False)
 
+    @property
+    def text(self) -> str:
+        """What its configuration was read from."""
+        return self.configuration.text
+
 
 def compile_program(configuration: BatchConfiguration, registry: BatchRegistry | None = None) -> Program:
     """Make what a configuration names, of what is installed unless a registry is given.

@@ -8,19 +8,27 @@ stay assumed. So a session costs no copy of the cluster, and nothing that comes 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from random import Random
+from time import perf_counter_ns
 from typing import ClassVar, Protocol
 
 from kframework import PluginError, PodInfo
 from kframework.engine import ClusterState, run_unreserve
+from kframework_batch.account import SessionAccount
 from kframework_batch.combination import Combination
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.job import JobInfo, Place, TaskInfo, TaskStatus
 from kframework_batch.placement import Placement, ScoreCache
 from kframework_batch.queue import QueueInfo
+from kframework_batch.resource import Resource
+from kframework_batch.session_log import SessionLog
 from kframework_batch.session_view import SessionView
 from kframework_batch.statement import JobStatement, StatementHost
 from kframework_batch.tiers import Tiers
+
+#: Statuses of tasks that are not yet where they are to be.
+_UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.RELEASING)
 
 
 class Consequences(Protocol):
@@ -79,12 +87,15 @@ class Session(SessionView, StatementHost):
         self.cluster: ClusterState = cluster
         self.actions: Sequence[Runnable] = actions
         self.random: Random = random
-        self.plugins: Combination = Combination(tiers, self)
+        self.log: SessionLog = SessionLog(uid, now)
+        self.plugins: Combination = Combination(tiers, self, self.log.protected)
         self.placement: Placement = Placement(self, self.plugins, scores, random)
         self.promised: list[TaskInfo] = []
         self.reserved: list[TaskInfo] = []
         self.fault: PluginError | None = None
         self._known = [job for job in jobs if job.known]
+        #: The phases of the jobs before any action, by uid.
+        self.phases: dict[str, str] = {job.uid: job.phase for job in self._known}
         self._consequences = consequences
         self._statement = cluster.statement()
 
@@ -102,14 +113,43 @@ class Session(SessionView, StatementHost):
             job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
         self.core.begin()
         self._consequences.mend(self)
-        yield from self.plugins.open()
+        yield from self.plugins.open(self._opened)
+        self._note_queues()
         for action in self.actions:
-            yield from self._run(action)
+            self.log.action = action.name
+            yield from self._timed(action.name, self._run(action))
             yield
-        self.plugins.close()
+        self.plugins.close(self._closed)
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)
         yield from self._consequences.account(self)
+
+    def _note_queues(self) -> None:
+        """Note how the queues stand: in the order in which they are to be served, those without jobs behind them."""
+        asked = {job.queue for job in self.jobs.values()}
+        served = sorted((queue for name, queue in self.queues.items() if name in asked), key=self.plugins.queue_key)
+        others = sorted((queue for name, queue in self.queues.items() if name not in asked), key=lambda one: one.name)
+        for queue in (*served, *others):
+            self.log.opened(queue, *self.plugins.queue_account(queue))
+
+    def _opened(self, plugin: str, took: int) -> None:
+        self.log.spent("open", plugin, took)
+
+    def _closed(self, plugin: str, took: int) -> None:
+        self.log.spent("close", plugin, took)
+
+    def _timed(self, action: str, steps: Generator[None, None, None]) -> Iterator[None]:
+        """Go through these steps, and note how long they took without what ran between them."""
+        with closing(steps):
+            while True:
+                began = perf_counter_ns()
+                try:
+                    next(steps)
+                except StopIteration:
+                    return
+                finally:
+                    self.log.spent("action", action, perf_counter_ns() - began)
+                yield
 
     def _run(self, action: Runnable) -> Generator[None, None, None]:
         try:
@@ -128,9 +168,11 @@ class Session(SessionView, StatementHost):
 
     def bind(self, task: TaskInfo) -> None:
         task.job.move(task, TaskStatus.BINDING)
+        self.log.bound(task)
         self._consequences.bind(task)
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
+        self.log.evicted(task, reason)
         self._consequences.send_away(task, reason)
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
@@ -143,6 +185,23 @@ class Session(SessionView, StatementHost):
                 tell(task)
             except PluginError as error:
                 self.fault = error
+
+    # -- its account ------------------------------------------------------------------------------------------------
+
+    def note(self, job: JobInfo) -> None:
+        """Note how a job is left, if something of it waits or has changed."""
+        phase = self.phases.get(job.uid, job.phase)
+        if phase != job.phase or job.message or any(job.with_status(status) for status in _UNSETTLED):
+            counts = {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
+            self.log.left(job, phase, counts, job.refused or job.message)
+
+    def account(self, draw: float, failure: str = "") -> SessionAccount:
+        """Return the account of what was done; `draw` is its lot, `failure` what ended it early."""
+        held: dict[str, Resource] = {}
+        for job in self.jobs.values():
+            if not job.allocated.empty:
+                held.setdefault(job.queue, Resource()).add(job.held)
+        return self.log.account(nodes=len(self.nodes), capacity=self.total, held=held, draw=draw, failure=failure)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

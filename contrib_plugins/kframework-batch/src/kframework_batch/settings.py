@@ -16,7 +16,7 @@ from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.core import core_configuration, core_registry
-from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine, SessionObserver
+from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine
 from kframework_batch.program import Program
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -48,9 +48,9 @@ class Settings:
         """How the core is configured."""
         return core_configuration(self.program, self.scheduler_names, seed=self.seed)
 
-    def engine(self, *observers: SessionObserver) -> MakeEngine[BatchEngine]:
-        """Return what makes the engine, whose sessions are observed."""
-        return BatchEngine.maker(self.program, self.period, self.default_queue, observers)
+    def engine(self) -> MakeEngine[BatchEngine]:
+        """Return what makes the engine."""
+        return BatchEngine.maker(self.program, self.period, self.default_queue)
 
     @property
     def controllers(self) -> tuple[MakeController, ...]:

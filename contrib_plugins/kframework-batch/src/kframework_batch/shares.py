@@ -7,8 +7,10 @@ from html import escape
 from itertools import pairwise
 from typing import TextIO
 
-from kframework_batch.resource import Resource, dominant_share
-from kframework_batch.session import Session
+import msgspec
+
+from kframework.engine import Binding, Decision, Observer
+from kframework_batch.account import SessionAccount
 
 _TITLE = "What queues hold of the cluster"
 _STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
@@ -19,7 +21,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 _STEPS, _MARKS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 6 * 3600, 24 * 3600), 8
 
 
-class Shares:
+class Shares(Observer):
     """Notes at the end of each session what every queue holds: its dominant share, from 0 to 1.
 
     `moments` are in seconds since the first session; `held` has a row of shares for every queue that ever held any.
@@ -30,18 +32,23 @@ class Shares:
         self.held: dict[str, list[float]] = {}
         self._began: float | None = None
 
-    def closed(self, session: Session) -> None:
+    def decided(self, decision: Decision) -> None:
+        """Take no notice: a task that is placed counts with its session."""
+
+    def bound(self, binding: Binding) -> None:
+        """Take no notice."""
+
+    def accounted(self, account: msgspec.Struct) -> None:
         """Take note of a session that is over."""
+        if not isinstance(account, SessionAccount):
+            return
         if self._began is None:
-            self._began = session.now
-        held = {name: Resource() for name in session.queues}
-        for job in session.jobs.values():
-            held[job.queue].add(job.held)
-        shares = {name: dominant_share(amounts, session.total) for name, amounts in held.items()}
+            self._began = account.at
+        shares = {state.queue: state.dominant for state in account.queues}
         for name, share in shares.items():
             if share and name not in self.held:
                 self.held[name] = [0.0] * len(self.moments)
-        self.moments.append(session.now - self._began)
+        self.moments.append(account.at - self._began)
         for name, row in self.held.items():
             row.append(shares.get(name, 0.0))
 

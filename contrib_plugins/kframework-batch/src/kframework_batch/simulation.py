@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kframework.engine import Cluster, MemoryCluster, Observer, Scheduler
 from kframework.objects import ApiObject, Pod
 from kframework.process.running import MakeController, Progress, SimulationResult, simulate_engine
-from kframework_batch.engine import BatchEngine, SessionObserver
+from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
 from kframework_batch.settings import Settings
 
@@ -18,7 +18,6 @@ def simulate_batch(
     *,
     duration: float | None = None,
     observers: Iterable[Observer] = (),
-    session_observers: Iterable[SessionObserver] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
     timed_share: float = 0.0,
@@ -36,7 +35,7 @@ def simulate_batch(
         observers=observers,
         on_progress=on_progress,
         on_end=on_end,
-        engine=settings.engine(*session_observers),
+        engine=settings.engine(),
         timed_share=timed_share,
         controllers=(*settings.controllers, *controllers),
     )

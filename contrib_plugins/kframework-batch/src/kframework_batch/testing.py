@@ -23,6 +23,7 @@ from kframework.engine import Decision, PodEvent, Reservation, profiles_for
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
 from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
+from kframework_batch.account import SessionAccount
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
@@ -171,6 +172,7 @@ class Stage:
         self.bound: dict[str, str] = {}
         self.evicted: dict[str, str] = {}
         self.decisions: list[Decision] = []
+        self.accounts: list[SessionAccount] = []
         self.events: list[tuple[str, str]] = []
         self.conditions: dict[str, PodCondition] = {}
         self.unbindable: dict[str, str] = {}
@@ -290,6 +292,10 @@ class Stage:
 
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
+
+    def accounted(self, account: msgspec.Struct) -> None:
+        assert isinstance(account, SessionAccount)
+        self.accounts.append(account)
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Run an errand to its end: nothing here has to be waited for."""

@@ -148,13 +148,16 @@ def test_where_plugins_of_a_tier_agree_on_nobody_the_next_of_them_does_not_begin
     assert (record.running("one"), record.running("two"), record.running("urgent")) == (1, 1, 0)
 
 
-def begun_afresh(tasks: Sequence[TaskInfo], answers: Iterable[Sequence[TaskInfo]]) -> list[TaskInfo]:
+def begun_afresh(
+    tasks: Sequence[TaskInfo], answers: Iterable[tuple[str, Sequence[TaskInfo] | None]]
+) -> tuple[list[TaskInfo], list[tuple[str, list[TaskInfo]]]]:
     """As Volcano does it: whoever is asked when nobody is left names victims as if nobody had been asked before."""
     victims: list[TaskInfo] = []
-    for named in answers:
-        uids = {task.uid for task in named}
-        victims = [task for task in victims or tasks if task.uid in uids]
-    return victims
+    for _, named in answers:
+        if named is not None:
+            uids = {task.uid for task in named}
+            victims = [task for task in victims or tasks if task.uid in uids]
+    return victims, []
 
 
 def test_else_somebody_goes_whom_not_all_have_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import ClassVar
 
-from kframework import Status
+from kframework_batch.account import Outcome
 from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, Turns, candidates, pending_tasks
 from kframework_batch.job import INQUEUE, READY, JobInfo, TaskInfo, TaskStatus
@@ -46,8 +46,8 @@ class Allocate(Action):
         queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
         while queues:
             queue = queues.take()
-            if plugins.overused(queue):
-                _pass_over(jobs[queue.name], queue)
+            if objector := plugins.overused(queue):
+                _pass_over(session, jobs[queue.name], queue, objector)
                 continue
             job = jobs[queue.name].take()
             if (yield from hopes[job.uid].take_turn(queue)):
@@ -62,12 +62,14 @@ def _let_all_in(session: Session) -> None:
             job.phase = INQUEUE
 
 
-def _pass_over(jobs: Turns[JobInfo], queue: QueueInfo) -> None:
+def _pass_over(session: Session, jobs: Turns[JobInfo], queue: QueueInfo, plugin: str) -> None:
     """Let jobs know why they got nothing."""
+    message = f"queue {queue.name} has its due already"
     while jobs:
         job = jobs.take()
         if not job.is_ready:
-            job.message = f"queue {queue.name} has its due already"
+            job.message = message
+        session.log.passed_over(job, Outcome.OVERUSED, plugin, message)
 
 
 def _may_have_room(task: TaskInfo) -> bool:
@@ -103,25 +105,39 @@ class _Hope:
                     if not self._may_still_be_ready():
                         break
             if plugins.job_ready(job):
+                self._over(statement, Outcome.COMMITTED)
                 statement.commit()
                 return bool(self._tasks)
             if broken or plugins.job_pipelined(job):
+                self._over(statement, Outcome.KEPT)
                 statement.keep()
+            else:
+                self._over(statement, Outcome.DISCARDED)
         return False
+
+    def _over(self, statement: JobStatement, outcome: Outcome) -> None:
+        session = self._session
+        placed = (*statement.allocated, *statement.pipelined)
+        session.log.turn(self._job, outcome, session.placement.chosen, placed=placed)
 
     def _place(self, statement: JobStatement, queue: QueueInfo, task: TaskInfo) -> str | None:
         """Give a task room, or promise it some; return why that cannot be."""
         session = self._session
-        if not session.plugins.allocatable(queue, task):
-            return f"queue {queue.name} is not due room for it"
+        if objector := session.plugins.refuses_room(queue, task):
+            return self._rejected(task, f"queue {queue.name} is not due room for it", objector)
         if task.role and task.role in self._failed:
-            return f"another task of role {task.role} found no node"
+            return self._rejected(task, f"another task of role {task.role} found no node")
         choice = _nominated(session, task) or session.placement.choose(task)
         if isinstance(choice, str):
             self._failed.add(task.role)
-            return choice
-        refused = _put(statement, task, choice)
-        return None if refused is None else refused.message
+            return self._rejected(task, choice)
+        put = statement.allocate if choice.idle else statement.pipeline
+        refused = put(task, choice.node)
+        return None if refused is None else self._rejected(task, refused.message, refused.plugin)
+
+    def _rejected(self, task: TaskInfo, message: str, plugin: str = "") -> str:
+        self._session.log.rejected(task, message, plugin)
+        return message
 
     def _may_still_be_ready(self) -> bool:
         """Return whether the job can have its minimum without the tasks that found no node.
@@ -152,7 +168,3 @@ def _nominated(session: Session, task: TaskInfo) -> Choice | None:
     if session.placement.rejection(task, row) is not None:
         return None
     return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)
-
-
-def _put(statement: JobStatement, task: TaskInfo, choice: Choice) -> Status | None:
-    return statement.allocate(task, choice.node) if choice.idle else statement.pipeline(task, choice.node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from kframework_batch.account import Outcome
 from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, candidates, pending_tasks
 from kframework_batch.job import JobInfo, TaskInfo
@@ -44,12 +45,21 @@ def _place(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> Iterator[No
         for task in tasks:
             choice = session.placement.choose(task)
             if isinstance(choice, str):
-                job.fit_errors[task.uid] = choice
+                _rejected(session, task, choice)
             else:
                 put = statement.allocate if choice.idle else statement.pipeline
                 refused = put(task, choice.node)
                 if refused is not None:
-                    job.fit_errors[task.uid] = refused.message
+                    _rejected(session, task, refused.message, refused.plugin)
             yield
-        if session.plugins.job_ready(job):
+        ready = session.plugins.job_ready(job)
+        outcome = Outcome.COMMITTED if ready else Outcome.DISCARDED
+        placed = (*statement.allocated, *statement.pipelined)
+        session.log.turn(job, outcome, session.placement.chosen, placed=placed)
+        if ready:
             statement.commit()
+
+
+def _rejected(session: Session, task: TaskInfo, message: str, plugin: str = "") -> None:
+    task.job.fit_errors[task.uid] = message
+    session.log.rejected(task, message, plugin)

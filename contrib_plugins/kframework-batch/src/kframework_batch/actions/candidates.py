@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from pydantic import Field
 
+from kframework_batch.account import Outcome
 from kframework_batch.hookspecs import Key
 from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.plugin import BatchArguments
@@ -24,6 +25,7 @@ def candidates(session: Session) -> Iterator[JobInfo]:
             yield job
         else:
             job.message = rejection.message
+            session.log.passed_over(job, Outcome.INVALID, rejection.plugin, rejection.message)
 
 
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from kframework_batch.account import Outcome
 from kframework_batch.action import Action
 from kframework_batch.actions.candidates import Turns
 from kframework_batch.job import INQUEUE, JobInfo
@@ -33,9 +34,13 @@ class Enqueue(Action):
             queue = queues.take()
             jobs = waiting[queue.name]
             job = jobs.take()
-            if job.min_resources is None or plugins.job_enqueueable(job):
+            objector = plugins.keeps_out(job) if job.min_resources is not None else ""
+            if objector:
+                session.log.passed_over(job, Outcome.HELD_BACK, objector, job.message)
+            else:
                 plugins.job_enqueued(job)
                 job.phase = INQUEUE
+                session.log.passed_over(job, Outcome.ADMITTED)
             if jobs:
                 queues.put(queue)
             yield

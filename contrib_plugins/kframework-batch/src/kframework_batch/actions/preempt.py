@@ -77,9 +77,10 @@ class Preempt(Action):
                 if not free and not (
                     yield from self._select_victims(session, selection, _of_same_job, statement, task)
                 ):
+                    selection.give_up(job, statement, task)
                     return
                 if statement.evicted:
-                    selection.commit(statement)
+                    selection.commit(job, statement)
             yield
 
     def _select_victims(

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import ClassVar
 
+from kframework_batch.account import Outcome
 from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, Turns, starving
 from kframework_batch.actions.victim_selection import VictimSelection
@@ -38,7 +39,9 @@ class Reclaim(Action):
         selection = VictimSelection(session, residents, self.name, plugins.reclaimable, plugins.preemptive)
         while queues:
             queue = queues.take()
-            if plugins.overused(queue):
+            if objector := plugins.overused(queue):
+                while jobs[queue.name]:
+                    session.log.passed_over(jobs[queue.name].take(), Outcome.OVERUSED, objector)
                 continue
             yield from selection.help(jobs[queue.name].take(), partial(_select_victims, session, selection))
             if jobs[queue.name]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from kframework_batch.account import Outcome
 from kframework_batch.action import Action
 from kframework_batch.job import TaskStatus
 from kframework_batch.session import Session
@@ -21,5 +22,6 @@ class Shuffle(Action):
         for task in session.plugins.victim_tasks(running):
             with session.statement() as statement:
                 statement.evict(task, self.name)
+                session.log.turn(task.job, Outcome.COMMITTED, {}, victims=[task])
                 statement.commit()
             yield

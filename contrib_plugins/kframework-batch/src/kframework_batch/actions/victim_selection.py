@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Generator, Hashable, Iterable,
 from typing import NamedTuple
 
 from kframework import Code
+from kframework_batch.account import Outcome
 from kframework_batch.actions.candidates import pending_tasks
 from kframework_batch.actions.victims import Residents, fewest, in_victim_order
 from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
@@ -20,6 +21,9 @@ SelectVictims = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]
 #: Whether a task may have room at the expense of another one.
 MayGo = Callable[[TaskInfo, TaskInfo], bool]
 
+
+#: Why a task that others might make room for gets none.
+NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
 
 #: Where gangs are torn apart whatever is done, so many nodes are looked at.
 _ENOUGH = 100
@@ -76,11 +80,21 @@ class VictimSelection:
                     continue
                 if not self.find_free(statement, task) and not (yield from select_victims(statement, task)):
                     failed.add(kind)
+                    self._session.log.rejected(task, NO_ROOM)
                     if not statement.pipelined:
                         self._hopeless.add(kind)
                 yield
-            if statement.evicted and plugins.job_pipelined(job):
-                self.commit(statement)
+            if not plugins.job_pipelined(job):
+                self._over(job, statement, Outcome.DISCARDED)
+            elif not statement.evicted:
+                self._over(job, statement, Outcome.DISCARDED, "nobody has to go for it")
+            else:
+                self.commit(job, statement)
+
+    def give_up(self, job: JobInfo, statement: JobStatement, task: TaskInfo) -> None:
+        """Note that there is no room for a task, whoever goes."""
+        self._session.log.rejected(task, NO_ROOM)
+        self._over(job, statement, Outcome.DISCARDED)
 
     def find_free(self, statement: JobStatement, task: TaskInfo) -> bool:
         """Promise a task room for which nobody has to go; return whether there is any."""
@@ -208,7 +222,7 @@ class VictimSelection:
 
     # -- in the end --------------------------------------------------------------------------------------------------
 
-    def commit(self, statement: JobStatement) -> None:
+    def commit(self, job: JobInfo, statement: JobStatement) -> None:
         """Keep what was done for a job, without the victims that it turns out not to need.
 
         Those are that went for one task, while what had to go for a later one would have been enough for both.
@@ -216,6 +230,7 @@ class VictimSelection:
         self._hopeless.clear()
         spare = self._superfluous(statement)
         if not spare:
+            self._over(job, statement, Outcome.COMMITTED)
             statement.commit()
             return
         session = self._session
@@ -233,7 +248,17 @@ class VictimSelection:
                     victims = others
         with session.statement() as again:
             if victims and self._repeat(again, victims, places):
+                self._over(job, again, Outcome.COMMITTED)
                 again.commit()
+            else:
+                self._over(job, again, Outcome.DISCARDED, "nobody has to go for it")
+
+    def _over(self, job: JobInfo, statement: JobStatement, outcome: Outcome, message: str = "") -> None:
+        session = self._session
+        victims = [victim for victim, _ in statement.evicted]
+        session.log.turn(
+            job, outcome, session.placement.chosen, placed=statement.pipelined, victims=victims, message=message
+        )
 
     def _superfluous(self, statement: JobStatement) -> list[TaskInfo]:
         """List the victims that would still fit their node by amounts, those first that would be the last to go."""

@@ -170,6 +170,10 @@ class Capacity(BatchPlugin):
         mine, theirs = queues[reclaimer.job.queue], queues[victim.job.queue]
         return self.queue_order(session, mine) < self.queue_order(session, theirs)
 
+    @hookimpl
+    def queue_account(self, session: SessionView, queue: QueueInfo) -> QueueAccount | None:
+        return next(iter(self._chains.get(queue.name, ())[-1:]), None)
+
     # -- room --------------------------------------------------------------------------------------------------------
 
     @hookimpl

@@ -56,6 +56,10 @@ class Proportion(BatchPlugin):
         return -queue.priority, self._accounts[queue.name].share
 
     @hookimpl
+    def queue_account(self, session: SessionView, queue: QueueInfo) -> QueueAccount | None:
+        return self._accounts.get(queue.name)
+
+    @hookimpl
     def overused(self, session: SessionView, queue: QueueInfo) -> bool:
         return self._accounts[queue.name].overused
 

@@ -1,0 +1,167 @@
+"""The account of a session: what was decided in it and why, as one record that all who show sessions read.
+
+Page, explanations, metrics, traces, reports and recordings are made from it; none has an idea of its own. Amounts are
+as `Resource` has them: milli-CPU for `cpu`, whole units for all else. Jobs go by their uid (`JobInfo.uid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """How a job's turn ended."""
+
+    #: enqueue: its pods may be made, or not yet.
+    ADMITTED = "admitted"
+    HELD_BACK = "held back"
+    #: Its tasks are bound where they have room, and its victims sent away.
+    COMMITTED = "committed"
+    #: It had less than it needs, and keeps that until the session ends, so that nobody else takes it.
+    KEPT = "kept"
+    #: It had less than it needs, and all of it was undone.
+    DISCARDED = "discarded"
+    #: Its queue has its due already.
+    OVERUSED = "overused"
+    #: It cannot be scheduled as it is.
+    INVALID = "invalid"
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one task in a turn.
+
+    `node` is where it had room, or was `promised` room that others are still to leave; one of `feasible` nodes, `ties`
+    of which had the best `score`. Without a node `message` says why, and `plugin` who if it was one plugin alone.
+    """
+
+    pod: str
+    uid: str
+    node: str = ""
+    promised: bool = False
+    score: float = 0.0
+    ties: int = 0
+    feasible: int = 0
+    message: str = ""
+    plugin: str = ""
+
+
+class Victim(msgspec.Struct, frozen=True):
+    """A task that had to go: its pod, its job, and the node whose room it leaves."""
+
+    pod: str
+    uid: str
+    job: str
+    node: str
+
+
+class Objection(msgspec.Struct, frozen=True):
+    """How many tasks a plugin would not let go for somebody's sake, with the first of them."""
+
+    plugin: str
+    tasks: int
+    examples: tuple[str, ...]
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One turn of a job in an action, and how it ended.
+
+    `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
+    needs. `plugin` and `message` say who or what stood against the job as a whole.
+    """
+
+    action: str
+    job: str
+    queue: str
+    outcome: Outcome
+    had: int = 0
+    minimum: int = 0
+    verdicts: tuple[Verdict, ...] = ()
+    victims: tuple[Victim, ...] = ()
+    objections: tuple[Objection, ...] = ()
+    plugin: str = ""
+    message: str = ""
+
+
+class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A queue at the beginning of a session, in its place among all, and what its jobs `held` in the end.
+
+    `deserved` is what `plugin` says that it is due, and `share` the largest part of that which it has, 1 being all;
+    nobody says so where there is no such plugin. `dominant` is the largest part of the cluster that it held in the end.
+    """
+
+    queue: str
+    weight: int
+    plugin: str = ""
+    allocated: Mapping[str, int] = {}
+    requested: Mapping[str, int] = {}
+    deserved: Mapping[str, int] = {}
+    share: float = 0.0
+    held: Mapping[str, int] = {}
+    dominant: float = 0.0
+
+
+class JobState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A job as a session left it, if something of it waits or has changed.
+
+    `phase` was its phase in the beginning, `next_phase` is the one that was written; `tasks` counts by status, what was
+    only supposed among it.
+    """
+
+    job: str
+    queue: str
+    priority: int = 0
+    phase: str = ""
+    next_phase: str = ""
+    minimum: int = 0
+    tasks: Mapping[str, int] = {}
+    message: str = ""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """How long a part of a session took, in nanoseconds: an action, or a plugin where a session opens or closes."""
+
+    kind: str
+    name: str
+    took: int
+
+
+class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One session, from its first action to its last.
+
+    `uid` is what conditions of its pod groups name it by, `at` when it began, in seconds since 1970. There were `nodes`
+    with this `capacity`. `queues` are in the order in which they were to be served at first, `turns` in the order in
+    which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all that came of it, whoever asked for
+    it. `failure` ended it early.
+
+    `draw`, of [0, 1), is its lot, as that of an attempt is (`Decision.draw`). `started` and `parts` are measured, in
+    nanoseconds of this machine's monotonic clock.
+    """
+
+    uid: str
+    at: float
+    nodes: int = 0
+    capacity: Mapping[str, int] = {}
+    queues: tuple[QueueState, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    jobs: tuple[JobState, ...] = ()
+    bound: tuple[tuple[str, str], ...] = ()
+    evicted: tuple[tuple[str, str], ...] = ()
+    failure: str = ""
+    draw: float = 0.0
+    started: int = 0
+    parts: tuple[Part, ...] = ()
+
+    def turns_of(self, job: str) -> tuple[Turn, ...]:
+        """Return the turns of a job, in order."""
+        return tuple(turn for turn in self.turns if turn.job == job)
+
+    def queue(self, name: str) -> QueueState | None:
+        """Return the state of a queue; None if there is no such queue."""
+        return next((state for state in self.queues if state.queue == name), None)
+
+
+#: What of an account is measured, and no decision.
+MEASURED: frozenset[str] = frozenset({"started", "parts"})

@@ -1,0 +1,202 @@
+"""What a session does, noted as it happens: its account is made from this when it is over.
+
+Actions say how the turn of each job ended; what plugins said meanwhile is kept until then. Nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter_ns
+
+import msgspec
+
+from kframework_batch.account import (
+    JobState,
+    Objection,
+    Outcome,
+    Part,
+    QueueState,
+    SessionAccount,
+    Turn,
+    Verdict,
+    Victim,
+)
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.placement import Choice
+from kframework_batch.queue import QueueInfo
+from kframework_batch.queue_account import QueueAccount
+from kframework_batch.resource import Resource, dominant_share
+
+#: So many of the tasks that a plugin protects are named.
+_EXAMPLES = 5
+
+#: Statuses by which a task has room, or is promised it.
+_HAD = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.BINDING,
+    TaskStatus.BOUND,
+    TaskStatus.RUNNING,
+    TaskStatus.SUCCEEDED,
+    TaskStatus.PIPELINED,
+)
+
+
+class SessionLog:
+    """Notes what one session does. `action` is the one that is running."""
+
+    def __init__(self, uid: str, at: float) -> None:
+        self.uid: str = uid
+        self.at: float = at
+        self.action: str = ""
+        self.started: int = perf_counter_ns()
+        self._turns: list[Turn] = []
+        self._queues: list[tuple[QueueInfo, str, QueueState]] = []
+        self._jobs: dict[str, JobState] = {}
+        self._bound: list[tuple[str, str]] = []
+        self._evicted: list[tuple[str, str]] = []
+        self._parts: dict[tuple[str, str], int] = {}
+        #: What was said in the turn that is under way.
+        self._rejected: list[Verdict] = []
+        self._protected: dict[str, dict[str, TaskInfo]] = {}
+
+    # -- while a turn is under way -----------------------------------------------------------------------------------
+
+    def rejected(self, task: TaskInfo, message: str, plugin: str = "") -> None:
+        """Note why a task found no room."""
+        self._rejected.append(Verdict(task.key, task.uid, message=message, plugin=plugin))
+
+    def protected(self, plugin: str, tasks: Iterable[TaskInfo]) -> None:
+        """Note whom a plugin would not let go."""
+        self._protected.setdefault(plugin, {}).update((task.uid, task) for task in tasks)
+
+    # -- how turns end -----------------------------------------------------------------------------------------------
+
+    def turn(
+        self,
+        job: JobInfo,
+        outcome: Outcome,
+        choices: Mapping[str, Choice],
+        *,
+        placed: Sequence[TaskInfo] = (),
+        victims: Sequence[TaskInfo] = (),
+        message: str = "",
+    ) -> None:
+        """Note how the turn of a job ended, while its tasks still stand as the turn has left them.
+
+        `placed` are those of its tasks that have room or the promise of it, where `choices` says how they came by it.
+        """
+        self._turns.append(
+            Turn(
+                action=self.action,
+                job=job.uid,
+                queue=job.queue,
+                outcome=outcome,
+                had=job.count(*_HAD) + job.best_effort_pending,
+                minimum=job.min_available,
+                verdicts=(*(_placed(task, choices.get(task.uid)) for task in placed), *self._rejected),
+                victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
+                objections=tuple(_objection(plugin, tasks) for plugin, tasks in self._protected.items()),
+                message=message,
+            )
+        )
+        self._rejected.clear()
+        self._protected.clear()
+
+    def passed_over(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
+        """Note that a job had no turn, or that nothing but a yes or no came of it."""
+        self._turns.append(
+            Turn(
+                action=self.action,
+                job=job.uid,
+                queue=job.queue,
+                outcome=outcome,
+                had=job.count(*_HAD) + job.best_effort_pending,
+                minimum=job.min_available,
+                plugin=plugin,
+                message=message,
+            )
+        )
+
+    # -- the session as a whole --------------------------------------------------------------------------------------
+
+    def opened(self, queue: QueueInfo, plugin: str, account: QueueAccount | None) -> None:
+        """Note how a queue stands when the plugins have opened the session; call it in the order of queues."""
+        if account is None:
+            state = QueueState(queue=queue.name, weight=queue.weight)
+        else:
+            state = QueueState(
+                queue=queue.name,
+                weight=queue.weight,
+                plugin=plugin,
+                allocated=dict(account.allocated),
+                requested=dict(account.requested),
+                deserved=dict(account.deserved),
+                share=account.share,
+            )
+        self._queues.append((queue, plugin, state))
+
+    def bound(self, task: TaskInfo) -> None:
+        """Note that a task is bound to the node that it is on."""
+        self._bound.append((task.key, task.node_name))
+
+    def evicted(self, task: TaskInfo, reason: str) -> None:
+        """Note that a task is sent away."""
+        self._evicted.append((task.key, reason))
+
+    def left(self, job: JobInfo, phase: str, tasks: Mapping[str, int], message: str) -> None:
+        """Note how a job is left whose phase was this in the beginning."""
+        self._jobs[job.uid] = JobState(
+            job=job.uid,
+            queue=job.queue,
+            priority=job.priority,
+            phase=phase,
+            next_phase=job.phase,
+            minimum=job.min_available,
+            tasks=tasks,
+            message=message,
+        )
+
+    def spent(self, kind: str, name: str, nanoseconds: int) -> None:
+        """Add to the time that a part of the session took."""
+        self._parts[kind, name] = self._parts.get((kind, name), 0) + nanoseconds
+
+    def account(
+        self, *, nodes: int, capacity: Resource, held: Mapping[str, Resource], draw: float, failure: str = ""
+    ) -> SessionAccount:
+        """Make the account; `held` is what each queue holds in the end."""
+        return SessionAccount(
+            uid=self.uid,
+            at=self.at,
+            nodes=nodes,
+            capacity=dict(capacity),
+            queues=tuple(_with_held(state, held.get(state.queue), capacity) for _, _, state in self._queues),
+            turns=tuple(self._turns),
+            jobs=tuple(self._jobs.values()),
+            bound=tuple(self._bound),
+            evicted=tuple(self._evicted),
+            failure=failure,
+            draw=draw,
+            started=self.started,
+            parts=tuple(Part(kind, name, took) for (kind, name), took in self._parts.items()),
+        )
+
+    def __repr__(self) -> str:
+        return f"<SessionLog {self.uid}: {len(self._turns)} turns, {len(self._bound)} bound>"
+
+
+def _placed(task: TaskInfo, choice: Choice | None) -> Verdict:
+    promised = task.status is TaskStatus.PIPELINED
+    if choice is None or choice.node != task.node_name:
+        return Verdict(task.key, task.uid, task.node_name, promised)
+    return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)
+
+
+def _objection(plugin: str, tasks: Mapping[str, TaskInfo]) -> Objection:
+    return Objection(plugin, len(tasks), tuple(task.key for task in list(tasks.values())[:_EXAMPLES]))
+
+
+def _with_held(state: QueueState, held: Resource | None, capacity: Resource) -> QueueState:
+    if held is None or held.empty:
+        return state
+    amounts = {name: amount for name, amount in held.items() if amount}
+    return msgspec.structs.replace(state, held=amounts, dominant=dominant_share(held, capacity))
