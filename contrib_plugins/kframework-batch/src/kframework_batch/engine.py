@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterator, Mapping
-from typing import NoReturn
+from random import Random
+from typing import NoReturn, TypeVar
 
 from kframework import Clock, PendingPod, PluginError, Watch
 from kframework.clock import Seeds, rfc3339
@@ -41,8 +42,11 @@ from kframework_batch.program import Program, compile_program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Consequences, Session
+from kframework_batch.trial_session import NoConsequences, TrialSession
 
 _log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Session)
 
 #: Volcano's own defaults.
 PERIOD, SCHEDULER = 1.0, "volcano"
@@ -226,9 +230,25 @@ class BatchEngine(Consequences):
         self.sessions += 1
         self._dirty, self._wanted_at, self.failure = False, None, None
         self._not_before = now + self._period
-        self._session = Session(
-            f"{self.sessions}",
-            now,
+        self._session = self._session_of(Session, f"{self.sessions}", self._random, self)
+        return self._session.run()
+
+    @property
+    def stands(self) -> bool:
+        """Whether no session is open, so that others may look on and try things."""
+        return self._steps is None
+
+    def trial(self) -> TrialSession:
+        """Return a session of which nothing is kept, to be tried out at once; none may be open."""
+        assert self.stands
+        random = Random()
+        random.setstate(self._random.getstate())
+        return self._session_of(TrialSession, f"{self.sessions}", random, NoConsequences())
+
+    def _session_of(self, kind: type[S], uid: str, random: Random, consequences: Consequences) -> S:
+        return kind(
+            uid,
+            self.clock.now(),
             self.cluster,
             self.cache.jobs.values(),
             self.cache.queues,
@@ -237,10 +257,9 @@ class BatchEngine(Consequences):
             self._program.actions,
             self.core,
             self._score_cache,
-            self._random,
-            self,
+            random,
+            consequences,
         )
-        return self._session.run()
 
     def _adopt(self, program: Program) -> None:
         """Go by another program; only where it asks the core for other plugins, these are made anew."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.objects import Quantity, QuantityError, ResourceList
+from kframework.objects import QuantityError, ResourceList
 from kframework_batch.job import JobInfo
 from kframework_batch.objects import QueueStatus
 from kframework_batch.queue import ROOT_QUEUE, QueueInfo
-from kframework_batch.resource import Resource
+from kframework_batch.resource import Resource, quantity_of
 
 
 def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> dict[str, QueueStatus]:
@@ -50,7 +50,7 @@ def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource)
         unknown=unknown,
         inqueue=inqueue,
         completed=completed,
-        allocated={name: _quantity(name, amount) for name, amount in held.items()},
+        allocated={name: quantity_of(name, amount) for name, amount in held.items()},
     )
 
 
@@ -70,11 +70,3 @@ def _says(quantities: ResourceList, allocated: Resource) -> bool:
     except QuantityError:
         return False
     return all(said.get(name, 0) == allocated.get(name, 0) for name in {**said, **allocated})
-
-
-def _quantity(resource: str, amount: int) -> str:
-    """Write an amount of a resource: milli-CPU for `cpu`, whole units for all else."""
-    if resource == "cpu":
-        return str(Quantity(amount * 10**6))
-    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return str(Quantity(amount * 10**9, "BinarySI" if in_bytes else "DecimalSI"))

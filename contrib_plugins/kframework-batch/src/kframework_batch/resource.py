@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from kframework.objects import ResourceList, milli, value
+from kframework.objects import Quantity, ResourceList, milli, value
 
 
 class Resource(dict[str, int]):
@@ -94,3 +94,11 @@ def share(part: float, whole: int) -> float:
 def dominant_share(allocated: Mapping[str, float], total: Mapping[str, int]) -> float:
     """Return the largest share over all resources that there are (dominant resource fairness, NSDI 2011)."""
     return max([share(allocated.get(name, 0), whole) for name, whole in total.items()], default=0.0)
+
+
+def quantity_of(resource: str, amount: int) -> str:
+    """Write an amount of a resource: milli-CPU for `cpu`, whole units for all else."""
+    if resource == "cpu":
+        return str(Quantity(amount * 10**6))
+    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return str(Quantity(amount * 10**9, "BinarySI" if in_bytes else "DecimalSI"))

@@ -119,6 +119,10 @@ class Session(SessionView, StatementHost):
             self.log.action = action.name
             yield from self._timed(action.name, self._run(action))
             yield
+        yield from self._conclude()
+
+    def _conclude(self) -> Iterator[None]:
+        """Let the plugins look at what came of it, and the engine account for it."""
         self.plugins.close(self._closed)
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)

@@ -1,0 +1,1 @@
+"""Why a job or a pod of batch scheduling is where it is: the accounts of sessions, and what would help, tried."""

@@ -1,0 +1,142 @@
+"""What would help a job: changes that its turns suggest, each tried in a session of which nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from kframework_batch.account import Outcome, Turn, Victim
+from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.changes import (
+    Change,
+    LargerNode,
+    MoreWeight,
+    NoCapability,
+    OpenQueue,
+    SmallerMinimum,
+    WithoutJob,
+)
+from kframework_batch.explain.explanation import Remedy
+from kframework_batch.job import JobInfo, TaskStatus
+from kframework_batch.resource import Resource
+
+#: So many changes are tried where sessions are short, by the number of jobs and tasks that one goes through; none where
+#: they are longer, since nobody else has a turn meanwhile. A session takes some 20 us for each.
+_TRIALS = ((2_000, 24), (20_000, 4))
+
+#: So many times its weight a queue is given.
+_FACTORS = (2, 4, 10)
+
+#: So many other jobs, and nodes, are tried.
+_JOBS, _NODES = 6, 2
+
+
+#: Of these the first that helps is the smallest, and others like it are nothing new.
+_SMALLEST_FIRST: frozenset[type[Change]] = frozenset({MoreWeight, LargerNode})
+
+
+class Unaffordable(Exception):
+    """Raised where sessions are too long for one to be tried."""
+
+
+def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Remedy | None]:
+    """Try what might help a job whose turns in the last session were these; None for what does not.
+
+    Nothing comes of it if the job will be served as it is. Raises Unaffordable.
+    """
+    size = len(engine.cache.jobs) + len(engine.cache.pending)
+    trials = next((trials for most, trials in _TRIALS if size <= most), 0)
+    if not trials:
+        raise Unaffordable
+    helped: set[type[Change]] = set()
+    for change in islice(_changes(engine, job, turns), trials):
+        if type(change) in helped & _SMALLEST_FIRST:
+            continue
+        victims = victims_if(engine, job, change)
+        if victims is not None:
+            helped.add(type(change))
+        yield None if victims is None else Remedy(str(change), victims)
+
+
+def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
+    """Return whether the next session will serve a job as things stand."""
+    trial = engine.trial()
+    trial.try_out()
+    return _served(trial.account(0.0).turns_of(job.uid)) is not None
+
+
+def victims_if(engine: BatchEngine, job: JobInfo, change: Change) -> tuple[Victim, ...] | None:
+    """Return who would be sent away for a job if it were so; None if the job would not be served."""
+    with engine.cluster.statement() as statement, change.supposed(statement):
+        trial = engine.trial()
+        trial.try_out()
+        return _served(trial.account(0.0).turns_of(job.uid))
+
+
+def _served(turns: Sequence[Turn]) -> tuple[Victim, ...] | None:
+    """Return the victims of the turns in which a job got what it needs; None if there is no such turn."""
+    good = [turn for turn in turns if turn.outcome is Outcome.COMMITTED and turn.verdicts]
+    admitted = any(turn.outcome is Outcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
+    if not good and not admitted:
+        return None
+    return tuple(victim for turn in good for victim in turn.victims)
+
+
+# -- what might help ---------------------------------------------------------------------------------------------------
+
+
+def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
+    """Suggest changes, the smallest first."""
+    had = max((turn.had for turn in turns), default=0)
+    if 0 < had < job.min_available:
+        yield SmallerMinimum(job, had)
+    yield from _of_queue(engine, job, turns)
+    yield from _other_jobs(engine, job)
+    yield from _larger_nodes(engine, job, turns)
+
+
+def _of_queue(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
+    """Suggest what the queue might be given, where a plugin holds back the job or its tasks for the queue's sake."""
+    queue = engine.cache.queues.get(job.queue)
+    if queue is None:
+        return
+    if not queue.open:
+        yield OpenQueue(queue)
+    if any(turn.plugin or any(verdict.plugin for verdict in turn.verdicts) for turn in turns):
+        if queue.capability:
+            yield NoCapability(queue)
+        for factor in _FACTORS:
+            yield MoreWeight(queue, queue.weight * factor)
+
+
+def _other_jobs(engine: BatchEngine, job: JobInfo) -> Iterator[Change]:
+    """Suggest that other jobs end: those of least priority first, of equals the youngest."""
+    holders = [other for other in engine.cache.jobs.values() if other is not job and not other.held.empty]
+    holders.sort(key=lambda other: other.created, reverse=True)
+    holders.sort(key=lambda other: other.priority)
+    for other in holders[:_JOBS]:
+        yield WithoutJob(other)
+
+
+def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
+    """Suggest that there is more of what the tasks lack that had no place, tried where most of it is free."""
+    had = max((turn.had for turn in turns), default=job.ready_num)
+    placed = {verdict.uid for turn in turns for verdict in turn.verdicts if verdict.node}
+    waiting = [
+        task for uid, task in job.with_status(TaskStatus.PENDING).items() if not task.gated and uid not in placed
+    ]
+    lacking = Resource()
+    for task in waiting[: max(job.min_available - had, 1)]:
+        lacking.add(task.request)
+    nodes = engine.cluster.nodes
+    rows = nodes.order
+    if lacking.empty or not len(rows):
+        return
+    free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in lacking}
+    covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
+    for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
+        yield LargerNode(
+            engine, nodes[int(rows[place])].name, {each: lacking[each] for each in lacking if lacking[each]}
+        )

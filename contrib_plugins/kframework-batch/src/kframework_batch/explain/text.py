@@ -1,0 +1,211 @@
+"""An explanation of a job or a task in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from kframework.errors import visible
+from kframework.observe.text_table import NONE, table
+from kframework_batch.account import Objection, Outcome, QueueState, Turn, Verdict, Victim
+from kframework_batch.explain.explanation import Explanation, TaskPlace
+from kframework_batch.resource import quantity_of
+
+#: So many tasks, turns, victims and names are shown, unless all are asked for.
+_TASKS, _VICTIMS = 4, 3
+
+_OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.ADMITTED: "let in: its pods may be made",
+    Outcome.HELD_BACK: "not let in",
+    Outcome.COMMITTED: "served",
+    Outcome.KEPT: "not enough; what it got is kept for it until the session ends",
+    Outcome.DISCARDED: "discarded",
+    Outcome.OVERUSED: "passed over",
+    Outcome.INVALID: "cannot be scheduled",
+}
+
+
+def text_of(explanation: Explanation, *, wide: bool = False) -> str:
+    """Put an explanation into words; `wide` leaves nothing out."""
+    sections = (
+        _head(explanation),
+        _queue(explanation),
+        _turns(explanation, wide),
+        _tasks(explanation, wide) if not explanation.pod else (),
+        _help(explanation),
+        (f"note: {note}" for note in explanation.notes),
+    )
+    return "\n\n".join(filter(None, ("\n".join(map(visible, section)) for section in sections))) + "\n"
+
+
+# -- the job -----------------------------------------------------------------------------------------------------------
+
+
+def _head(explanation: Explanation) -> Iterator[str]:
+    only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
+    fields = {
+        "Pod": explanation.pod,
+        "Job": explanation.owner,
+        "Pod group": explanation.job,
+        "Queue": explanation.queue_name or NONE,
+        "Phase": explanation.phase or "Pending",
+        "Priority": str(explanation.priority or ""),
+        "Gang": f"{explanation.ready} have room of the {explanation.minimum} that are needed",
+        "Requests": amounts(explanation.requests),
+        "Status": "" if only is None else f"{only.status}{f' on {only.node}' if only.node else ''}",
+        "Message": explanation.message,
+    }
+    width = max(map(len, fields)) + 2
+    for name, value in fields.items():
+        if value:
+            yield f"{name + ':':{width}}{value}"
+
+
+def amounts(resources: Mapping[str, int]) -> str:
+    """List amounts of resources as in a manifest."""
+    return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
+
+
+# -- its queue ---------------------------------------------------------------------------------------------------------
+
+
+def _queue(explanation: Explanation) -> Iterator[str]:
+    state = explanation.queue
+    if state is None:
+        return
+    place = explanation.order.index(state.queue) + 1
+    turn = f"number {place} of {len(explanation.order)} when the session began"
+    yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
+    yield from (f"  - {sentence}" for sentence in queue_sentences(state))
+
+
+def queue_sentences(state: QueueState) -> Iterator[str]:
+    """Say how a queue stood to what it was due when the session began."""
+    if not state.plugin:
+        yield "no plugin says what is due to it"
+        return
+    held, wanted, due = state.allocated, state.requested, state.deserved
+    yield f"due to it, as plugin {state.plugin} has it: {amounts(due) or 'nothing'}"
+    yield f"it held {amounts(held) or 'nothing'}, and asked for {amounts(wanted) or 'nothing'} in all"
+    over = {name: held.get(name, 0) - amount for name, amount in due.items()}
+    if above := {name: amount for name, amount in over.items() if amount > 0}:
+        yield f"it was over its due by {amounts(above)}"
+    if below := {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}:
+        lacked = {name: amount for name, amount in below.items() if amount > 0}
+        if lacked:
+            yield f"it was short of its due by {amounts(lacked)}"
+
+
+# -- its turns ---------------------------------------------------------------------------------------------------------
+
+
+def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
+    if not explanation.turns:
+        if explanation.session:
+            yield f"It had no turn in session {explanation.session}."
+        return
+    yield f"SESSION {explanation.session}, {_span(explanation.at - explanation.session_at)} ago:"
+    for turn in explanation.turns:
+        yield f"  - {turn_sentence(turn)}"
+        pod = explanation.pod
+        verdicts = [verdict for verdict in turn.verdicts if not pod or verdict.pod == pod]
+        yield from (f"      {line}" for line in _verdicts(verdicts, wide))
+        if turn.victims:
+            yield f"      {_victims(turn.victims, wide)}"
+        yield from (f"      {objection_sentence(objection)}" for objection in turn.objections)
+
+
+def turn_sentence(turn: Turn) -> str:
+    """Say how a turn ended."""
+    words = [f"{turn.action}: {_OUTCOMES[turn.outcome]}"]
+    if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):
+        words.append(f"{turn.had} of the {turn.minimum} tasks that it needs had a place")
+    if turn.plugin or turn.message:
+        by = f"plugin {turn.plugin}" if turn.plugin else ""
+        words.append(": ".join(filter(None, (by, turn.message))))
+    return "; ".join(words)
+
+
+def _verdicts(verdicts: Sequence[Verdict], wide: bool) -> Iterator[str]:
+    """List where tasks had their place, and put those together that had none for the same reason."""
+    placed = [verdict for verdict in verdicts if verdict.node]
+    shown = len(placed) if wide else _TASKS
+    for verdict in placed[:shown]:
+        yield verdict_sentence(verdict)
+    if placed[shown:]:
+        yield f"and {len(placed) - shown} more had a place"
+    rejected = sorted((verdict for verdict in verdicts if not verdict.node), key=lambda one: (one.message, one.plugin))
+    for (message, plugin), alike in groupby(rejected, key=lambda one: (one.message, one.plugin)):
+        pods = [verdict.pod for verdict in alike]
+        by = f"plugin {plugin}: " if plugin else ""
+        yield f"{_names(pods, wide)}: {by}{message}"
+
+
+def verdict_sentence(verdict: Verdict) -> str:
+    """Say where a task had its place, and by what choice."""
+    how = "is promised" if verdict.promised else "had"
+    if not verdict.feasible:
+        return f"{verdict.pod} {how} room on {verdict.node}"
+    tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
+    fitted = "the only node that fitted" if verdict.feasible == 1 else f"the best of {verdict.feasible} that fitted"
+    return f"{verdict.pod} {how} room on {verdict.node}, {fitted}{tied}"
+
+
+def objection_sentence(objection: Objection) -> str:
+    """Say whom a plugin would not let go."""
+    rest = objection.tasks - len(objection.examples)
+    names = ", ".join(objection.examples) + (f" and {rest} more" if rest else "")
+    return f"plugin {objection.plugin} would not let {names} go for it"
+
+
+def _victims(victims: Sequence[Victim], wide: bool) -> str:
+    return f"for it had to go: {_names([victim.pod for victim in victims], wide)}"
+
+
+def _names(names: Sequence[str], wide: bool) -> str:
+    shown = list(names) if wide else list(names[:_VICTIMS])
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+# -- its tasks ---------------------------------------------------------------------------------------------------------
+
+
+def _tasks(explanation: Explanation, wide: bool) -> Iterable[str]:
+    tasks = explanation.tasks
+    shown = tasks if wide else _one_of_each(tasks)
+    yield f"TASKS: {_counts(tasks)}."
+    if wide:
+        rows = [(task.pod, task.status, task.node or NONE) for task in shown]
+        yield from (f"  {line}" for line in table(("POD", "STATUS", "NODE"), rows))
+
+
+def _one_of_each(tasks: Sequence[TaskPlace]) -> list[TaskPlace]:
+    return list({task.status: task for task in tasks}.values())
+
+
+def _counts(tasks: Sequence[TaskPlace]) -> str:
+    counts: dict[str, int] = {}
+    for task in tasks:
+        counts[task.status] = counts.get(task.status, 0) + 1
+    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "none are there yet"
+
+
+# -- what would help ---------------------------------------------------------------------------------------------------
+
+
+def _help(explanation: Explanation) -> Iterator[str]:
+    if not explanation.help:
+        return
+    yield "WHAT WOULD HELP, each by itself; it was tried:"
+    for remedy in explanation.help:
+        evicted = f"; evicted for it: {_names([victim.pod for victim in remedy.victims], False)}"
+        yield f"  - {remedy.change}{evicted if remedy.victims else ''}"
+
+
+def _span(seconds: float) -> str:
+    """Write how long ago something was."""
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60}m"

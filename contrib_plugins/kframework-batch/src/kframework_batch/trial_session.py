@@ -1,0 +1,59 @@
+"""A session of which nothing is kept: what one would come to if it began now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.session import Consequences, Session
+
+
+class NoConsequences(Consequences):
+    """The outside of a session that has none."""
+
+    def bind(self, task: TaskInfo) -> None:
+        """Bind nobody."""
+
+    def send_away(self, task: TaskInfo, reason: str) -> None:
+        """Send nobody away."""
+
+    def tell(self, job: JobInfo, reason: str, message: str) -> None:
+        """Record nothing."""
+
+    def mend(self, session: Session) -> None:
+        """Leave broken gangs as they are."""
+
+    def account(self, session: Session) -> Iterator[None]:
+        """Write no status."""
+        yield from ()
+
+
+class TrialSession(Session):
+    """A session that takes back all that it did, what was committed too; its `log` tells what that was.
+
+    What sessions leave on jobs for conditions and for the next session is left as it was.
+    """
+
+    def try_out(self) -> None:
+        """Run all actions in one piece. PluginError is raised as by any session; nothing stays then either."""
+        before = [(job, dict(job.fit_errors), dict(job.places), job.message, job.phase) for job in self._known]
+        try:
+            for _ in self.run():
+                pass
+        finally:
+            for job, fit_errors, places, message, phase in before:
+                job.fit_errors, job.places, job.message, job.phase = fit_errors, places, message, phase
+
+    def bind(self, task: TaskInfo) -> None:
+        """Note that a task would be bound; it stays allocated, which counts as much."""
+        self.log.bound(task)
+
+    def _conclude(self) -> Iterator[None]:
+        yield from ()
+
+    def _close(self) -> None:
+        statements = self.cluster.statements
+        while statements[-1] is not self._statement:
+            statements[-1].rollback()
+        self._statement.rollback()
+        self.idle.close()

@@ -1,0 +1,182 @@
+"""What is said of jobs and their tasks; and that what is said to help does, when it is really done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from kframework_batch.explain.account import explain
+from kframework_batch.explain.explanation import Explanation
+from kframework_batch.explain.finding import find
+from kframework_batch.explain.text import text_of
+from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
+from msgspec.structs import replace
+
+from kframework.objects import ObjectMeta, Pod, PriorityClass
+
+FAIR = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+RECLAIMING = FAIR.replace("backfill", "backfill, reclaim")
+PLAIN = """
+actions: "allocate, preempt"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}]
+"""
+
+
+def explained(stage: Stage, name: str) -> Explanation:
+    found = find(stage.engine, "default", name)
+    assert found is not None
+    return explain(stage.engine, stage.accounts[::-1], *found)
+
+
+def text(stage: Stage, name: str, *, wide: bool = False) -> str:
+    return text_of(explained(stage, name), wide=wide)
+
+
+def half_a_gang() -> Stage:
+    return Stage(PLAIN, nodes=[make_node("n1", cpu=2)], gangs=[make_gang("train", 4)]).session()
+
+
+def two_queues() -> Stage:
+    return Stage(
+        FAIR,
+        nodes=[make_node("n1", cpu=4)],
+        queues=[make_queue("a"), make_queue("b", weight=3)],
+        gangs=[
+            make_gang("greedy", 2, queue="a", on=["n1", "n1"]),
+            make_gang("more", 1, queue="a"),
+            make_gang("other", 4, queue="b"),
+        ],
+    ).session(2)
+
+
+def protected() -> Stage:
+    return Stage(
+        PLAIN,
+        nodes=[make_node("n1", cpu=2)],
+        gangs=[
+            make_gang("gang", 2, on=["n1", "n1"], priority=0),
+            make_gang("urgent", 1, priority=100, priority_class="high"),
+        ],
+        objects=[PriorityClass(metadata=ObjectMeta(name="high"), value=100)],
+    ).session()
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "lines"),
+    [
+        pytest.param(
+            half_a_gang,
+            "train",
+            [
+                "Gang:      0 have room of the 4 that are needed",
+                "  - allocate: discarded; 2 of the 4 tasks that it needs had a place",
+                " had room on n1, the only node that fitted",
+                ": 0/1 nodes are available: 1 Insufficient cpu.",
+                "TASKS: 4 Pending.",
+                "WHAT WOULD HELP, each by itself; it was tried:",
+                "  - let it start with fewer tasks: minAvailable 2 in place of 4",
+                "  - add cpu 2: it was tried on node n1",
+            ],
+            id="half a gang",
+        ),
+        pytest.param(
+            half_a_gang,
+            "train-3",
+            ["Pod:       default/train-3", "Status:    Pending"],
+            id="a task of it",
+        ),
+        pytest.param(
+            two_queues,
+            "more",
+            [
+                "QUEUE a, weight 1, number 2 of 3 when the session began:",
+                "  - due to it, as plugin proportion has it: cpu 1",
+                "  - it was over its due by cpu 1",
+                "  - allocate: passed over; plugin proportion: queue a has its due already",
+                "  - give queue a the weight 10 in place of 1",
+            ],
+            id="an overused queue",
+        ),
+        pytest.param(
+            protected,
+            "urgent",
+            ["      plugin gang would not let default/gang-0, default/gang-1 go for it"],
+            id="victims that are protected",
+        ),
+    ],
+)
+def test_what_is_said(make: Callable[[], Stage], name: str, lines: list[str]) -> None:
+    said = text(make(), name)
+    for line in lines:
+        assert f"{line}\n" in said, said
+
+
+def test_a_served_job_tells_of_the_session_that_served_it() -> None:
+    stage = Stage(PLAIN, nodes=[make_node("n1", cpu=4)], gangs=[make_gang("train", 2)]).session(3)
+    said = text(stage, "train", wide=True)
+    assert "  - allocate: served; 2 of the 2 tasks that it needs had a place" in said
+    assert "default/train-1  Running  n1" in said
+    assert "HELP" not in said
+
+
+def test_what_the_next_session_will_do_needs_no_help() -> None:
+    stage = half_a_gang()
+    stage.put(make_node("n2", cpu=2))
+    stage.engine.catch_up()
+    said = text(stage, "train")
+    assert "note: as things stand the next session serves it" in said
+    assert "HELP" not in said
+
+
+class Done(NamedTuple):
+    """How a remedy is brought about: its beginning, and what is done."""
+
+    change: str
+    act: Callable[[Stage], None]
+
+
+def smaller(stage: Stage) -> None:
+    group = stage.job("train").object
+    assert group is not None
+    stage.put(replace(group, spec=replace(group.spec, min_member=2)))
+
+
+def larger(stage: Stage) -> None:
+    stage.put(replace(make_node("n1", cpu=4), metadata=stage.engine.cluster.nodes[0].object.metadata))
+
+
+@pytest.mark.parametrize(
+    "done", [Done("let it start with fewer tasks", smaller), Done("add cpu 2", larger)], ids=lambda done: done.change
+)
+def test_what_is_said_to_help_helps(done: Done) -> None:
+    stage = half_a_gang()
+    assert any(remedy.change.startswith(done.change) for remedy in explained(stage, "train").help)
+    done.act(stage)
+    stage.session()
+    assert {"train-0", "train-1"} <= set(stage.bound)
+
+
+def test_names_are_found() -> None:
+    stage = half_a_gang()
+    stage.put(make_task("alone", "other"))
+    stage.engine.catch_up()
+    assert find(stage.engine, "default", "nobody") is None
+    assert find(stage.engine, "elsewhere", "train") is None
+    found = find(stage.engine, "default", "alone")
+    assert found is not None and found[1] is not None
+    assert "there is no pod group of this name" in text(stage, "alone")
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    gang: Gang = make_gang("train", 2)
+    evil = replace(gang[1][0], metadata=replace(gang[1][0].metadata, name="a\x1b[31mb"))
+    stage = Stage(PLAIN, nodes=[make_node("n1", cpu=1)], gangs=[(gang[0], [evil, gang[1][1]])]).session()
+    assert "\x1b" not in text(stage, "train", wide=True)
+    assert stage.objects[Pod, evil.metadata.name]

@@ -1,0 +1,77 @@
+"""Sessions of which nothing is kept, in random worlds: it is as if they had never been."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import pytest
+from kframework_batch.explain.account import explain
+from kframework_batch.job import TaskStatus
+
+from kframework import PluginError
+
+WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+SESSIONS = 6
+
+#: A World of conftest.py, which tests cannot import.
+World: TypeAlias = Any
+
+
+def picture(world: World) -> object:
+    """Tell where all tasks and sums stand, and what sessions left on jobs."""
+    engine, nodes = world.engine, world.engine.cluster.nodes
+    assert not engine.cluster.statements
+    return (
+        {task.uid: (task.status, task.node_name) for task in engine.cache.tasks.values()},
+        {
+            nodes[row].name: {name: column.cells[row] for name, column in nodes.requesteds.items() if column.cells[row]}
+            for row in nodes.order.tolist()
+        },
+        {
+            job.uid: (
+                {name: amount for name, amount in job.allocated.items() if amount},
+                {name: amount for name, amount in job.requested.items() if amount},
+                (job.phase, job.message, dict(job.fit_errors), dict(job.places), job.min_available, job.role_minimums),
+            )
+            for job in engine.cache.jobs.values()
+        },
+        {pod.uid: pod.node_name for pod in engine.cluster.pods.values()},
+        {queue.name: (queue.weight, dict(queue.capability), queue.open) for queue in engine.cache.queues.values()},
+        set(engine.cluster.assumed),
+    )
+
+
+def play(world: World, look: Callable[[World], None]) -> World:
+    for _ in range(SESSIONS):
+        world.session()
+        look(world)
+        world.happen()
+    world.engine.catch_up()
+    return world
+
+
+def explain_all(world: World) -> None:
+    """Explain every job, and a task of each, and check that nothing has come of it."""
+    engine, before = world.engine, picture(world)
+    for job in list(engine.cache.jobs.values()):
+        for task in (None, *list(job.tasks.values())[:1]):
+            with suppress(PluginError):
+                explain(engine, world.accounts[::-1], job, task)
+            assert picture(world) == before
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_sessions_go_on_as_if_nothing_had_been_explained(make_world: Callable[[int], World], seed: int) -> None:
+    explained = play(make_world(seed), explain_all)
+    alone = play(make_world(seed), lambda world: None)
+    assert explained.log == alone.log
+    assert picture(explained) == picture(alone)
+
+
+def test_pending_tasks_are_explained_somewhere(make_world: Callable[[int], World]) -> None:
+    """The worlds hold what the test above is about."""
+    worlds = [play(make_world(seed), lambda world: None) for seed in range(5)]
+    assert any(job.with_status(TaskStatus.PENDING) for world in worlds for job in world.engine.cache.jobs.values())
