@@ -22,7 +22,7 @@ from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.consequences import Reservation
 
 # The account of each attempt, which observers read.
-from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer, Result, fit_error
+from kframework.core.cycle.decision import Accounting, Decision, Observer, Result, fit_error
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import Rotation
@@ -54,7 +54,6 @@ __all__ = [
     "PASS",
     "Accounting",
     "AllNodesSearch",
-    "Binding",
     "Cluster",
     "ClusterState",
     "Column",

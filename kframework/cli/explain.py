@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
     from kframework.framework.plugin import Plugin
-    from kframework.observe.explain.explanation import Explanation
+    from kframework.observe.explain.explanation import EngineExplanation, Explanation
 
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
@@ -76,8 +76,6 @@ def command(
 
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """
-    from kframework.observe.explain.text import text_of
-
     namespace, name = _key(pod, namespace)
     _one_source(filename=filenames, scheduler=scheduler, recording=recording)
     if certificate_authority is not None and (filenames or recording):
@@ -91,6 +89,7 @@ def command(
     if plugin and not (filenames or recording):
         raise typer.BadParameter("goes with -f or --recording; a scheduler has its own", param_hint="'--plugin'")
     plugins = named_plugins(plugin)
+    explanation: Explanation | EngineExplanation
     if filenames:
         explanation = _of_files(filenames, devices, config, plugins, f"{namespace}/{name}")
     elif recording is not None:
@@ -100,10 +99,23 @@ def command(
         explanation = asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
     else:
         explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
-    if output is Form.JSON:
-        print_json(explanation)
+    _print(explanation, output)
+
+
+def _print(explanation: Explanation | EngineExplanation, output: Form | None) -> None:
+    from kframework.observe.explain.explanation import EngineExplanation
+    from kframework.observe.explain.text import text_of
+
+    wide = output is Form.WIDE
+    data: object
+    if isinstance(explanation, EngineExplanation):
+        data, text = explanation.explanation, explanation.wide if wide else explanation.text
     else:
-        typer.echo(text_of(explanation, wide=output is Form.WIDE), nl=False)
+        data, text = explanation, "" if output is Form.JSON else text_of(explanation, wide=wide)
+    if output is Form.JSON:
+        print_json(data)
+    else:
+        typer.echo(text, nl=False)
 
 
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
@@ -142,15 +154,17 @@ def _of_files(
 # -- a running scheduler -----------------------------------------------------------------------------------------------
 
 
-def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, name: str) -> Explanation:
-    """Have a scheduler explain the pod."""
+def _of_scheduler(
+    url: str, certificate_authority: str | None, namespace: str, name: str
+) -> Explanation | EngineExplanation:
+    """Have a scheduler explain the pod, or what else its engine knows by that name."""
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
     from urllib.request import urlopen
 
     import msgspec
 
-    from kframework.observe.explain.explanation import Explanation, Unexplainable
+    from kframework.observe.explain.explanation import Unexplainable, read
 
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"
@@ -167,7 +181,7 @@ def _of_scheduler(url: str, certificate_authority: str | None, namespace: str, n
         remedy = "name the right one with --scheduler URL, or cluster files with -f"
         raise Unexplainable(f"no scheduler answers at {url}: {reason}; {remedy}") from error
     try:
-        return msgspec.json.decode(answer, type=Explanation)
+        return read(answer)
     except msgspec.DecodeError as error:
         raise Unexplainable(f"what answers at {url} is no scheduler of this version: {error}") from error
 

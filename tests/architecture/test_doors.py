@@ -23,6 +23,7 @@ DOORS = (
     "kframework.engine",
     "kframework.state.inbox",
     "kframework.config.reading",
+    "kframework.observe.explain.engines",
     "kframework.process.running",
     "kframework.clock",
 )

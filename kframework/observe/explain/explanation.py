@@ -17,6 +17,18 @@ class Unexplainable(KFrameworkError):
     """Raised when there is nothing to explain: no such pod, or one that this scheduler has nothing to do with."""
 
 
+class EngineExplanation(msgspec.Struct, frozen=True):
+    """An explanation by another engine than that of pods: its words, short and in full, and its data.
+
+    `engine` is what it is installed as, never empty.
+    """
+
+    engine: str
+    text: str
+    wide: str
+    explanation: msgspec.Raw
+
+
 class State(StrEnum):
     """Where a pod is on its way to a node."""
 
@@ -194,3 +206,16 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     help: tuple[Remedy, ...] = ()
     outside: tuple[OutsideData, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+class _Kind(msgspec.Struct):
+    """What an answer says of whose explanation it is."""
+
+    engine: str = ""
+
+
+def read(answer: bytes) -> Explanation | EngineExplanation:
+    """Read an explanation of either kind from JSON; msgspec.DecodeError for what is none."""
+    if msgspec.json.decode(answer, type=_Kind).engine:
+        return msgspec.json.decode(answer, type=EngineExplanation)
+    return msgspec.json.decode(answer, type=Explanation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from kframework.errors import ClusterError
 from kframework.objects import Pod
 from kframework.observe.explain.account import explaining
+from kframework.observe.explain.explanation import Explanation, Unexplainable
 from kframework.observe.explain.finding import known_pod, not_known
 from kframework.observe.explain.slices import finished_giving_way
 from kframework.observe.history import History
@@ -19,11 +21,30 @@ from kframework.state.pods import PendingPod
 if TYPE_CHECKING:
     from aiohttp import web
 
+#: What is added where another replica leads.
+STANDS_BY = "this scheduler stands by while another one leads"
+
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 
 def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
     """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
+
+    async def explained(namespace: str, name: str) -> Explanation:
+        pod = await finished_giving_way(known_pod(scheduler.engine, namespace, name))
+        whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
+        if pod is None:
+            raise Unexplainable(not_known(namespace, name, whole, scheduler.profiles))
+        explanation = await finished_giving_way(explaining(scheduler.engine, history, pod, whole))
+        if scheduler.standing_by:
+            return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDS_BY))
+        return explanation
+
+    return [explain_route(explained)]
+
+
+def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.RouteDef:
+    """Return the route by which what has a namespace and a name is explained, one at a time; Unexplainable is a 404."""
     from aiohttp import web
 
     one_at_a_time = asyncio.Lock()
@@ -32,18 +53,13 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
         namespace, _, name = request.query.get("pod", "").partition("/")
         if not namespace or not name:
             return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
-        async with one_at_a_time:
-            pod = await finished_giving_way(known_pod(scheduler.engine, namespace, name))
-            whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
-            if pod is None:
-                return _json({"error": not_known(namespace, name, whole, scheduler.profiles)}, status=404)
-            explanation = await finished_giving_way(explaining(scheduler.engine, history, pod, whole))
-            if scheduler.standing_by:
-                notes = (*explanation.notes, "this scheduler stands by while another one leads")
-                explanation = msgspec.structs.replace(explanation, notes=notes)
-            return _json(explanation)
+        try:
+            async with one_at_a_time:
+                return _json(await explained(namespace, name))
+        except Unexplainable as refusal:
+            return _json({"error": str(refusal)}, status=404)
 
-    return [web.get("/explain", answer)]
+    return web.get("/explain", answer)
 
 
 async def _whole(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:

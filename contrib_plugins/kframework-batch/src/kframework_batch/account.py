@@ -57,7 +57,7 @@ class Victim(msgspec.Struct, frozen=True):
     node: str
 
 
-class Objection(msgspec.Struct, frozen=True):
+class Spared(msgspec.Struct, frozen=True):
     """How many tasks a plugin would not let go for somebody's sake, with the first of them."""
 
     plugin: str
@@ -69,7 +69,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One turn of a job in an action, and how it ended.
 
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
-    needs. `plugin` and `message` say who or what stood against the job as a whole.
+    needs. `plugin` and `message` say who or what stood against the job as a whole; `spared` who kept tasks from going
+    for its sake.
     """
 
     action: str
@@ -80,7 +81,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     minimum: int = 0
     verdicts: tuple[Verdict, ...] = ()
     victims: tuple[Victim, ...] = ()
-    objections: tuple[Objection, ...] = ()
+    spared: tuple[Spared, ...] = ()
     plugin: str = ""
     message: str = ""
 

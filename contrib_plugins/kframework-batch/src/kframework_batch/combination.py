@@ -146,17 +146,17 @@ class Combination:
         return self._agreed("unified_evictable", evictor, tasks)
 
     def _agreed(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        objections: list[tuple[str, list[TaskInfo]]] = []
+        spared: list[tuple[str, list[TaskInfo]]] = []
         victims: list[TaskInfo] = []
         for tier in cast("_Tiered[Sequence[TaskInfo] | None]", self.tiers.calls(hook)):
             answers = ((call.plugin.name, call(self._session, evictor, tasks)) for call in tier)
             victims, against = _in_common(tasks, answers)
             if victims:
-                objections = against  # what the tiers before it said counts for nothing
+                spared = against  # what the tiers before it said counts for nothing
                 break
-            objections += against
-        for plugin, spared in objections:
-            self._protected(plugin, spared)
+            spared += against
+        for plugin, left_out in spared:
+            self._protected(plugin, left_out)
         return victims
 
     def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
@@ -197,7 +197,7 @@ class Combination:
 
     def keeps_out(self, job: JobInfo) -> str:
         """Return the plugin by which no pods of a job may be made yet, "" if they may."""
-        return self._objector("job_enqueueable", job)
+        return self._refuser("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
         """Tell every plugin that pods of a job may be made."""
@@ -209,7 +209,7 @@ class Combination:
 
     def job_pipelined(self, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room or are promised it."""
-        return not self._objector("job_pipelined", job)
+        return not self._refuser("job_pipelined", job)
 
     def job_starving(self, job: JobInfo) -> bool:
         """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
@@ -224,7 +224,7 @@ class Combination:
         """Let every plugin keep nodes free for the target job."""
         self._tell("reserved_nodes")
 
-    def _objector(self, hook: str, job: JobInfo) -> str:
+    def _refuser(self, hook: str, job: JobInfo) -> str:
         """Count votes: a rejection decides at once, a permission with its tier; "" where nothing is rejected."""
         for tier in cast("_Tiered[Vote]", self.tiers.calls(hook)):
             permitted = False
@@ -273,17 +273,17 @@ def _in_common(
     There are none if nobody answers; nobody is asked once none are left.
     """
     left: Sequence[TaskInfo] = tasks
-    objections: list[tuple[str, list[TaskInfo]]] = []
+    spared: list[tuple[str, list[TaskInfo]]] = []
     answered = False
     for plugin, named in answers:
         if named is None:
             continue
         answered = True
         uids = {task.uid for task in named}
-        spared = [task for task in left if task.uid not in uids]
-        if spared:
-            objections.append((plugin, spared))
+        left_out = [task for task in left if task.uid not in uids]
+        if left_out:
+            spared.append((plugin, left_out))
             left = [task for task in left if task.uid in uids]
         if not left:
             break
-    return list(left) if answered else [], objections
+    return list(left) if answered else [], spared

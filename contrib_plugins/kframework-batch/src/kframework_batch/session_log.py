@@ -12,11 +12,11 @@ import msgspec
 
 from kframework_batch.account import (
     JobState,
-    Objection,
     Outcome,
     Part,
     QueueState,
     SessionAccount,
+    Spared,
     Turn,
     Verdict,
     Victim,
@@ -95,7 +95,7 @@ class SessionLog:
                 minimum=job.min_available,
                 verdicts=(*(_placed(task, choices.get(task.uid)) for task in placed), *self._rejected),
                 victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
-                objections=tuple(_objection(plugin, tasks) for plugin, tasks in self._protected.items()),
+                spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
                 message=message,
             )
         )
@@ -191,8 +191,8 @@ def _placed(task: TaskInfo, choice: Choice | None) -> Verdict:
     return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)
 
 
-def _objection(plugin: str, tasks: Mapping[str, TaskInfo]) -> Objection:
-    return Objection(plugin, len(tasks), tuple(task.key for task in list(tasks.values())[:_EXAMPLES]))
+def _spared(plugin: str, tasks: Mapping[str, TaskInfo]) -> Spared:
+    return Spared(plugin, len(tasks), tuple(task.key for task in list(tasks.values())[:_EXAMPLES]))
 
 
 def _with_held(state: QueueState, held: Resource | None, capacity: Resource) -> QueueState:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import msgspec
 
-from kframework.engine import Binding, Decision, Observer
+from kframework.engine import Observer
 from kframework_batch.account import SessionAccount
 
 _TITLE = "What queues hold of the cluster"
@@ -32,10 +32,10 @@ class Shares(Observer):
         self.held: dict[str, list[float]] = {}
         self._began: float | None = None
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: object) -> None:
         """Take no notice: a task that is placed counts with its session."""
 
-    def bound(self, binding: Binding) -> None:
+    def bound(self, binding: object) -> None:
         """Take no notice."""
 
     def accounted(self, account: msgspec.Struct) -> None:

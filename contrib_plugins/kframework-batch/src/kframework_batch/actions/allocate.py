@@ -46,8 +46,8 @@ class Allocate(Action):
         queues = Turns(plugins.queue_key, (session.queues[name] for name in jobs))
         while queues:
             queue = queues.take()
-            if objector := plugins.overused(queue):
-                _pass_over(session, jobs[queue.name], queue, objector)
+            if refuser := plugins.overused(queue):
+                _pass_over(session, jobs[queue.name], queue, refuser)
                 continue
             job = jobs[queue.name].take()
             if (yield from hopes[job.uid].take_turn(queue)):
@@ -123,8 +123,8 @@ class _Hope:
     def _place(self, statement: JobStatement, queue: QueueInfo, task: TaskInfo) -> str | None:
         """Give a task room, or promise it some; return why that cannot be."""
         session = self._session
-        if objector := session.plugins.refuses_room(queue, task):
-            return self._rejected(task, f"queue {queue.name} is not due room for it", objector)
+        if refuser := session.plugins.refuses_room(queue, task):
+            return self._rejected(task, f"queue {queue.name} is not due room for it", refuser)
         if task.role and task.role in self._failed:
             return self._rejected(task, f"another task of role {task.role} found no node")
         choice = _nominated(session, task) or session.placement.choose(task)

@@ -34,9 +34,9 @@ class Enqueue(Action):
             queue = queues.take()
             jobs = waiting[queue.name]
             job = jobs.take()
-            objector = plugins.keeps_out(job) if job.min_resources is not None else ""
-            if objector:
-                session.log.passed_over(job, Outcome.HELD_BACK, objector, job.message)
+            refuser = plugins.keeps_out(job) if job.min_resources is not None else ""
+            if refuser:
+                session.log.passed_over(job, Outcome.HELD_BACK, refuser, job.message)
             else:
                 plugins.job_enqueued(job)
                 job.phase = INQUEUE

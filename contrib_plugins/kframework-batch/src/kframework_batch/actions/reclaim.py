@@ -39,9 +39,9 @@ class Reclaim(Action):
         selection = VictimSelection(session, residents, self.name, plugins.reclaimable, plugins.preemptive)
         while queues:
             queue = queues.take()
-            if objector := plugins.overused(queue):
+            if refuser := plugins.overused(queue):
                 while jobs[queue.name]:
-                    session.log.passed_over(jobs[queue.name].take(), Outcome.OVERUSED, objector)
+                    session.log.passed_over(jobs[queue.name].take(), Outcome.OVERUSED, refuser)
                 continue
             yield from selection.help(jobs[queue.name].take(), partial(_select_victims, session, selection))
             if jobs[queue.name]:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 
 import msgspec
 
+from kframework.observe.explain.engines import finished
 from kframework_batch.account import SessionAccount
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace
@@ -52,13 +53,7 @@ def explain(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
 ) -> Explanation:
     """Explain a job or one of its tasks in one piece."""
-    steps = explaining(engine, sessions, job, task)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            explanation: Explanation = end.value
-            return explanation
+    return finished(explaining(engine, sessions, job, task))
 
 
 def _waits(job: JobInfo, task: TaskInfo | None) -> bool:

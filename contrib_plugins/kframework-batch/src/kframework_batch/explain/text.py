@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from kframework.errors import visible
-from kframework.observe.text_table import NONE, table
-from kframework_batch.account import Objection, Outcome, QueueState, Turn, Verdict, Victim
+from kframework.observe.explain.engines import NONE, table, visible
+from kframework_batch.account import Outcome, QueueState, Spared, Turn, Verdict, Victim
 from kframework_batch.explain.explanation import Explanation, TaskPlace
 from kframework_batch.resource import quantity_of
 
@@ -112,7 +111,7 @@ def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
         yield from (f"      {line}" for line in _verdicts(verdicts, wide))
         if turn.victims:
             yield f"      {_victims(turn.victims, wide)}"
-        yield from (f"      {objection_sentence(objection)}" for objection in turn.objections)
+        yield from (f"      {spared_sentence(spared)}" for spared in turn.spared)
 
 
 def turn_sentence(turn: Turn) -> str:
@@ -151,11 +150,11 @@ def verdict_sentence(verdict: Verdict) -> str:
     return f"{verdict.pod} {how} room on {verdict.node}, {fitted}{tied}"
 
 
-def objection_sentence(objection: Objection) -> str:
+def spared_sentence(spared: Spared) -> str:
     """Say whom a plugin would not let go."""
-    rest = objection.tasks - len(objection.examples)
-    names = ", ".join(objection.examples) + (f" and {rest} more" if rest else "")
-    return f"plugin {objection.plugin} would not let {names} go for it"
+    rest = spared.tasks - len(spared.examples)
+    names = ", ".join(spared.examples) + (f" and {rest} more" if rest else "")
+    return f"plugin {spared.plugin} would not let {names} go for it"
 
 
 def _victims(victims: Sequence[Victim], wide: bool) -> str:

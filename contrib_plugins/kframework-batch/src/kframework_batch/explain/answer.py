@@ -1,0 +1,65 @@
+"""Explanations as they are asked for: by a name, in words and as data, at a scheduler's port or beside a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kframework.engine import Scheduler
+from kframework.observe.explain.engines import (
+    STANDS_BY,
+    EngineExplanation,
+    Unexplainable,
+    explain_route,
+    finished_giving_way,
+)
+from kframework_batch.account import SessionAccount
+from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.account import explaining
+from kframework_batch.explain.finding import find
+from kframework_batch.explain.text import text_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+#: The accounts of the last sessions, the newest first.
+Sessions = Callable[[], Sequence[SessionAccount]]
+
+
+def answer(
+    engine: BatchEngine, sessions: Sequence[SessionAccount], namespace: str, name: str, notes: Sequence[str] = ()
+) -> Generator[None, None, EngineExplanation]:
+    """Explain the job or pod of this name; yields where others may have their turn, and while a session is open.
+
+    Unexplainable is raised where there is neither.
+    """
+    while not engine.stands:
+        yield
+    found = find(engine, namespace, name)
+    if found is None:
+        raise Unexplainable(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
+    steps = explaining(engine, sessions, *found)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            explanation = end.value
+            break
+        yield
+        while not engine.stands:
+            yield
+    explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
+    data = msgspec.Raw(msgspec.json.encode(explanation))
+    return EngineExplanation("batch", text_of(explanation), text_of(explanation, wide=True), data)
+
+
+def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
+    """Return the route that explains a job or a pod."""
+
+    async def explained(namespace: str, name: str) -> EngineExplanation:
+        notes = [STANDS_BY] if scheduler.standing_by else []
+        return await finished_giving_way(answer(scheduler.engine, sessions(), namespace, name, notes))
+
+    return [explain_route(explained)]

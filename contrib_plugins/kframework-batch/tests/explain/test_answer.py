@@ -1,0 +1,50 @@
+"""Explanations as they are asked for by a name: between two sessions only, and for what is known."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from kframework_batch.explain.answer import answer
+from kframework_batch.explain.explanation import Explanation
+from kframework_batch.testing import Stage, make_gang, make_node
+
+from kframework.observe.explain.engines import EngineExplanation, Unexplainable, finished
+from kframework.observe.explain.explanation import read
+from kframework.state.inbox import Changed
+
+PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'
+
+
+def staged() -> Stage:
+    return Stage(PLAIN, nodes=[make_node("n1", cpu=2)], gangs=[make_gang("train", 4)]).session()
+
+
+def test_an_answer_has_the_words_and_the_data() -> None:
+    stage = staged()
+    said = finished(answer(stage.engine, stage.accounts, "default", "train", ["one of two"]))
+    assert said.engine == "batch"
+    assert "2 of the 4 tasks that it needs had a place" in said.text
+    assert said.text.endswith("note: one of two\n")
+    assert "POD" in said.wide and "POD" not in said.text
+    data = msgspec.json.decode(said.explanation, type=Explanation)
+    assert (data.job, data.notes) == ("default/train", ("one of two",))
+    assert read(msgspec.json.encode(said)) == EngineExplanation(said.engine, said.text, said.wide, said.explanation)
+
+
+def test_nobody_is_explained_whom_nobody_knows() -> None:
+    stage = staged()
+    with pytest.raises(Unexplainable, match="no job and no pod default/nobody"):
+        finished(answer(stage.engine, stage.accounts, "default", "nobody"))
+
+
+def test_a_session_that_is_open_is_waited_for() -> None:
+    stage = staged()
+    stage.time += 1.0
+    stage.engine.offer(Changed(make_node("n2", cpu=1)))
+    assert stage.engine.step()
+    asked = answer(stage.engine, stage.accounts, "default", "train")
+    next(asked)
+    assert not stage.engine.stands
+    while stage.engine.step():
+        next(asked)
+    assert "3 of the 4 tasks" in finished(answer(stage.engine, stage.accounts[::-1], "default", "train")).text
