@@ -101,7 +101,7 @@ class _Hope:
                     if plugins.job_ready(job):
                         break
                 else:
-                    job.fit_errors[task.uid] = error
+                    job.unfit(task, error)
                     if not self._may_still_be_ready():
                         break
             if plugins.job_ready(job):
@@ -167,4 +167,5 @@ def _nominated(session: Session, task: TaskInfo) -> Choice | None:
         return None
     if session.placement.rejection(task, row) is not None:
         return None
+    session.placement.forget(task)
     return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)
