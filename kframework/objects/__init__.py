@@ -12,6 +12,7 @@ from kframework.objects.event import (
 from kframework.objects.kinds import (
     KINDS,
     Kind,
+    PrinterColumn,
     all_kinds,
     kind,
     kind_named,
@@ -279,6 +280,7 @@ __all__ = [
     "PodStatus",
     "Portworx",
     "PreferredSchedulingTerm",
+    "PrinterColumn",
     "PriorityClass",
     "Quantity",
     "QuantityError",

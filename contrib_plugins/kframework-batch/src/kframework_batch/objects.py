@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects import ApiObject, ApiStruct, LabelSelector, ObjectMeta, PodSpec, ResourceList, kind
+from kframework.objects import (
+    ApiObject,
+    ApiStruct,
+    LabelSelector,
+    ObjectMeta,
+    PodSpec,
+    PrinterColumn,
+    ResourceList,
+    kind,
+)
+
+_AGE = PrinterColumn(name="AGE", type="date", json_path=".metadata.creationTimestamp")
+_QUEUE = PrinterColumn(name="QUEUE", json_path=".spec.queue", priority=1)
+
+
+def _count(title: str, json_path: str) -> PrinterColumn:
+    return PrinterColumn(name=title, type="integer", json_path=json_path)
 
 
 class Guarantee(ApiStruct, frozen=True, kw_only=True):
@@ -38,7 +54,13 @@ class QueueStatus(ApiStruct, frozen=True, kw_only=True):
     allocated: ResourceList = msgspec.field(default_factory=dict)
 
 
-@kind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False)
+@kind(
+    "scheduling.volcano.sh/v1beta1",
+    "queues",
+    namespaced=False,
+    short_names=("q", "queue-v1beta1"),
+    columns=(PrinterColumn(name="PARENT", json_path=".spec.parent"),),
+)
 class Queue(ApiObject, frozen=True, kw_only=True):
     """What jobs share."""
 
@@ -98,7 +120,18 @@ class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
     failed: int = 0
 
 
-@kind("scheduling.volcano.sh/v1beta1", "podgroups")
+@kind(
+    "scheduling.volcano.sh/v1beta1",
+    "podgroups",
+    short_names=("pg", "podgroup-v1beta1"),
+    columns=(
+        PrinterColumn(name="STATUS", json_path=".status.phase"),
+        _count("minMember", ".spec.minMember"),
+        _count("RUNNINGS", ".status.running"),
+        _AGE,
+        _QUEUE,
+    ),
+)
 class PodGroup(ApiObject, frozen=True, kw_only=True):
     """Volcano's pod group."""
 
@@ -170,7 +203,18 @@ class JobStatus(ApiStruct, frozen=True, kw_only=True):
     retry_count: int = 0
 
 
-@kind("batch.volcano.sh/v1alpha1", "jobs")
+@kind(
+    "batch.volcano.sh/v1alpha1",
+    "jobs",
+    short_names=("vcjob", "vj"),
+    columns=(
+        PrinterColumn(name="STATUS", json_path=".status.state.phase"),
+        _count("minAvailable", ".status.minAvailable"),
+        _count("RUNNINGS", ".status.running"),
+        _AGE,
+        _QUEUE,
+    ),
+)
 class Job(ApiObject, frozen=True, kw_only=True):
     """Volcano's job."""
 
@@ -250,7 +294,20 @@ class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
     conditions: tuple[ObjectCondition, ...] = ()
 
 
-@kind("scheduling.x-k8s.io/v1alpha1", "podgroups", name="PodGroup")
+@kind(
+    "scheduling.x-k8s.io/v1alpha1",
+    "podgroups",
+    name="PodGroup",
+    short_names=("pg", "pgs"),
+    columns=(
+        PrinterColumn(name="Phase", json_path=".status.phase"),
+        _count("MinMember", ".spec.minMember"),
+        _count("Running", ".status.running"),
+        _count("Succeeded", ".status.succeeded"),
+        _count("Failed", ".status.failed"),
+        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+    ),
+)
 class SigsPodGroup(ApiObject, frozen=True, kw_only=True):
     """The pod group of kubernetes-sigs."""
 

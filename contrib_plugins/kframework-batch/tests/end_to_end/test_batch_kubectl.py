@@ -149,6 +149,12 @@ def test_a_job_becomes_pods_that_run_together_and_go_with_it(kubectl: Kubectl, t
     assert until(lambda: status(kubectl, GROUPS, group)["phase"] == "Running")
     assert until(lambda: status(kubectl, "queue", "research")["allocated"]["cpu"] == "5")
     assert status(kubectl, "queue", "research")["state"] == "Open"
+    headers, job = (line.split() for line in kubectl("get", "vj").splitlines())
+    assert (headers, job[:4]) == (["NAME", "STATUS", "MINAVAILABLE", "RUNNINGS", "AGE"], ["mpi", "Running", "3", "3"])
+    for name in ("podgroups", "pg"):
+        headers, found = (line.split() for line in kubectl("get", name).splitlines())
+        assert (headers, found[:3]) == (["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE"], [group, "Running", "3"])
+    assert kubectl("get", "q").split() == ["NAME", "PARENT", "default", "research", "root"]
 
     assert kubectl("delete", "-f", str(tmp_path / "job.yaml")) == 'job.batch.volcano.sh "mpi" deleted\n'
     assert until(lambda: kubectl("get", f"pods,{GROUPS}", "-o", "name") == "")
