@@ -8,12 +8,15 @@ from kframework.objects import (
     ApiObject,
     ApiStruct,
     LabelSelector,
-    ObjectMeta,
-    PodSpec,
+    OwnerReference,
     PrinterColumn,
     ResourceList,
     kind,
 )
+from kframework_batch.belongings import ConfigMap as ConfigMap
+from kframework_batch.belongings import NetworkPolicy as NetworkPolicy
+from kframework_batch.belongings import Secret as Secret
+from kframework_batch.pod_templates import PodTemplateSpec
 
 _AGE = PrinterColumn(name="AGE", type="date", json_path=".metadata.creationTimestamp")
 _QUEUE = PrinterColumn(name="QUEUE", json_path=".spec.queue", priority=1)
@@ -139,34 +142,41 @@ class PodGroup(ApiObject, frozen=True, kw_only=True):
     status: PodGroupStatus = PodGroupStatus()
 
 
-class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What the pods of a task are made of."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-
-
 class JobPolicy(ApiStruct, frozen=True, kw_only=True):
-    """What is done when something happens to a pod."""
+    """What is done when something happens to a pod, or it ends with a code; at once or after a `timeout` ("10m")."""
 
     event: str = ""
     events: tuple[str, ...] = ()
     action: str = ""
     exit_code: int | None = None
+    timeout: str = ""
+
+
+class DependsOn(ApiStruct, frozen=True, kw_only=True):
+    """The tasks that must run before another begins: `any` of them, or `all`, which is meant by nothing too."""
+
+    name: tuple[str, ...] = ()
+    iteration: str = ""
 
 
 class TaskSpec(ApiStruct, frozen=True, kw_only=True):
-    """Pods of one role."""
+    """Pods of one role; that they are to be in partitions is known, and passed over."""
 
     name: str = ""
     replicas: int = 1
     min_available: int | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     policies: tuple[JobPolicy, ...] = ()
+    max_retry: int = 0
+    depends_on: DependsOn | None = None
+    partition_policy: dict[str, object] | None = None
 
 
 class JobSpec(ApiStruct, frozen=True, kw_only=True):
-    """Pods of several roles that make up one piece of work."""
+    """Pods of several roles that make up one piece of work; `plugins` have arguments by their names.
+
+    `volumes` are known to be there, and passed over.
+    """
 
     scheduler_name: str = ""
     min_available: int = 0
@@ -174,9 +184,13 @@ class JobSpec(ApiStruct, frozen=True, kw_only=True):
     priority_class_name: str = ""
     tasks: tuple[TaskSpec, ...] = ()
     policies: tuple[JobPolicy, ...] = ()
+    plugins: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     max_retry: int = 3
     min_success: int | None = None
     ttl_seconds_after_finished: int | None = None
+    running_estimate: str = ""
+    network_topology: NetworkTopology | None = None
+    volumes: tuple[dict[str, object], ...] = ()
 
 
 class JobState(ApiStruct, frozen=True, kw_only=True):
@@ -189,7 +203,7 @@ class JobState(ApiStruct, frozen=True, kw_only=True):
 
 
 class JobStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where a job stands, and how many of its pods do so too."""
+    """Where a job stands, how many of its pods do so too, and which plugins have made what belongs to it."""
 
     state: JobState = JobState()
     min_available: int = 0
@@ -201,6 +215,7 @@ class JobStatus(ApiStruct, frozen=True, kw_only=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    controlled_resources: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 @kind(
@@ -220,6 +235,16 @@ class Job(ApiObject, frozen=True, kw_only=True):
 
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+@kind("bus.volcano.sh/v1alpha1", "commands")
+class Command(ApiObject, frozen=True, kw_only=True):
+    """An order to a job or a queue, which is deleted when it is carried out."""
+
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""
 
 
 # -- pod groups of others ------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def simulate_batch(
         on_end=on_end,
         engine=settings.engine(*session_observers),
         timed_share=timed_share,
-        controllers=(*settings.controllers, *controllers),
+        controllers=(*settings.simulated_controllers, *controllers),
     )
 
 
