@@ -37,7 +37,7 @@ def simulate_batch(
         on_end=on_end,
         engine=settings.engine(),
         timed_share=timed_share,
-        controllers=(*settings.controllers, *controllers),
+        controllers=(*settings.simulated_controllers, *controllers),
     )
 
 
