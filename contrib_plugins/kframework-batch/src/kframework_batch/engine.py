@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Iterator, Mapping
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from kframework import Clock, PendingPod, PluginError, Watch
 from kframework.clock import Seeds, rfc3339
@@ -41,6 +41,8 @@ from kframework_batch.program import Program, compile_program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Consequences, Session
+
+B = TypeVar("B", bound="BatchEngine")
 
 _log = logging.getLogger(__name__)
 
@@ -115,7 +117,7 @@ class BatchEngine(Consequences):
         self._use(profiles(self))
 
     @classmethod
-    def maker(cls, program: Program, period: float, default_queue: str) -> MakeEngine[BatchEngine]:
+    def maker(cls: type[B], program: Program, period: float, default_queue: str) -> MakeEngine[B]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
         def make(
@@ -124,7 +126,7 @@ class BatchEngine(Consequences):
             outside: EngineHost,
             extenders: object,
             profiles: MakeProfiles,
-        ) -> BatchEngine:
+        ) -> B:
             return cls(configuration, clock, outside, profiles, program, period=period, default_queue=default_queue)
 
         return make
