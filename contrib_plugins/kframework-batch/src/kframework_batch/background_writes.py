@@ -138,10 +138,13 @@ class BackgroundWrites:
     async def _delete(self, pod: Pod) -> None:
         metadata = pod.metadata
         error = await _tried(lambda: self._outside.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid))
-        # Where there is no such pod any more, it went by itself.
-        if error is not None and error.status not in (_GONE, _CONFLICT):
+        # Where there is no such pod any more, it went by itself. A conflict may mean that, or that somebody has changed
+        # the pod meanwhile: if it is gone, the cluster says so, else it is there as before.
+        if error is None or error.status == _GONE:
+            return
+        if error.status != _CONFLICT:
             _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
-            self._report(EvictionFailed(metadata.uid))
+        self._report(EvictionFailed(metadata.uid))
 
     def __repr__(self) -> str:
         return f"<BackgroundWrites: {self._under_way} under way>"
