@@ -14,7 +14,7 @@ from tests.architecture.sources import ROOT, listed, modules
 
 #: The doors: for plugin authors, for those who type hooks, for those who declare kinds, and for those who score nodes
 #: by devices; for second engines, with the small ones beside theirs (messages, configuration files, a process of one's
-#: own, time and chance); for tests, and for commands.
+#: own, recordings, time and chance); for tests, and for commands.
 DOORS = (
     "kframework",
     "kframework.framework.hookspecs",
@@ -25,6 +25,7 @@ DOORS = (
     "kframework.config.reading",
     "kframework.observe.explain.engines",
     "kframework.process.running",
+    "kframework.observe.recording.engines",
     "kframework.clock",
 )
 HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")

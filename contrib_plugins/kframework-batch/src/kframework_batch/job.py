@@ -208,7 +208,7 @@ class JobInfo:
         self.min_resources: Resource | None = None
         #: Whether the group says that others may push it out: Volcano's default for groups is no.
         self.preemptable: bool = False
-        self.annotations: Mapping[str, str] = {}
+        self.annotations: dict[str, str] = {}
         self.labels: Mapping[str, str] = {}
         self.phase: Phase = ""
         #: Whether there is a group that says all this; tasks may be seen before it.
