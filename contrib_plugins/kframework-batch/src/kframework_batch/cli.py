@@ -37,7 +37,8 @@ from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import read_cluster
 
 if TYPE_CHECKING:
-    from kframework.engine import Observer
+    from kframework.engine import Observer, Scheduler
+    from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
     from kframework_batch.settings import Settings
 
@@ -100,6 +101,9 @@ def simulate(
     shares: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw here what each queue held over time, as SVG.")
     ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
+    ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -108,14 +112,19 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
+    from kframework.clock import VIRTUAL_EPOCH
+    from kframework.observe.showing import History
+    from kframework.observe.showing import report as page_of
     from kframework.process.running import Journal
     from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.session_history import SessionHistory
     from kframework_batch.shares import Shares
+    from kframework_batch.shown import BatchShown
     from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
-    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, shares=shares)
+    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, shares=shares, report=report)
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
     objects = read_cluster(filenames, devices=devices).objects
@@ -130,13 +139,25 @@ def simulate(
             observers.append(held)
             # Opened at once, so that a simulation is not in vain that could not be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
+        page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
+        history, sessions = History(), SessionHistory()
+        if page is not None:
+            observers += [history, sessions]
+
+        def look(scheduler: Scheduler[BatchEngine]) -> None:
+            """Look at how things stand in the end."""
+            waiting.extend(podless(scheduler.cluster))
+            if page is not None:
+                shown, title = BatchShown(scheduler.engine, history, sessions), f"Simulation of {', '.join(filenames)}"
+                page.write(page_of(shown, title=title, start=VIRTUAL_EPOCH))
+
         simulation = simulate_batch(
             objects,
             settings,
             duration=duration,
             observers=observers,
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
-            on_end=lambda scheduler: waiting.extend(podless(scheduler.cluster)),
+            on_end=look,
             timed_share=tracing.share if tracing is not None else 0.0,
         )
     say_notices(simulation, scheduler_names)
@@ -221,9 +242,9 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.config.reading import overridden
-    from kframework.process.running import Journal, Observers, Process
+    from kframework.process.running import Journal, Process
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.running import beside, following
+    from kframework_batch.running import BatchObservers, beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
@@ -236,7 +257,7 @@ def run(
     )
     say_passed_over(context.obj, "Volcano's scheduler")
     clock = SystemClock()
-    observers = Observers(Journal(), engine=settings.engine())
+    observers = BatchObservers(Journal(), engine=settings.engine())
     rights_command = "kframework batch rbac --controllers" if controllers else "kframework batch rbac"
     requests = observers.metrics.requests
     server = server_of(process, embedded, filenames, configuration, clock, requests, rights_command)
