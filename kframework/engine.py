@@ -5,8 +5,9 @@ keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: 
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
 Beside this door there are smaller ones: `kframework.state.inbox` for the messages, `kframework.config.reading` for
-configuration files, `kframework.process.running` for a simulation or a process, `kframework.observe.recording.engines`
-for recordings, `kframework.clock` for time and chance.
+configuration files, `kframework.process.running` for a simulation or a process, `kframework.observe.showing` for a
+page, reports and explanations, `kframework.observe.recording.engines` for recordings, `kframework.clock` for time and
+chance.
 
 Plugin authors need `kframework` and `kframework.testing` alone. What stands here is public too, but moves with the
 core: a second engine says which minor version it was made for.

@@ -154,11 +154,12 @@ def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
     from kframework.observe.history import History
     from kframework.observe.recording.following import Replay
     from kframework.observe.report import report
+    from kframework.observe.web.pod_engine import PodEngineShown
 
     history = History()
     replay = Replay(file, Registry.of(*plugins), observers=[history])
     replay.tell_until(lambda decision: False)
-    text = report(replay.engine, history, title=f"Recording {file}")
+    text = report(PodEngineShown(replay.engine, history), title=f"Recording {file}")
     Path(page).write_text(text, encoding="utf-8")
 
 

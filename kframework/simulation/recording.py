@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.observe.explain.account import explain
-from kframework.observe.explain.explanation import Unexplainable
+from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
 from kframework.observe.explain.finding import known_pod
 from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
@@ -74,6 +76,23 @@ class Recording:
             return self.explain(pod, attempt=last)
         when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
         raise Unexplainable(f"{self.file}: the scheduler does not know pod {key} in {when}")
+
+    def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
+        """Have an engine of this kind, whose recording it is, explain what has this name in the end.
+
+        Raises Unexplainable where nothing is known of it.
+        """
+        accounts: list[msgspec.Struct] = []
+        told = self.retold(kind)
+
+        def keep(made: msgspec.Struct) -> bool:
+            accounts.append(made)
+            return False
+
+        told.tell_until(keep)
+        if told.difference is not None:
+            raise Unexplainable(f"{self.file}: it is decided otherwise here: {told.difference}")
+        return kind.explain(told.engine, accounts[::-1], namespace, name)
 
     def replay(self) -> Replayed:
         """Let the engine decide again by itself, and return the first difference, if there is one."""

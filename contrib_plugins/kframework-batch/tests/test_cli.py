@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -137,6 +138,21 @@ def test_what_queues_held_is_drawn(run: Command, tmp_path: Path) -> None:
     assert run("simulate", "-f", EXAMPLE, "--shares", picture).code == 0
     assert picture.read_text() == (EXAMPLE.parents[1] / "shares.svg").read_text()
     assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is read; name another file")
+
+
+def test_what_came_of_it_is_reported(run: Command, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert run("simulate", "-f", EXAMPLE, "--duration", "1m", "--report", page).code == 0
+    html = page.read_text()
+    assert f"<title>Simulation of {EXAMPLE}</title>" in html
+    (found,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', html)
+    data = json.loads(found)
+    assert [section["name"] for section in data["sections"]] == ["queues", "jobs", "sessions"]
+    assert data["queues"]["counts"] == {"queue vision": 8, "binding": 0}
+    assert data["details"]["session"].keys() == {"1", "2", "3"}
+    assert "default/resnet-worker-3" in data["details"]["pod"]
+    assert data["start"] == data["sections"][2]["rows"][-1]["cells"][1]
+    assert run("simulate", "-f", EXAMPLE, "--report", EXAMPLE).err[0].endswith("is read; name another file")
 
 
 def test_jobs_that_have_no_pods_are_named(run: Command, tmp_path: Path) -> None:

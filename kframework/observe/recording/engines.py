@@ -17,6 +17,7 @@ from kframework.config.configuration import Configuration
 from kframework.core.effects import EngineHost
 from kframework.core.runtime.registry import installed
 from kframework.errors import InputError
+from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, RecordedEngine, Recorder
 from kframework.scheduler.scheduler import Engine
@@ -59,17 +60,44 @@ class EngineKind(ABC, Generic[E]):
         """Return what makes the same engine, and has a recorder write what reaches it."""
         return recorder.recording(make, again, engine=self.name, offered_by=offered_by(self.name))
 
+    def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
+        """Explain what has this name, by the accounts that an engine has given so far, the newest first.
+
+        Raises Unexplainable.
+        """
+        raise Unexplainable(f"the engine {self.name!r} explains nothing")
+
+    def explain_files(
+        self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
+    ) -> EngineExplanation:
+        """Simulate cluster files, by a configuration file of the engine's own, and explain what has this name.
+
+        Raises Unexplainable.
+        """
+        raise Unexplainable(f"the engine {self.name!r} explains nothing")
+
 
 def kind_of_recording(recorded: Recorded) -> EngineKind[Engine]:
     """Return the kind of engine that a recording is of; InputError where it is not installed."""
     header = recorded.header
-    offer = next((offer for offer in installed(GROUP) if offer.name == header.engine), None)
-    if offer is None:
+    kind = kind_named(header.engine)
+    if kind is None:
         distribution = header.offered_by.partition(" ")[0] or f"what offers it under {GROUP}"
         raise recorded.error(f"is of the engine {header.engine!r}, which is not installed: install {distribution}")
+    return kind
+
+
+def kind_named(engine: str) -> EngineKind[Engine] | None:
+    """Return the kind of engine that is installed under this name, None if there is none.
+
+    InputError where what is installed is something else.
+    """
+    offer = next((offer for offer in installed(GROUP) if offer.name == engine), None)
+    if offer is None:
+        return None
     kind = offer.load()
     if not isinstance(kind, EngineKind):
-        raise InputError(f"{offer.target} of {offer.distribution} is no EngineKind", file=str(recorded.file))
+        raise InputError(f"{offer.target} of {offer.distribution} is no EngineKind")
     return kind
 
 

@@ -38,7 +38,7 @@ from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import read_cluster
 
 if TYPE_CHECKING:
-    from kframework.engine import MakeEngine, Observer
+    from kframework.engine import MakeEngine, Observer, Scheduler
     from kframework.observe.recording.engines import Recorder
     from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
@@ -106,6 +106,9 @@ def simulate(
     ] = None,
     record: Record = None,
     record_limit: RecordLimit = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
+    ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -114,14 +117,20 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
+    from kframework.clock import VIRTUAL_EPOCH
+    from kframework.observe.showing import History
+    from kframework.observe.showing import report as page_of
     from kframework.process.running import Journal
     from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.session_history import SessionHistory
     from kframework_batch.shares import Shares
+    from kframework_batch.shown import BatchShown
     from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
-    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, shares=shares, record=record)
+    outputs = {"shares": shares, "record": record, "report": report}
+    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, **outputs)
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
     objects = read_cluster(filenames, devices=devices).objects
@@ -139,13 +148,25 @@ def simulate(
         recorder = closing.enter_context(_recorder(record, record_limit, record_annotations))
         if recorder is not None:
             observers.append(recorder)
+        page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
+        history, sessions = History(), SessionHistory()
+        if page is not None:
+            observers += [history, sessions]
+
+        def look(scheduler: Scheduler[BatchEngine]) -> None:
+            """Look at how things stand in the end."""
+            waiting.extend(podless(scheduler.cluster))
+            if page is not None:
+                shown, title = BatchShown(scheduler.engine, history, sessions), f"Simulation of {', '.join(filenames)}"
+                page.write(page_of(shown, title=title, start=VIRTUAL_EPOCH))
+
         simulation = simulate_batch(
             objects,
             settings,
             duration=duration,
             observers=observers,
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
-            on_end=lambda scheduler: waiting.extend(podless(scheduler.cluster)),
+            on_end=look,
             engine=_engine(settings, recorder),
             timed_share=tracing.share if tracing is not None else 0.0,
         )
@@ -234,9 +255,9 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.config.reading import overridden
-    from kframework.process.running import Journal, Observers, Process
+    from kframework.process.running import Journal, Process
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.running import beside, following
+    from kframework_batch.running import BatchObservers, beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
@@ -255,7 +276,7 @@ def run(
         companions += map(beside, settings.controllers)
     with sparing(verbosity), _recorder(record, record_limit, record_annotations) as recorder:
         recorders = [] if recorder is None else [recorder]
-        observers = Observers(Journal(), *recorders, engine=_engine(settings, recorder))
+        observers = BatchObservers(Journal(), *recorders, engine=_engine(settings, recorder))
         requests = observers.metrics.requests
         running = Process(
             configuration,

@@ -11,15 +11,20 @@ from typing import ClassVar
 import msgspec
 
 from kframework import Clock
-from kframework.engine import EngineHost, MakeEngine, profiles_for
+from kframework.engine import EngineHost, MakeEngine, Scheduler, profiles_for
 from kframework.observe.recording.engines import EngineKind, RecordedEngine, Recorder
+from kframework.observe.showing import EngineExplanation, finished
+from kframework.simulation.inputs import read_cluster
 from kframework.state.inbox import OwnMessage
 from kframework_batch.account import MEASURED, SessionAccount
-from kframework_batch.config import parse
+from kframework_batch.config import default_configuration, load, parse
 from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.answer import answer
 from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.program import compile_program
+from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
+from kframework_batch.simulation import simulate_batch
 
 
 class RecordedBatchEngine(RecordedEngine, BatchEngine):
@@ -51,6 +56,25 @@ class BatchEngines(EngineKind[BatchEngine]):
             period=settings.period,
             default_queue=settings.default_queue,
         )
+
+    def explain(
+        self, engine: BatchEngine, accounts: Sequence[msgspec.Struct], namespace: str, name: str
+    ) -> EngineExplanation:
+        sessions = [account for account in accounts if isinstance(account, SessionAccount)]
+        return finished(answer(engine, sessions, namespace, name))
+
+    def explain_files(
+        self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
+    ) -> EngineExplanation:
+        program = compile_program(default_configuration() if config is None else load(config))
+        objects = read_cluster(list(filenames), devices=devices).objects
+        sessions, found = SessionHistory(), list[EngineExplanation]()
+
+        def look(scheduler: Scheduler[BatchEngine]) -> None:
+            found.append(finished(answer(scheduler.engine, list(sessions), namespace, name)))
+
+        simulate_batch(objects, Settings(program), observers=[sessions], on_end=look)
+        return found[0]
 
 
 #: What is offered under `kframework.engines`.

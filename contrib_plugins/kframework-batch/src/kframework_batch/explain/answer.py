@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kframework.engine import Scheduler
-from kframework.observe.explain.engines import (
+from kframework.observe.showing import (
     STANDS_BY,
     EngineExplanation,
     Unexplainable,
