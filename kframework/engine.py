@@ -23,6 +23,7 @@ from kframework.core.cycle.consequences import Reservation
 
 # The account of each attempt, which observers read.
 from kframework.core.cycle.decision import Decision, Observer, Result, fit_error
+from kframework.core.cycle.layers import Layer
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import Rotation
@@ -59,6 +60,7 @@ __all__ = [
     "Decision",
     "Engine",
     "EngineHost",
+    "Layer",
     "Layers",
     "MakeEngine",
     "MakeProfiles",
