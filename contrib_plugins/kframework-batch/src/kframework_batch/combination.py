@@ -67,9 +67,9 @@ class Combination:
     # -- the session as a whole --------------------------------------------------------------------------------------
 
     def open(self) -> Iterator[None]:
-        """Let every plugin work out what the session needs; yields after each."""
+        """Let every plugin work out what the session needs; yields after each, and where they do."""
         for call in self.tiers.flat("on_session_open"):
-            call(self._session)
+            yield from call.steps(self._session)
             yield
 
     def close(self) -> None:

@@ -102,6 +102,7 @@ class Session(SessionView, StatementHost):
             job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
         self.core.begin()
         self._consequences.mend(self)
+        yield
         yield from self.plugins.open()
         for action in self.actions:
             yield from self._run(action)
