@@ -24,7 +24,8 @@ from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.consequences import Reservation
 
 # The account of each attempt, which observers read.
-from kframework.core.cycle.decision import Accounting, Decision, Observer, Result, fit_error
+from kframework.core.cycle.decision import Decision, Observer, Result, fit_error
+from kframework.core.cycle.layers import Layer
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import Rotation
@@ -54,7 +55,6 @@ from kframework.state.waiting import ReservedPod
 
 __all__ = [
     "PASS",
-    "Accounting",
     "AllNodesSearch",
     "Cluster",
     "ClusterState",
@@ -62,6 +62,7 @@ __all__ = [
     "Decision",
     "Engine",
     "EngineHost",
+    "Layer",
     "Layers",
     "MakeEngine",
     "MakeProfiles",

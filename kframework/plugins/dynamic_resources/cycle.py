@@ -79,12 +79,15 @@ class ExtendedResources(NamedTuple):
     others: tuple[str, ...] = ()
 
 
+_NO_DEVICES = ExtendedResources()
+
+
 def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
     """Tell which of a pod's extended resources may be devices; nothing if none may."""
     template = pod.template
     asked = template.once(extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)])
-    backed = tuple(name for name in asked if classes.behind(name) is not None)
-    return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else ExtendedResources()
+    backed = tuple([name for name in asked if classes.behind(name) is not None]) if asked else ()
+    return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else _NO_DEVICES
 
 
 class ClaimsInCycle:
