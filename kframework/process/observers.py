@@ -47,6 +47,7 @@ class Observers(Generic[E]):
 
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
         """Return the routes of what was seen; call it before the scheduler begins."""
+        self.metrics.devices.attach(scheduler.profiles)
         return metrics_routes(scheduler, (*self.metrics.series, dropped_events(scheduler)), self.metrics.health)
 
     def __repr__(self) -> str:
