@@ -87,8 +87,8 @@ REASONS: dict[int, str] = {
 #: What is reserved for the pod.
 RESERVED = StateKey[Reservation]("DynamicResources.reserved")
 
-#: How many steps of a search `filterTimeout` allows for each second: 200,000 by default, which take 0.3 s. The cluster
-#: stands still meanwhile, so it is not as many as could be taken in that time.
+#: How many steps of a search `filterTimeout` allows for each second: 200,000 by default, which take half a second. All
+#: else stands still meanwhile, so it is not as many as could be taken in that time.
 STEPS_PER_SECOND = 20_000
 #: How often claims are looked at while devices are made ready, in seconds.
 _INTERVAL = 5.0
