@@ -71,6 +71,7 @@ class Observers(Generic[E]):
 
     def series(self, engine: E) -> tuple[Series, ...]:
         """Return the series of the metrics, of what is read off the engine too."""
+        self.metrics.devices.attach(engine.profiles)
         return self.metrics.series
 
     def __repr__(self) -> str:

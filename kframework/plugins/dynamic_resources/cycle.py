@@ -117,7 +117,7 @@ class ClaimsInCycle:
         self._unready = unready
         self._unallocated = [claim for claim in claims if claim.status.allocation is None]
         self._extended = extended_resources(pod, classes)
-        self._patience = Patience()
+        self._patience = Patience(feasibilities.budget)
         #: The claims for extended resources, by those that would be devices.
         self._made: dict[tuple[str, ...], ResourceClaim] = {}
         #: The claims of pods that a what-if has taken away, by their uids.
@@ -268,7 +268,11 @@ class ClaimsInCycle:
         devices = self._devices
         asked = asked_of_all(claims, devices.classes)
         pools = devices.pools_of(node)
-        return devices.search(claims, asked, node, pools, allocated).run(self._feasibilities.budget)
+        search = devices.search(claims, asked, node, pools, allocated)
+        try:
+            return search.run(self._feasibilities.budget)
+        finally:
+            self._patience.spend(search.steps)
 
     def _as_devices(self, node: NodeInfo) -> tuple[str, ...]:
         return tuple(name for name in self._extended.backed if node.allocatable(name) == 0)
