@@ -142,6 +142,16 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
             'score: answered None, which is no integer; return one, from 0 to 100 place="{file}:11"',
         ),
         (
+            (
+                "score(self, state, pod, node):\n        return 1\n\n"
+                "    @hookimpl\n    def normalize_score(self, state, pod, scores):\n        pass\n"
+            ),
+            (
+                "normalize_score: TypeError: answered None about 2 rows; return an integer for each, in their order"
+                ' place="{file}:15"'
+            ),
+        ),
+        (
             "score(self, state, pod, node):\n        return 1000\n",
             (
                 "score: came to 1000 in the end; keep it within 0 and 100, or scale the scores of all nodes in "
