@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.errors import visible
-from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
+from kframework.observe.explain.explanation import EngineExplanation
 from kframework.observe.explain.routes import STANDS_BY, explain_route
 from kframework.observe.explain.slices import finished, finished_giving_way
 from kframework.observe.history import History
@@ -30,7 +30,6 @@ __all__ = [
     "Shown",
     "ShownPod",
     "Tone",
-    "Unexplainable",
     "created",
     "explain_route",
     "finished",

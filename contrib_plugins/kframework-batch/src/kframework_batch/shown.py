@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 
-from kframework import PendingPod, PodInfo
+from kframework import PendingPod, PodInfo, Unexplainable
 from kframework.observe.showing import (
     BINDING,
     Cell,
@@ -21,7 +21,6 @@ from kframework.observe.showing import (
     Shown,
     ShownPod,
     Tone,
-    Unexplainable,
     created,
     finished,
 )
@@ -201,7 +200,8 @@ class BatchShown(Shown[BatchEngine]):
                 return Details(tuple(table for table in tables if table.rows), explained=job is not None)
             case "pod":
                 verdicts = pod_verdicts(self._sessions.verdicts(name))
-                return Details((verdicts,) if verdicts.rows else (), explained=True)
+                known = any(task.key == name for task in self.engine.cache.tasks.values())
+                return Details((verdicts,) if verdicts.rows else (), explained=known)
             case _:
                 return Details()
 
