@@ -75,7 +75,7 @@ class LinksOutside(SphinxTransform):
 
 def show_members_of_enums(app: Sphinx, what: str, name: str, member: object, *rest: object) -> bool | None:
     """Show what an enumeration lists, also what needs no word of explanation; leave all else to Sphinx."""
-    return False if isinstance(member, Enum) else None
+    return False if isinstance(member, Enum) and not name.startswith("_") else None
 
 
 def hand_on_comments(app: Sphinx) -> None:

@@ -5,7 +5,9 @@ keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: 
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
 Beside this door there are smaller ones: `kframework.state.inbox` for the messages, `kframework.config.reading` for
-configuration files, `kframework.process.running` for a simulation or a process, `kframework.clock` for time and chance.
+configuration files, `kframework.process.running` for a simulation or a process, `kframework.observe.showing` for a
+page, reports and explanations, `kframework.observe.recording.engines` for recordings, `kframework.clock` for time and
+chance.
 
 Plugin authors need `kframework` and `kframework.testing` alone. What stands here is public too, but moves with the
 core: a second engine says which minor version it was made for.
@@ -22,7 +24,8 @@ from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.consequences import Reservation
 
 # The account of each attempt, which observers read.
-from kframework.core.cycle.decision import Accounting, Decision, Observer, Result, fit_error
+from kframework.core.cycle.decision import Decision, Observer, Result, fit_error
+from kframework.core.cycle.layers import Layer
 from kframework.core.cycle.plan import Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import Rotation
@@ -52,7 +55,6 @@ from kframework.state.waiting import ReservedPod
 
 __all__ = [
     "PASS",
-    "Accounting",
     "AllNodesSearch",
     "Cluster",
     "ClusterState",
@@ -60,6 +62,7 @@ __all__ = [
     "Decision",
     "Engine",
     "EngineHost",
+    "Layer",
     "Layers",
     "MakeEngine",
     "MakeProfiles",

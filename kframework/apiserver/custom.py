@@ -10,7 +10,7 @@ import msgspec
 from kframework.apiserver.served import Resource, as_is
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries
-from kframework.objects import kind_named
+from kframework.objects import PrinterColumn, kind_named
 from kframework.objects.kinds import Kind, foreign_kind, kind
 from kframework.objects.meta import ApiObject, ApiStruct
 
@@ -22,6 +22,7 @@ class Names(ApiStruct, frozen=True, kw_only=True):
     plural: str = ""
     singular: str = ""
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 class Subresources(ApiStruct, frozen=True, kw_only=True):
@@ -37,6 +38,7 @@ class Version(ApiStruct, frozen=True, kw_only=True):
     served: bool = False
     storage: bool = False
     subresources: Subresources = Subresources()
+    additional_printer_columns: tuple[PrinterColumn, ...] = ()
 
 
 class Specification(ApiStruct, frozen=True, kw_only=True):
@@ -76,6 +78,8 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 stored,
                 spec.names.singular or spec.names.kind.lower(),
                 spec.names.short_names,
+                spec.names.categories,
+                version.additional_printer_columns,
                 has_status=version.subresources.status is not None,
                 shown=as_is if served is stored else partial(_under, served.api_version),
                 read=as_is if served is stored else partial(_under, stored.api_version),

@@ -1,4 +1,7 @@
-"""What clients ask before anything else: which groups and kinds are there, and what can be done to them."""
+"""What clients ask before anything else: which groups and kinds are there, and what can be done to them.
+
+What is `served` stands group by group, in the order in which clients are to know the groups.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,6 @@ VERSION: Data = {
 _ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 #: By kind: subresources other than the status, each with the kind that one posts there.
 _POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
-_IN_ALL = ("Pod", "ReplicationController", "ReplicaSet", "Service", "StatefulSet")
 
 #: No fields are described: a kubectl that would check an object against a description finds none, and leaves it to us.
 _INFO = {"title": "Kubernetes", "version": "v1.36.2"}
@@ -52,7 +54,7 @@ def versions(accept: str, served: Iterable[Resource]) -> Response:
 def groups(accept: str, served: Iterable[Resource]) -> Response:
     """Answer `GET /apis`: all groups but the core."""
     named = [resource for resource in served if resource.group]
-    found = [_group(name, list(members)) for name, members in groupby(_sorted(named), key=lambda each: each.group)]
+    found = [_group(name, list(members)) for name, members in groupby(named, key=lambda each: each.group)]
     return _aggregated(accept, named) or answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
 
 
@@ -103,7 +105,7 @@ def _aggregated(accept: str, served: list[Resource]) -> Response | None:
     version = "v2" if "v=v2;" in f"{wanted};" else "v2beta1"
     items = [
         {"metadata": {"name": name} if name else {}, "versions": _all_of(list(members))}
-        for name, members in groupby(_sorted(served), key=lambda each: each.group)
+        for name, members in groupby(served, key=lambda each: each.group)
     ]
     found = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}}
     media_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
@@ -150,12 +152,8 @@ def _kind_named(api_version: str, name: str) -> Data:
 
 
 def _common(resource: Resource) -> Data:
-    categories = ["all"] if resource.kind.name in _IN_ALL else []
-    return {"verbs": _ALL_VERBS, "shortNames": list(resource.short_names), "categories": categories}
-
-
-def _sorted(served: Iterable[Resource]) -> list[Resource]:
-    return sorted(served, key=lambda resource: (resource.group, resource.version, resource.kind.plural))
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {"verbs": _ALL_VERBS, **names}
 
 
 def _versions(members: Iterable[Resource]) -> list[str]:

@@ -62,7 +62,8 @@ class Table(Form):
 
     def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
         rows = (self._resource.data(document) for document in documents)
-        laid_out = table(self._resource.kind, rows, self._clock.now(), self._include)
+        resource = self._resource
+        laid_out = table(resource.kind, rows, self._clock.now(), self._include, resource.columns)
         return msgspec.json.encode({**laid_out, "metadata": metadata})
 
     def bookmark(self, metadata: Mapping[str, object]) -> bytes:

@@ -11,11 +11,14 @@ import msgspec
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.event_versions import from_core, to_core
 from kframework.objects import (
+    KINDS,
     ApiObject,
     CoreEvent,
     Event,
     Kind,
     Namespace,
+    Pod,
+    PrinterColumn,
     ReplicaSet,
     ReplicationController,
     Service,
@@ -34,13 +37,16 @@ class Resource:
     """A kind as a path of the API names it.
 
     `stored` is the kind under which its objects are kept: two versions of one kind are views of the same objects.
-    `shown` makes of plain data as stored what this view shows, `read` the reverse.
+    `shown` makes of plain data as stored what this view shows, `read` the reverse. `columns` are for kinds that are not
+    built in.
     """
 
     kind: Kind[ApiObject]
     stored: Kind[ApiObject]
     singular: str
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     has_status: bool = False
     shown: Callable[[Data], Data] = as_is
     read: Callable[[Data], Data] = as_is
@@ -70,15 +76,19 @@ def _viewed(resource: Resource, body: bytes) -> bytes:
 
 
 def built_in(kind: Kind[ApiObject]) -> Resource:
-    """Serve a kind that is known here; events of both groups are kept as one kind."""
+    """Serve a kind that is known here, built in or declared; events of both groups are kept as one kind."""
     singular = kind.name.lower()
-    short_names = _SHORT_NAMES.get(singular, ())
     if kind.struct is CoreEvent:
-        return Resource(kind, kind_of(Event), singular, short_names, shown=to_core, read=from_core)
+        return Resource(kind, kind_of(Event), singular, _SHORT_NAMES["event"], shown=to_core, read=from_core)
     has_status = "status" in kind.struct.__struct_fields__ or kind.struct in _STATUS_UNREAD
-    return Resource(kind, kind, singular, short_names, has_status=has_status)
+    if kind not in KINDS:
+        return Resource(kind, kind, singular, kind.short_names, columns=kind.columns, has_status=has_status)
+    categories = ("all",) if kind.struct in _IN_ALL else ()
+    return Resource(kind, kind, singular, _SHORT_NAMES.get(singular, ()), categories, has_status=has_status)
 
 
+#: The built-in kinds that `kubectl get all` lists.
+_IN_ALL = (Pod, ReplicationController, ReplicaSet, Service, StatefulSet)
 #: Kinds whose status exists but is nothing to a scheduler.
 _STATUS_UNREAD = (Namespace, Service, ReplicationController, ReplicaSet, StatefulSet)
 _SHORT_NAMES = {

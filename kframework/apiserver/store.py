@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kframework.apiserver.collection import Collection
 from kframework.apiserver.custom import CustomResourceDefinition, defined
+from kframework.apiserver.group_order import in_order
 from kframework.apiserver.served import Resource, built_in
 from kframework.apiserver.wire.documents import Complete
 from kframework.clock import Clock
@@ -32,14 +33,14 @@ class Catalogue:
         return found
 
     def resources(self) -> tuple[Resource, ...]:
-        """List all that is served."""
+        """List all that is served, group by group, in the order in which clients are to know the groups."""
         self._resources = self._collected()
-        return tuple(self._resources.values())
+        return in_order(self._resources.values(), lambda each: bool(self._cluster.objects(each.stored.struct)))
 
     def _collected(self) -> dict[tuple[str, str], Resource]:
         """Collect from all sources; where two serve the same, that counts which knows more of it.
 
-        A definition of a kind that a plugin has declared serves that very kind, and adds its short names.
+        A definition of a kind that a plugin has declared serves that very kind, under its own short names and columns.
         """
         definitions = self._cluster.objects(CustomResourceDefinition)
         users = [resource for definition in definitions for resource in defined(definition)]

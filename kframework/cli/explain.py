@@ -39,7 +39,12 @@ class Form(StrEnum):
 
 
 def command(
-    pod: Annotated[str, typer.Argument(metavar="POD|pod/NAME", help="The pod; NAMESPACE/NAME will do too.")],
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="POD|pod/NAME", help="The pod, or the job where an engine has jobs; NAMESPACE/NAME will do too."
+        ),
+    ],
     plugin: PluginOption,
     namespace: Annotated[str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Its namespace.")] = None,
     filenames: Annotated[
@@ -63,6 +68,10 @@ def command(
     ] = None,
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration for -f; the default one without it.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The engine that schedules -f by a --config of its own, such as batch."),
     ] = None,
     output: Annotated[
         Form | None, typer.Option("-o", "--output", help="Leave nothing out, or print JSON, instead of the short text.")
@@ -88,15 +97,18 @@ def command(
         raise typer.BadParameter("goes with -f", param_hint="'--devices'")
     if plugin and not (filenames or recording):
         raise typer.BadParameter("goes with -f or --recording; a scheduler has its own", param_hint="'--plugin'")
+    if engine is not None and not filenames:
+        raise typer.BadParameter("goes with -f; others say what they are of", param_hint="'--engine'")
+    if engine is not None and plugin:
+        raise typer.BadParameter("has plugins of its own: leave out --plugin", param_hint="'--engine'")
     plugins = named_plugins(plugin)
     explanation: Explanation | EngineExplanation
-    if filenames:
+    if filenames and engine is not None:
+        explanation = _by_engine(engine, filenames, devices, config, namespace, name)
+    elif filenames:
         explanation = _of_files(filenames, devices, config, plugins, f"{namespace}/{name}")
     elif recording is not None:
-        from kframework.simulation.recording import Recording
-
-        asked = Recording(recording, plugins=plugins)
-        explanation = asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
+        explanation = _of_recording(recording, plugins, namespace, name, attempt)
     else:
         explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
     _print(explanation, output)
@@ -149,6 +161,39 @@ def _of_files(
     for notice in simulation.result.notices:
         say("notice", notice)
     return explained.explanation
+
+
+def _by_engine(
+    engine: str, filenames: list[str], devices: str | None, config: str | None, namespace: str, name: str
+) -> EngineExplanation:
+    """Have an engine simulate the files, and explain what it knows by that name."""
+    from kframework.observe.recording.engines import GROUP, kind_named
+
+    kind = kind_named(engine)
+    if kind is None:
+        raise typer.BadParameter(f"no installed distribution offers {engine!r} under {GROUP}", param_hint="'--engine'")
+    return kind.explain_files(filenames, config, devices, namespace, name)
+
+
+def _of_recording(
+    file: str, plugins: Sequence[type[Plugin]], namespace: str, name: str, attempt: int | None
+) -> Explanation | EngineExplanation:
+    """Explain by a recording, as its engine does."""
+    from pathlib import Path
+
+    from kframework.observe.recording.engines import kind_of_recording
+    from kframework.observe.recording.reader import Recorded
+    from kframework.simulation.recording import Recording
+
+    asked = Recording(file, plugins=plugins)
+    recorded = Recorded(Path(file))
+    if not recorded.header.engine:
+        return asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
+    if attempt is not None:
+        raise typer.BadParameter(
+            f"is for recordings of pods, and this one is of {recorded.header.engine}", param_hint="'--attempt'"
+        )
+    return asked.explain_by(kind_of_recording(recorded), namespace, name)
 
 
 # -- a running scheduler -----------------------------------------------------------------------------------------------

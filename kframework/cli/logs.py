@@ -137,7 +137,8 @@ class _Stderr(logging.Handler):
             return
         for where, times in self._faults.items():
             if times > 1:
-                say("error", f"{where}: failed {times - 1} more times (-v {_ALL} shows each)")
+                more = "once more" if times == 2 else f"{times - 1} more times"
+                say("error", f"{where}: failed {more} (-v {_ALL} shows each)")
         self._faults.clear()
 
     def _seen(self, record: logging.LogRecord) -> bool:

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Observer
+    from kframework.observe.recording.writer import Recorder
     from kframework.scheduler.scheduler import MakeEngine
 
 
@@ -77,9 +78,26 @@ def with_debugger(recorded: Recording) -> Recording:
 @contextmanager
 def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[Recording]:
     """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""
+    from kframework.core.pod_engine import PodEngine
+    from kframework.observe.recording.pod_engine import recorded_by
+
+    with recorder_to(file, limit, annotations) as recorder:
+        if recorder is None:
+            yield Recording(PodEngine.of, [])
+        else:
+            yield Recording(recorded_by(recorder), [recorder])
+
+
+@contextmanager
+def recorder_to(
+    file: str | None, limit: int | None, annotations: Sequence[str] = (), *, read: Sequence[str] = ()
+) -> Iterator[Recorder | None]:
+    """Make what records into a file while inside, None if none is given; `read` are annotations that the engine reads.
+
+    Of annotations those go in that do so by themselves, those that are read, and `annotations`.
+    """
     from pathlib import Path
 
-    from kframework.core.pod_engine import PodEngine
     from kframework.observe.recording.annotations import KEPT
     from kframework.observe.recording.file import LIMIT
     from kframework.observe.recording.writer import Recorder
@@ -89,10 +107,10 @@ def recording(file: str | None, limit: int | None, annotations: Sequence[str] = 
             raise typer.BadParameter("goes with --record only", param_hint="'--record-limit'")
         if annotations:
             raise typer.BadParameter("goes with --record only", param_hint="'--record-annotations'")
-        yield Recording(PodEngine.of, [])
+        yield None
         return
-    recorder = Recorder(Path(file), limit=limit or LIMIT, annotations=(*KEPT, *annotations))
+    recorder = Recorder(Path(file), limit=limit or LIMIT, annotations=(*KEPT, *read, *annotations))
     try:
-        yield Recording(recorder.engine, [recorder])
+        yield recorder
     finally:
         recorder.close()

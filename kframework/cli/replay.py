@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from msgspec.structs import replace
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
     from kframework.observe.recording.reader import Recorded
     from kframework.observe.recording.reconsider import Disagreement, Reconsidered
+    from kframework.observe.recording.replay import Difference
 
 _HEADERS = ("ATTEMPT", "POD", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
 _WIDE_HEADERS = (
@@ -79,37 +81,64 @@ def command(
 
     refuse_overwriting([file] if config is None else [file, config], report=report)
     recorded = Recorded(Path(file))
+    if recorded.header.engine:
+        _refuse_beside(recorded.header.engine, config=config, report=report, plugin=plugin)
     _say_maker(recorded)
     plugins = named_plugins(plugin)
     if config is None and recorded.header.part == 1:
         result = _checked(Path(file), plugins)
     else:
-        result = _reconsidered(Path(file), config, plugins)
+        result = Again(_reconsidered(Path(file), config, plugins))
     _print(result, output)
     _summarise(result, config)
     if report is not None:
         _report(Path(file), plugins, report)
-    if config is None and result.disagreements:
+    if config is None and result.differences:
         raise typer.Exit(1)
+
+
+class Again(NamedTuple):
+    """What came of it; `accounts` counts those of the engine's own, by what one is called; one may be `apart`."""
+
+    decisions: Reconsidered
+    accounts: Mapping[str, int] = {}
+    apart: Difference | None = None
+
+    @property
+    def differences(self) -> int:
+        """How many records are otherwise."""
+        return len(self.decisions.disagreements) + (self.apart is not None)
+
+
+def _refuse_beside(engine: str, **given: object) -> None:
+    """Refuse what only recordings of the pod engine can be asked."""
+    for option, value in given.items():
+        if value:
+            wanted = "goes with recordings of single pods"
+            raise typer.BadParameter(f"{wanted}; this one is of the engine {engine!r}", param_hint=f"'--{option}'")
 
 
 # -- what is done --------------------------------------------------------------------------------------------------
 
 
-def _checked(file: Path, plugins: Sequence[type[Plugin]]) -> Reconsidered:
+def _checked(file: Path, plugins: Sequence[type[Plugin]]) -> Again:
     """Let an engine decide everything again by itself, until it decides otherwise."""
+    from kframework.core.cycle.decision import Decision
     from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.reconsider import Disagreement, Reconsidered
     from kframework.observe.recording.replay import replay
 
     replayed = replay(file, Registry.of(*plugins))
     difference = replayed.difference
+    alike = Reconsidered(replayed.decisions, (), cut_off=replayed.cut_off)
     if difference is None:
-        return Reconsidered(replayed.decisions, (), cut_off=replayed.cut_off)
+        return Again(alike, replayed.accounts)
     say("error", str(difference))
-    kind = ", ".join(difference.fields) or "no such attempt"
-    found = Disagreement(kind, difference.recorded, difference.replayed)
-    return Reconsidered(replayed.decisions, (found,), cut_off=replayed.cut_off)
+    recorded, now = difference.recorded, difference.replayed
+    if isinstance(recorded, Decision | None) and isinstance(now, Decision | None):
+        found = Disagreement(", ".join(difference.fields) or "no such attempt", recorded, now)
+        return Again(replace(alike, disagreements=(found,)), replayed.accounts)
+    return Again(alike, replayed.accounts, difference)
 
 
 def _reconsidered(file: Path, config: str | None, plugins: Sequence[type[Plugin]]) -> Reconsidered:
@@ -123,13 +152,14 @@ def _reconsidered(file: Path, config: str | None, plugins: Sequence[type[Plugin]
 def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
     from kframework.core.runtime.registry import Registry
     from kframework.observe.history import History
-    from kframework.observe.recording.replay import Replay
+    from kframework.observe.recording.following import Replay
     from kframework.observe.report import report
+    from kframework.observe.web.pod_engine import PodEngineShown
 
     history = History()
     replay = Replay(file, Registry.of(*plugins), observers=[history])
     replay.tell_until(lambda decision: False)
-    text = report(replay.engine, history, title=f"Recording {file}")
+    text = report(PodEngineShown(replay.engine, history), title=f"Recording {file}")
     Path(page).write_text(text, encoding="utf-8")
 
 
@@ -138,29 +168,44 @@ def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
 
 def _say_maker(recorded: Recorded) -> None:
     from kframework import __version__
+    from kframework.observe.recording.engines import offered_by
 
     maker, this = recorded.header.made_by, f"kframework {__version__}"
     if maker != this:
         say("notice", f"recorded by {maker}, and this is {this}: it may decide otherwise")
+    offerer, this = recorded.header.offered_by, offered_by(recorded.header.engine)
+    if this and offerer != this:
+        say("notice", f"recorded with {offerer}, and this is {this}: it may decide otherwise")
     if recorded.header.part > 1:
         say("notice", f"part {recorded.header.part} of a recording: it begins with what was known of the time before")
 
 
-def _print(result: Reconsidered, output: Form | None) -> None:
+def _print(again: Again, output: Form | None) -> None:
+    result = again.decisions
     found = result.disagreements
     if output is Form.JSON:
         print_json(
             {
                 "attempts": result.attempts,
+                **{f"{noun}s": count for noun, count in again.accounts.items()},
                 "part": result.part,
                 "cutOff": result.cut_off,
-                "differences": [_item(disagreement) for disagreement in found],
+                "differences": [*map(_item, found), *([] if again.apart is None else [_account(again.apart)])],
             }
         )
     elif found and output is Form.WIDE:
         print_table(_WIDE_HEADERS, [_wide_row(disagreement) for disagreement in found])
     elif found:
         print_table(_HEADERS, [_row(disagreement) for disagreement in found])
+
+
+def _account(apart: Difference) -> dict[str, object]:
+    return {
+        "account": apart.name,
+        "difference": ", ".join(apart.fields),
+        "recorded": apart.recorded,
+        "now": apart.replayed,
+    }
 
 
 def _item(disagreement: Disagreement) -> dict[str, object]:
@@ -230,12 +275,18 @@ def _why(disagreement: Disagreement) -> str:
     return now.message
 
 
-def _summarise(result: Reconsidered, config: str | None) -> None:
+def _summarise(again: Again, config: str | None) -> None:
     sys.stdout.flush()  # so that the last line comes last where both streams go to one place
+    result, apart = again.decisions, again.apart
     if result.cut_off:
         say("notice", "the recording ends in the middle: its writer was stopped, or is still at work")
     by = "the recorded configuration" if config is None else config
     kinds = Counter(disagreement.kind for disagreement in result.disagreements)
+    if apart is not None:
+        kinds[", ".join(apart.fields) or f"no such {apart.name.partition(' ')[0]}"] += 1
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    found = f"{len(result.disagreements)} otherwise ({counts})" if counts else "all alike"
-    sys.stderr.write(f"{result.attempts} attempts decided again by {visible(by)}: {found}\n")
+    found = f"{again.differences} otherwise ({counts})" if counts else "all alike"
+    asked = " and ".join(
+        [f"{result.attempts} attempts", *(f"{count} {noun}s" for noun, count in again.accounts.items())]
+    )
+    sys.stderr.write(f"{asked} decided again by {visible(by)}: {found}\n")

@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import logging
 import math
+import re
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -18,16 +19,26 @@ from kframework.clock import Clock, seconds_of
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended, with_condition
-from kframework.objects import ApiObject, Pod, PodCondition, PodStatus
+from kframework.objects import (
+    ApiObject,
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
 
 #: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
 RUN_SECONDS = "kframework.dev/run-seconds"
+#: The annotation that says with which code the containers of a pod end after its run time: all but 0 makes it fail.
+EXIT_CODE = "kframework.dev/exit-code"
 
 _log = logging.getLogger(__name__)
 
 
 class Kubelet:
-    """Makes bound pods Running, lets them succeed after their run time, and ends deletions after their grace.
+    """Makes bound pods Running, lets them succeed or fail after their run time, and ends deletions after their grace.
 
     A pod that is Running already counts its run time from its start time; one that is being deleted gets its whole
     grace, as after a restart of a kubelet.
@@ -161,8 +172,7 @@ class Kubelet:
         if metadata.deletion_timestamp is not None:
             self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
         else:
-            status = _in_phase(pod.status, "Succeeded", _SUCCEEDED, self._cluster.timestamp())
-            self._cluster.set_status(pod, status)
+            self._cluster.set_status(pod, _ended(pod, self._cluster.timestamp()))
 
 
 def _run_seconds(pod: Pod) -> float | None:
@@ -181,6 +191,21 @@ def _run_seconds(pod: Pod) -> float | None:
     return None
 
 
+def _ended(pod: Pod, now: str) -> PodStatus:
+    """Return the status of a pod whose containers have ended by themselves."""
+    text = pod.metadata.annotations.get(EXIT_CODE, "0")
+    code = int(text) if _CODE.fullmatch(text) else 0
+    if code == 0:
+        return _in_phase(pod.status, "Succeeded", _SUCCEEDED, now)
+    state = ContainerState(terminated=ContainerStateTerminated(exit_code=code))
+    statuses = [ContainerStatus(name=each.name, image=each.image, state=state) for each in pod.spec.containers]
+    return _in_phase(replace(pod.status, container_statuses=tuple(statuses)), "Failed", _FAILED, now)
+
+
+#: What a process can end with.
+_CODE = re.compile("[0-9]{1,3}")
+
+
 def _in_phase(status: PodStatus, phase: str, told: tuple[PodCondition, ...], now: str) -> PodStatus:
     conditions = status.conditions
     for condition in told:
@@ -194,3 +219,4 @@ _SUCCEEDED = (
     PodCondition(type="Ready", status="False", reason="PodCompleted"),
     PodCondition(type="ContainersReady", status="False", reason="PodCompleted"),
 )
+_FAILED = tuple(PodCondition(type=name, status="False", reason="PodFailed") for name in ("Ready", "ContainersReady"))

@@ -261,7 +261,8 @@ class SuggestNodesPlugin(Protocol):
 
         It says where to look first. A change that is smaller than others counts as a fraction of one; 1000 more say
         that no change of the cluster is known to help. Without this hook, nodes that are rejected with the same Status
-        are taken to need one change if any is suggested on a few of them, and else to be beyond help.
+        are taken to need one change if any is suggested on a few of them, and else to be beyond help. It is asked about
+        many nodes some at a time.
         """
         unimplemented()
 

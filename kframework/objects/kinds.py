@@ -9,7 +9,7 @@ A plugin that is about a kind of its own declares it, and from then on it is a k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Generic, TypeVar, cast
@@ -19,7 +19,7 @@ import msgspec
 from kframework.errors import ConfigError
 from kframework.objects.event import CoreEvent, Event
 from kframework.objects.lease import Lease
-from kframework.objects.meta import ApiObject
+from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
 from kframework.objects.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
@@ -47,15 +47,30 @@ T = TypeVar("T", bound=ApiObject)
 T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
 
 
+class PrinterColumn(ApiStruct, frozen=True, kw_only=True):
+    """A column that `kubectl get` prints after the name, as a CustomResourceDefinition describes it.
+
+    `type` is one of string, integer, number, boolean and date; a `priority` above 0 shows the column with `-o wide`
+    only.
+    """
+
+    name: str = ""
+    type: str = "string"
+    json_path: str = ""
+    priority: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """A kind of object: its names in the API, and the struct that holds it."""
+    """A kind of object: its names in the API, the struct that holds it, and how `kubectl get` prints a declared one."""
 
     name: str
     api_version: str
     plural: str
     namespaced: bool
     struct: type[T_co]
+    short_names: tuple[str, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
 
 
 #: The built-in kinds.
@@ -89,14 +104,24 @@ _BY_STRUCT = {known.struct: known for known in KINDS}
 _BY_NAME = {(known.api_version, known.name): known for known in KINDS}
 
 
-def kind(api_version: str, plural: str, *, namespaced: bool = True, name: str = "") -> Callable[[type[T]], type[T]]:
+def kind(
+    api_version: str,
+    plural: str,
+    *,
+    namespaced: bool = True,
+    name: str = "",
+    short_names: Sequence[str] = (),
+    columns: Sequence[PrinterColumn] = (),
+) -> Callable[[type[T]], type[T]]:
     """Declare a struct to be a kind of the API; the name of the kind is that of the class unless it is given.
 
-    Raises ConfigError when another struct is that kind, or is served under that plural, already.
+    `short_names` and `columns` are those of its CustomResourceDefinition, for the fake API; without columns the age is
+    printed. Raises ConfigError when another struct is that kind, or is served under that plural, already.
     """
 
     def declare(struct: type[T]) -> type[T]:
-        declared: Kind[ApiObject] = Kind(name or struct.__name__, api_version, plural, namespaced, struct)
+        names = name or struct.__name__, api_version, plural
+        declared: Kind[ApiObject] = Kind(*names, namespaced, struct, tuple(short_names), tuple(columns))
         for known in _BY_NAME.values():
             if _clash(known, declared):
                 raise _two_of(known, declared)

@@ -229,6 +229,18 @@ class PodCondition(ApiStruct, frozen=True, kw_only=True):
     last_transition_time: str | None = None
 
 
+class ContainerStateTerminated(ApiStruct, frozen=True, kw_only=True):
+    """How a container ended."""
+
+    exit_code: int = 0
+
+
+class ContainerState(ApiStruct, frozen=True, kw_only=True):
+    """Where a container stands; only its end is read."""
+
+    terminated: ContainerStateTerminated | None = None
+
+
 class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
     """What became of a container; the last two fields differ from the spec while it is resized in place."""
 
@@ -238,6 +250,7 @@ class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
     ready: bool = False
     started: bool | None = None
     restart_count: int = 0
+    state: ContainerState | None = None
     resources: Resources | None = None
     allocated_resources: ResourceList = msgspec.field(default_factory=dict)
 

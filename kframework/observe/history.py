@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.observe.last_records import LastRecords
 
-R = TypeVar("R", Decision, Binding)
+R = TypeVar("R", bound=Decision | Binding)
 
 #: So many records of the shortest kind are kept, of each of the two.
 KEPT = 5_000
@@ -28,38 +30,25 @@ class PodHistory(msgspec.Struct, frozen=True):
     bindings: tuple[Binding, ...] = ()
 
 
-class _Last(Generic[R]):
+class _OfPods(LastRecords[R]):
     """The last records of one kind, also by the uid of their pod."""
 
     def __init__(self, kept: int) -> None:
-        self._most = kept * SHORTEST
-        self._records: deque[R] = deque()
+        super().__init__(kept * SHORTEST, _weight)
         self._of: dict[str, deque[R]] = {}
-        self._weight = 0
 
-    def put(self, record: R) -> None:
-        self._records.append(record)
+    def put(self, record: R) -> Sequence[R]:
         self._of.setdefault(record.uid, deque()).append(record)
-        self._weight += _weight(record)
-        while self._weight > self._most and len(self._records) > 1:
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        oldest = self._records.popleft()
-        self._weight -= _weight(oldest)
-        alike = self._of[oldest.uid]
-        alike.popleft()
-        if not alike:
-            del self._of[oldest.uid]
-
-    def recent(self, count: int) -> list[R]:
-        return list(itertools.islice(reversed(self._records), count))
+        forgotten = super().put(record)
+        for oldest in forgotten:
+            alike = self._of[oldest.uid]
+            alike.popleft()
+            if not alike:
+                del self._of[oldest.uid]
+        return forgotten
 
     def of(self, uid: str) -> tuple[R, ...]:
         return tuple(self._of.get(uid, ()))
-
-    def __len__(self) -> int:
-        return len(self._records)
 
 
 def _weight(record: Decision | Binding) -> int:
@@ -72,14 +61,19 @@ class History(Observer):
 
     def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept
-        self._decisions = _Last[Decision](kept)
-        self._bindings = _Last[Binding](kept)
+        self._decisions = _OfPods[Decision](kept)
+        self._bindings = _OfPods[Binding](kept)
 
     def decided(self, decision: Decision) -> None:
         self._decisions.put(decision)
 
     def bound(self, binding: Binding) -> None:
         self._bindings.put(binding)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest attempt: so many there have been; 0 if there was none."""
+        return next((decision.attempt for decision in self._decisions), 0)
 
     def recent(self, count: int) -> list[Decision]:
         """Return the last decisions, the newest first."""
@@ -89,6 +83,10 @@ class History(Observer):
         """Return the decisions of the attempts behind this one, the oldest first; at most the last `count` of them."""
         newest = (decision for decision in self._decisions.recent(count) if decision.attempt > attempt)
         return list(newest)[::-1]
+
+    def named(self, pod: str, count: int) -> list[Decision]:
+        """Return the last decisions on pods of this `namespace/name`, the newest first."""
+        return list(itertools.islice((decision for decision in self._decisions if decision.pod == pod), count))
 
     def of(self, uid: str) -> PodHistory:
         """Return what is remembered of the pod with this uid."""

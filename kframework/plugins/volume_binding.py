@@ -185,8 +185,11 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        claims, node = state[_CLAIMS], self.handle.nodes.named(node_name)
-        if claims is None or claims.all_bound or node is None:
+        claims = state[_CLAIMS]
+        if claims is None or claims.all_bound:
+            return None
+        node = self.handle.nodes.named(node_name)
+        if node is None:
             return None
         _, found = claims.find(node)
         reservation = state[_RESERVED] = VolumeReservation(self._storage, node_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic
 
 from kframework.core.cycle.decision import Observer
@@ -13,7 +14,9 @@ from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Readings, Series
+from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.routes import web_routes
+from kframework.observe.web.shown import Shown
 from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.scheduler.watchdog import Told
@@ -22,17 +25,29 @@ if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
 
-class Observers(Generic[E]):
-    """The observers of a scheduler: its metrics, which everybody may see, and others.
+#: Says what is shown of an engine whose decisions the history remembers.
+MakeShown = Callable[[E, History], Shown[E]]
 
-    `engine` makes the scheduler's engine; in `timed_share` of the attempts plugins are timed, at least in as many as
-    the metrics want.
+
+class Observers(Generic[E]):
+    """The observers of a scheduler: its metrics, which everybody may see, its history for a page, and others.
+
+    `engine` makes the scheduler's engine, and `shown` says what the page shows of it; in `timed_share` of the attempts
+    plugins are timed, at least in as many as the metrics want.
     """
 
-    def __init__(self, *others: Observer, engine: MakeEngine[E], timed_share: float = TIMED_SHARE) -> None:
+    def __init__(
+        self,
+        *others: Observer,
+        engine: MakeEngine[E],
+        shown: MakeShown[E] = Shown,
+        timed_share: float = TIMED_SHARE,
+    ) -> None:
         self.metrics: Metrics = Metrics()
-        self.all: tuple[Observer, ...] = (*others, self.metrics.attempts)
+        self.history: History = History()
+        self.all: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
         self.engine: MakeEngine[E] = engine
+        self.shown: MakeShown[E] = shown
         self.timed_share: float = max(timed_share, TIMED_SHARE)
 
     @property
@@ -47,14 +62,24 @@ class Observers(Generic[E]):
 
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
         """Return the routes of what was seen; call it before the scheduler begins."""
-        return metrics_routes(scheduler, (*self.metrics.series, dropped_events(scheduler)), self.metrics.health)
+        return [
+            *web_routes(self.shown(scheduler.engine, self.history)),
+            *metrics_routes(
+                scheduler, (*self.series(scheduler.engine), dropped_events(scheduler)), self.metrics.health
+            ),
+        ]
+
+    def series(self, engine: E) -> tuple[Series, ...]:
+        """Return the series of the metrics, of what is read off the engine too."""
+        self.metrics.devices.attach(engine.profiles)
+        return self.metrics.series
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(type(observer).__name__ for observer in self.all)}>"
 
 
 class PodObservers(Observers[PodEngine]):
-    """The observers of a scheduler that decides on one pod at a time: its history too, for a page and explanations.
+    """The observers of a scheduler that decides on one pod at a time, with explanations.
 
     `engine` may be one that is recorded.
     """
@@ -62,17 +87,13 @@ class PodObservers(Observers[PodEngine]):
     def __init__(
         self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
     ) -> None:
-        self.history: History = History()
-        super().__init__(*others, self.history, engine=engine, timed_share=timed_share)
+        super().__init__(*others, engine=engine, shown=PodEngineShown, timed_share=timed_share)
 
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
-        return [
-            *web_routes(scheduler, self.history),
-            *explain_routes(scheduler, self.history),
-            *metrics_routes(
-                scheduler, (*self.metrics.attach(scheduler.engine), dropped_events(scheduler)), self.metrics.health
-            ),
-        ]
+        return [*super().routes(scheduler), *explain_routes(scheduler, self.history)]
+
+    def series(self, engine: PodEngine) -> tuple[Series, ...]:
+        return self.metrics.attach(engine)
 
 
 def dropped_events(scheduler: Scheduler[E]) -> Series:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import get_args
 
 import msgspec
@@ -25,10 +26,14 @@ _SEEING = ("get", "list", "watch")
 _VERBS = (*_SEEING, *get_args(Verb))
 
 
-def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = ()) -> list[Rule]:
-    """Return what the scheduler must be allowed in all namespaces; `watches` are those of others than plugins."""
+def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[Rule]:
+    """Return what the scheduler must be allowed in all namespaces.
+
+    `watches` are those of others than plugins, `reads` what these read one by one, without watching it.
+    """
     granted: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for kind, subresource, verbs in _needs(profiles, watches):
+    one_by_one = ((kind_of(read.kind), "", ("get", *read.verbs)) for read in reads)
+    for kind, subresource, verbs in chain(_needs(profiles, watches), one_by_one):
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         granted[_group(kind), resource].update(verbs)
     return list(_gathered(granted))
@@ -87,17 +92,19 @@ def manifests(
     election: LeaderElection,
     *,
     watches: Iterable[Watch] = (),
+    reads: Iterable[Watch] = (),
     reviews: Iterable[Rule] = (),
     name: str,
     namespace: str,
 ) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
 
-    `reviews` are `review_rules` where the endpoints ask who may ask them.
+    `watches` and `reads` are as for `cluster_rules`; `reviews` are `review_rules` where the endpoints ask who may ask
+    them.
     """
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
-        *_granted("ClusterRole", {"name": name}, [*cluster_rules(profiles, watches), *reviews], account),
+        *_granted("ClusterRole", {"name": name}, [*cluster_rules(profiles, watches, reads), *reviews], account),
         *_granted("Role", {"name": name, "namespace": election.resource_namespace}, lease_rules(election), account),
     ]
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.observe.explain.account import explain
-from kframework.observe.explain.explanation import Unexplainable
+from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
 from kframework.observe.explain.finding import known_pod
 from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
-from kframework.observe.recording.replay import Replay, Replayed, replay
+from kframework.observe.recording.engines import E, EngineKind
+from kframework.observe.recording.following import Replay
+from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.replay import Replayed, Retelling, replay
 from kframework.simulation.explained import Explained
 from kframework.simulation.records import bindings_table, decisions_table
 from kframework.simulation.tables import Table
@@ -22,8 +28,8 @@ from kframework.simulation.tables import Table
 class Recording:
     """A recording file; `plugins` are those of it that are not installed.
 
-    Each question reads the file anew. Raises InputError for what is no recording, ConfigError where plugins of it are
-    missing.
+    Each question reads the file anew. Raises InputError for what is no recording, ConfigError where what is asked takes
+    plugins that are missing.
     """
 
     def __init__(self, file: str | Path, *, plugins: Iterable[type[Plugin]] = ()) -> None:
@@ -41,8 +47,12 @@ class Recording:
         return bindings_table(self._records().bindings)
 
     def _records(self) -> _Records:
-        records = _Records()
-        Replay(self.file, self._registry, observers=[records]).tell_until(lambda decision: False)
+        recorded, records = Recorded(self.file), _Records([], [])
+        for line in recorded:
+            if line.what == "Decision":
+                records.decisions.append(recorded.read(line.body, Decision))
+            elif line.what == "Binding":
+                records.bindings.append(recorded.read(line.body, Binding))
         return records
 
     def explain(self, pod: str, *, attempt: int | None = None) -> Explained:
@@ -67,9 +77,30 @@ class Recording:
         when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
         raise Unexplainable(f"{self.file}: the scheduler does not know pod {key} in {when}")
 
+    def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
+        """Have an engine of this kind, whose recording it is, explain what has this name in the end.
+
+        Raises Unexplainable where nothing is known of it.
+        """
+        accounts: list[msgspec.Struct] = []
+        told = self.retold(kind)
+
+        def keep(made: msgspec.Struct) -> bool:
+            accounts.append(made)
+            return False
+
+        told.tell_until(keep)
+        if told.difference is not None:
+            raise Unexplainable(f"{self.file}: it is decided otherwise here: {told.difference}")
+        return kind.explain(told.engine, accounts[::-1], namespace, name)
+
     def replay(self) -> Replayed:
         """Let the engine decide again by itself, and return the first difference, if there is one."""
         return replay(self.file, self._registry)
+
+    def retold(self, kind: EngineKind[E], *, observers: Iterable[Observer] = ()) -> Retelling[E]:
+        """Return the recording at its beginning, to be told on to an engine of this kind that decides by itself."""
+        return Retelling(Recorded(self.file), kind, observers)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return every attempt as a dictionary."""
@@ -83,13 +114,6 @@ class Recording:
         return self.decisions._repr_html_()
 
 
-class _Records(Observer):
-    def __init__(self) -> None:
-        self.decisions: list[Decision] = []
-        self.bindings: list[Binding] = []
-
-    def decided(self, decision: Decision) -> None:
-        self.decisions.append(decision)
-
-    def bound(self, binding: Binding) -> None:
-        self.bindings.append(binding)
+class _Records(NamedTuple):
+    decisions: list[Decision]
+    bindings: list[Binding]

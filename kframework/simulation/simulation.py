@@ -33,6 +33,7 @@ from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
 from kframework.observe.report import report
 from kframework.observe.web.nodes import nodes
+from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.scheduler.simulate import Outcome, Progress, SimulatedRun, SimulationResult
@@ -180,7 +181,7 @@ class Simulation:
 
     def report(self, title: str = "Simulation") -> str:
         """Make the page that shows what came of it, and why: HTML that needs nothing beside itself."""
-        return report(self._run.scheduler.engine, self._history, title=title, start=VIRTUAL_EPOCH)
+        return report(PodEngineShown(self._run.scheduler.engine, self._history), title=title, start=VIRTUAL_EPOCH)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return where each pod is as a dictionary, as pandas.DataFrame and polars.DataFrame take them."""

@@ -17,23 +17,21 @@ class Log(Generic[T]):
     better off rebuilding) and at most twice as many.
     """
 
-    __slots__ = ("_entries", "_first", "_read", "limit")
+    __slots__ = ("_entries", "_first", "_read", "end", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
+        #: The position after the newest entry.
+        self.end: int = 0
         self._entries: list[T] = []
         self._first = 0  # position of self._entries[0]
         self._read = 0  # the furthest position any reader has reached
-
-    @property
-    def end(self) -> int:
-        """The position after the newest entry."""
-        return self._first + len(self._entries)
 
     def append(self, changed: T) -> None:
         """Note that something, a row for instance, changed."""
         entries = self._entries
         entries.append(changed)
+        self.end += 1
         if len(entries) > 2 * self.limit:
             dropped = len(entries) - self.limit
             del entries[:dropped]
@@ -54,6 +52,7 @@ class Log(Generic[T]):
         if self._read > position or position < self._first:
             return False
         del self._entries[position - self._first :]
+        self.end = position
         return True
 
     def __len__(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "EXIT_CODE",
     "RUN_SECONDS",
     "Change",
     "ContractViolation",
@@ -42,7 +43,7 @@ _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
         "cluster.kind_store": "Change",
-        "cluster.kubelet": "RUN_SECONDS",
+        "cluster.kubelet": "EXIT_CODE RUN_SECONDS",
         "testing.builders": "make_container make_node make_pod make_taint make_toleration node_info node_table"
         " pending_pod",
         "testing.contract.plugin_contract": "PluginContract",
@@ -62,7 +63,7 @@ _HOMES = {
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
     from kframework.cluster.kind_store import Change
-    from kframework.cluster.kubelet import RUN_SECONDS
+    from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS
     from kframework.testing.builders import (
         make_container,
         make_node,

@@ -10,7 +10,7 @@ from typing import TypeVar
 import yaml
 from msgspec.structs import replace
 
-from kframework.clock import SystemClock
+from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import NullEffects
@@ -35,15 +35,23 @@ SourceValues = Mapping[str, Mapping[str, object]]
 _NONE: SourceValues = {}
 
 
+class _StoppedClock(Clock):
+    """Time that stands still: the same questions have the same answers on any day, and at the turn of a minute."""
+
+    def now(self) -> float:
+        return VIRTUAL_EPOCH
+
+
 def profile_of(
     plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NONE
 ) -> Profile:
     """Compile a profile that has this plugin and, beside it, only what every profile must have.
 
-    Its handle shows the cluster; what the plugin asks for through it is not done. Raises ConfigError.
+    Its handle shows the cluster as virtual time starts; what the plugin asks for through it is not done. Raises
+    ConfigError.
     """
     profiles = functools.partial(profiles_of, plugin, args, sources=sources)
-    return PodEngine(cluster, SystemClock(), NullEffects(), profiles, verifying=False).profiles[PROFILE]
+    return PodEngine(cluster, _StoppedClock(), NullEffects(), profiles, verifying=False).profiles[PROFILE]
 
 
 def profiles_of(

@@ -144,6 +144,11 @@ class Result(msgspec.Struct, frozen=True):
     plugins: Mapping[str, Plugin]
     waiting: Mapping[str, tuple[str, QueuedPod]]
 
+    def __repr__(self) -> str:
+        pods = self.cluster.objects(Pod)
+        bound = sum(bool(pod.spec.node_name) for pod in pods)
+        return f"<Result: {bound} of {len(pods)} pods bound, {self.seconds:g} s of virtual time>"
+
     def pod(self, name: str) -> Pod:
         """Return a pod as the cluster has it; ClusterError 404 if there is none."""
         namespace, _, short = name.rpartition("/")

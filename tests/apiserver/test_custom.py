@@ -8,7 +8,7 @@ from kframework.apiserver.custom import CustomResourceDefinition, accepted, defi
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
-from tests.apiserver.serving import MERGE, Json, Served
+from tests.apiserver.serving import MERGE, TABLE, Json, Served
 from tests.support.declared import Gang, gang
 
 
@@ -82,6 +82,29 @@ async def test_a_posted_definition_makes_its_kind_a_served_one() -> None:
     assert (await served.refused("GET", "/apis/example.dev/v1alpha1/widgets"))[0] == 404
 
 
+async def test_a_definition_says_how_its_kind_is_printed() -> None:
+    served = Served()
+    columns = [
+        {"name": "PHASE", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
+    ]
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "additionalPrinterColumns": columns},
+        {"name": "v1beta1", "served": True, "storage": False},
+    ]
+    names = {"kind": "Widget", "plural": "widgets", "categories": ["all", "toys"]}
+    await served.ask("POST", DEFINITIONS, definition(versions=versions, names=names))
+    (resource,) = (await served.ask("GET", "/apis/example.dev/v1"))["resources"]
+    assert resource["categories"] == ["all", "toys"]
+    widgets = "/apis/example.dev/v1/namespaces/default/widgets"
+    await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}})
+    table = await served.ask("GET", widgets, accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "PHASE", "Size"]
+    assert [row["cells"] for row in table["rows"]] == [["w", None, 1]]
+    table = await served.ask("GET", "/apis/example.dev/v1beta1/widgets", accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
+
+
 async def test_custom_resources_go_with_their_definition() -> None:
     served = Served()
     await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
@@ -114,6 +137,8 @@ async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None
     resources = {each["name"]: each for each in (await served.ask("GET", "/apis/example.com/v1"))["resources"]}
     assert resources["gangs"]["shortNames"] == ["gg"]
     assert "gangs/status" in resources
+    table = await served.ask("GET", "/apis/example.com/v1/gangs", accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
     path = "/apis/example.com/v1/namespaces/default/gangs/crew"
     await served.ask("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
     assert served.cluster.read(Gang, "crew").status.phase == "Running"

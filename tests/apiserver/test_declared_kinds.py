@@ -17,7 +17,7 @@ from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Changed, Gone, Message, Synced
-from tests.apiserver.serving import MERGE, Served
+from tests.apiserver.serving import MERGE, TABLE, Served
 from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
 
 
@@ -57,6 +57,15 @@ async def test_discovery_names_them() -> None:
     answer = await server.answer(Request(method="GET", path="/apis/example.com/v1beta1"))
     assert answer.status == 200
     assert b'"teams"' in answer.body and b'"Team"' in answer.body
+
+
+async def test_they_are_printed_as_they_say() -> None:
+    served = Served(gang())
+    (resource, _) = (await served.ask("GET", "/apis/example.com/v1"))["resources"][:2]
+    assert (resource["name"], resource["shortNames"], resource["categories"]) == ("gangs", ["gn"], [])
+    table = await served.ask("GET", GANGS, accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "PHASE"]
+    assert [row["cells"] for row in table["rows"]] == [["crew", None]]
 
 
 # -- their status ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from tests.architecture.sources import ROOT, listed, modules
 
 #: The doors: for plugin authors, for those who type hooks, for those who declare kinds, and for those who score nodes
 #: by devices; for second engines, with the small ones beside theirs (messages, configuration files, a process of one's
-#: own, time and chance); for tests, and for commands.
+#: own, a page, recordings, time and chance); for tests, and for commands.
 DOORS = (
     "kframework",
     "kframework.framework.hookspecs",
@@ -23,8 +23,9 @@ DOORS = (
     "kframework.engine",
     "kframework.state.inbox",
     "kframework.config.reading",
-    "kframework.observe.explain.engines",
     "kframework.process.running",
+    "kframework.observe.recording.engines",
+    "kframework.observe.showing",
     "kframework.clock",
 )
 HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")
@@ -54,7 +55,10 @@ def test_a_break_in_is_noticed(source: str, found: int) -> None:
     assert len(list(break_ins("module.py", source))) == found
 
 
-@pytest.mark.parametrize("door", ["kframework.engine", "kframework.config.reading", "kframework.process.running"])
+@pytest.mark.parametrize(
+    "door",
+    ["kframework.engine", "kframework.config.reading", "kframework.process.running", "kframework.observe.showing"],
+)
 def test_a_door_hands_on_what_it_lists(door: str) -> None:
     tree = ast.parse(modules()[door].read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__"]

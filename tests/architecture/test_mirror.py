@@ -18,6 +18,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.plugins.dynamic_resources.cel.loops": "what cel/test_macros.py expands to",
     "kframework.plugins.dynamic_resources.cel.run": "what cel/test_compiler.py evaluates in",
     "kframework.plugins.dynamic_resources.cel.syntax": "records without behaviour, made by cel/test_parser.py",
+    "kframework.plugins.dynamic_resources.observer": "its calls are counted in observe/metrics/test_devices.py",
     "kframework.config.configuration": "what `load` returns: config/test_load.py",
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.in_tree": "a table, compared with the expansion in config/test_expand.py",

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from socket import socket
 
-HEAVY = {"kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client"}
+HEAVY = {"aiohttp", "kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client", "pydantic"}
 
 #: What a scheduler needs beside a cluster, and whoever writes and tests a plugin does not.
 FOR_A_PROCESS = {"aiohttp", "kubernetes_asyncio", "opentelemetry", "prometheus_client"}

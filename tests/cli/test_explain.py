@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kframework.observe.explain.explanation import Explanation
+from kframework.observe.explain.explanation import EngineExplanation, Explanation
 from kframework.process.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command, Install
@@ -145,6 +145,11 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
         (("b", "--attempt", "1"), "Invalid value for '--attempt': goes with --recording"),
         (("b", "--config", "c"), "Invalid value for '--config': goes with -f; others have their own"),
         (("b", "--devices", "c"), "Invalid value for '--devices': goes with -f"),
+        (("b", "--engine", "c"), "Invalid value for '--engine': goes with -f; others say what they are of"),
+        (
+            ("b", "--engine", "tea", "-f", "d"),
+            "Invalid value for '--engine': no installed distribution offers 'tea' under kframework.engines",
+        ),
         (
             ("b", "--certificate-authority", "c", "-f", "d"),
             "Invalid value for '--certificate-authority': goes with --scheduler",
@@ -184,8 +189,12 @@ def port() -> Iterator[str]:
     async def odd(request: web.Request) -> web.Response:
         return web.json_response({"pod": 1})
 
+    async def of_tea(request: web.Request) -> web.Response:
+        said = EngineExplanation("tea", "It steeps.\n", "It steeps for 3 minutes.\n", msgspec.Raw(b'{"minutes": 3}'))
+        return web.Response(body=msgspec.json.encode(said), content_type="application/json")
+
     async def work() -> None:
-        routes = [web.get("/explain", answer), web.get("/odd/explain", odd)]
+        routes = [web.get("/explain", answer), web.get("/odd/explain", odd), web.get("/tea/explain", of_tea)]
         async with serve(routes, Listener(port=0)) as url:
             urls.append(url)
             ready.set()
@@ -198,6 +207,19 @@ def port() -> Iterator[str]:
     loop.call_soon_threadsafe(over.set)
     thread.join()
     loop.close()
+
+
+@pytest.mark.parametrize(
+    ("form", "out"),
+    [
+        ((), "It steeps.\n"),
+        (("-o", "wide"), "It steeps for 3 minutes.\n"),
+        (("-o", "json"), '{\n    "minutes": 3\n}\n'),
+    ],
+)
+def test_another_engine_explains_in_its_own_words(run: Command, port: str, form: tuple[str, ...], out: str) -> None:
+    done = run("explain", "pot", "--scheduler", f"{port}/tea", *form)
+    assert (done.code, done.out) == (0, out)
 
 
 def test_a_running_scheduler_is_asked(run: Command, port: str) -> None:

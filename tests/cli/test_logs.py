@@ -84,7 +84,7 @@ def test_in_json_every_line_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     said, first, more = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (said["msg"], said["v"], said["caller"].partition(":")[0]) == ("100% done", 0, "test_logs.py")
     assert first["msg"] == str(fault())
-    assert more["msg"] == "plugin 'Odd', hook filter: failed 1 more times (-v 4 shows each)"
+    assert more["msg"] == "plugin 'Odd', hook filter: failed once more (-v 4 shows each)"
 
 
 def test_a_record_is_one_line_that_says_what_was_raised(capsys: pytest.CaptureFixture[str]) -> None:

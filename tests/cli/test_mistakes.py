@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -126,6 +127,24 @@ def test_two_distributions_with_one_name_are_both_named(run: Command, install: I
     assert err.startswith(f"error: {file}:5: ") and err.count("\n") == 1
 
 
+def test_an_editable_install_that_is_older_than_its_project_is_told(
+    run: Command, install: Install, tmp_path: Path
+) -> None:
+    install("mine", {}, GOOD)
+    project, file = tmp_path / "project", tmp_path / "config.yaml"
+    project.mkdir()
+    (project / "pyproject.toml").write_text('[project.entry-points."kframework.plugins"]\nMine = "mine:Mine"\n')
+    direct = {"url": project.as_uri(), "dir_info": {"editable": True}}
+    (tmp_path / "site" / "mine" / "mine-1.0.dist-info" / "direct_url.json").write_text(json.dumps(direct))
+    file.write_text(ENABLED)
+    _, _, err = run("config", "check", file)
+    assert re.fullmatch(
+        f"error: {file}:{AT_NAME}plugin 'Mine': {project}/pyproject.toml offers it, but mine 1.0 was installed before"
+        f" that: install it again, as with pip install --editable {project}\n",
+        err,
+    )
+
+
 def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install, tmp_path: Path) -> None:
     install("mine", {"Mine": "Mine"}, GOOD)
     file = tmp_path / "config.yaml"
@@ -140,6 +159,16 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
         (
             "score(self, state, pod, node):\n        pass\n",
             'score: answered None, which is no integer; return one, from 0 to 100 place="{file}:11"',
+        ),
+        (
+            (
+                "score(self, state, pod, node):\n        return 1\n\n"
+                "    @hookimpl\n    def normalize_score(self, state, pod, scores):\n        pass\n"
+            ),
+            (
+                "normalize_score: TypeError: answered None about 2 rows; return an integer for each, in their order"
+                ' place="{file}:15"'
+            ),
         ),
         (
             "score(self, state, pod, node):\n        return 1000\n",

@@ -135,3 +135,13 @@ def test_a_report(run: Command, recorded: Path, tmp_path: Path) -> None:
 def test_what_is_no_recording_is_told(run: Command, packed: Path, tmp_path: Path) -> None:
     assert run("replay", packed) == (1, "", f"error: {packed}: is no recording: it is not compressed\n")
     assert run("replay", tmp_path / "none").errors == [f"error: {tmp_path / 'none'}: No such file or directory"]
+
+
+def test_an_engine_that_is_not_installed_is_named(run: Command, recorded: Path, tmp_path: Path) -> None:
+    def other_engine(lines: list[Line]) -> None:
+        lines[0] |= {"engine": "tea", "offeredBy": "kframework-tea 1.2"}
+
+    tea = changed(recorded, tmp_path / "tea.rec", other_engine)
+    done = run("replay", tea)
+    assert done.code == 1
+    assert done.errors[-1] == f"error: {tea}:1: is of the engine 'tea', which is not installed: install kframework-tea"

@@ -10,13 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop, rfc3339, run_virtual
 from kframework.cluster.kind_store import Change
-from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
+from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.objects import ObjectMeta, Pod, PodSpec, PodStatus
+from kframework.testing import make_pod
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,29 @@ async def test_it_says_when_nothing_more_will_happen_by_itself() -> None:
         await asyncio.sleep(5)
         assert kubelet.idle
     assert set(told) == {2.0}
+
+
+@pytest.mark.parametrize(
+    ("code", "phase", "told"),
+    [
+        ("0", "Succeeded", []),
+        ("3", "Failed", [3]),
+        ("137", "Failed", [137]),
+        ("x", "Succeeded", []),
+        ("-1", "Succeeded", []),
+    ],
+)
+async def test_a_pod_whose_containers_end_with_a_code_fails(code: str, phase: str, told: list[int]) -> None:
+    made = make_pod("a", annotations={RUN_SECONDS: "2", EXIT_CODE: code}, node_name="n1")
+    async with running(replace(made, status=PodStatus())) as (memory, kubelet):
+        await asyncio.sleep(5)
+        status = memory.read(Pod, "a").status
+        assert status.phase == phase
+        states = [each.state for each in status.container_statuses]
+        assert [each.terminated.exit_code for each in states if each is not None and each.terminated] == told
+        conditions = {each.type: (each.status, each.reason) for each in status.conditions}
+        assert conditions["Ready"] == ("False", "PodFailed" if told else "PodCompleted")
+        assert is_idle(kubelet)
 
 
 async def test_a_pod_ends_after_its_run_time() -> None:

@@ -20,6 +20,7 @@ from kframework.cluster.transitions import has_ended
 from kframework.errors import ClusterError
 from kframework.objects import (
     ApiObject,
+    Container,
     Event,
     Lease,
     Namespace,
@@ -132,6 +133,20 @@ async def test_what_is_created_can_be_read() -> None:
     assert await memory.get(Pod, "a", "default") is created
     assert await memory.list(Pod) == await memory.list(Pod, "default") == [created]
     assert await memory.list(Pod, "elsewhere") == []
+
+
+class Runs(Container, frozen=True, kw_only=True):
+    """A container of which its maker says more than a scheduler reads."""
+
+    command: str = ""
+
+
+async def test_of_what_is_created_that_is_kept_which_the_kind_has() -> None:
+    memory = cluster()
+    told = pod("a")
+    more = Runs(name="c", image="x", command="true")
+    created = await memory.create(replace(told, spec=replace(told.spec, containers=(more,))))
+    assert created.spec.containers == (Container(name="c", image="x"),)
 
 
 async def test_a_created_pod_is_pending_whatever_it_says() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.contract import attached_volumes, devices, neighbours, nodes, outside, volumes
+from tests.contract import attached_volumes, devices, neighbours, nodes, outside, recipes, volumes
 from tests.contract.case import Case
 
 __all__ = ["CASES"]
@@ -17,4 +17,5 @@ CASES: Mapping[str, Case] = {
     **volumes.CASES,
     **devices.CASES,
     **outside.CASES,
+    **recipes.CASES,
 }

@@ -86,7 +86,8 @@ class Followed:
     """Every version of the objects of a collection, in order, as a watch from the start tells them."""
 
     def __init__(self, connection: HTTPConnection) -> None:
-        self.versions: list[Json] = []
+        #: As they were told: the type of each change, and the object.
+        self.changes: list[Json] = []
         self._grown = threading.Condition()
         self._connection = connection
         self._reader = threading.Thread(target=self._read)
@@ -104,6 +105,11 @@ class Followed:
         self._reader.join()
         self._connection.close()
 
+    @property
+    def versions(self) -> list[Json]:
+        """The objects of all changes."""
+        return [change["object"] for change in self.changes]
+
     def until(self, happened: Callable[[list[Json]], object]) -> None:
         """Wait until the versions so far say that something has happened."""
         with self._grown:
@@ -113,7 +119,7 @@ class Followed:
         with self._connection.getresponse() as lines:
             for line in lines:
                 with self._grown:
-                    self.versions.append(json.loads(line)["object"])
+                    self.changes.append(json.loads(line))
                     self._grown.notify_all()
 
 

@@ -35,6 +35,7 @@ from kframework.config.load import load
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.objects import Pod
 from kframework.objects.manifest import Manifest
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
@@ -286,7 +287,9 @@ def test_they_decide_alike(world: World, tmp_path: Path, capsys: pytest.CaptureF
     with outside(world) as url:
         files = Files.of(world, url, tmp_path)
         observers = [simulated, recorder]
-        result = simulate(files.objects().objects, load(files.config), engine=recorder.engine, observers=observers)
+        result = simulate(
+            files.objects().objects, load(files.config), engine=recorded_by(recorder), observers=observers
+        )
         recorder.close()
     ends: Ends = {outcome.pod: (outcome.node, outcome.message) for outcome in result.outcomes}
     assert fulfilled(world.ends, ends), ends

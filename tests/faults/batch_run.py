@@ -1,10 +1,11 @@
-"""A run of the batch engine: gangs in queues, with the controllers of jobs, groups and queues, over the same faults."""
+"""A run of the batch engine: gangs in queues, their controllers, and recordings, over the same faults."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 
 from kframework_batch.config import parse
@@ -12,6 +13,7 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.program import Program, compile_program
+from kframework_batch.recording import ENGINES, recorded
 from kframework_batch.resource import Resource
 from kframework_batch.settings import Settings
 
@@ -21,6 +23,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.objects import Event, Pod
 from kframework.objects.requests import on_node_requests
+from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.batch_world import World, configuration, leftovers, lost, objects, untold
 from tests.faults.lives import Life
@@ -34,6 +37,9 @@ __all__ = ["run"]
 #: and room would be looked for in every session.
 KEPT, GIVEN_UP = 60.0, 200.0
 
+#: How many bytes a recording may take: it is to be in one part.
+LIMIT = 1 << 40
+
 #: How long it is on average to the next change of the program, in seconds.
 UNCHANGED = 300.0
 
@@ -41,13 +47,17 @@ UNCHANGED = 300.0
 FOREVER = 1e6
 
 
-def run(seed: int, shape: Shape) -> Report:
-    """Run a world of jobs of this seed and shape to its end."""
-    return run_world(BatchRun(seed, shape))
+def run(seed: int, shape: Shape, folder: Path) -> Report:
+    """Run a world of jobs of this seed and shape to its end; each inbox is recorded in the folder."""
+    return run_world(BatchRun(seed, shape, folder))
 
 
 class BatchRun(FaultyRun[BatchEngine]):
     """One run; another scheduler has another program, and one that lives on may be given another, too."""
+
+    def __init__(self, seed: int, shape: Shape, folder: Path) -> None:
+        super().__init__(seed, shape)
+        self._folder = folder
 
     def world(self) -> Runs:
         for obj in objects(self.random("objects")):
@@ -61,13 +71,15 @@ class BatchRun(FaultyRun[BatchEngine]):
 
     def life(self, number: int) -> Life[BatchEngine]:
         settings = self._settings(number)
+        recorder = Recorder(self._recording(number), limit=LIMIT, annotations=ENGINES.annotations)
         return Life(
             settings.configuration,
             self.faulty,
             self.clock,
             self.random(f"client {number}" if number else "client"),
             registry=settings.registry,
-            engine=settings.engine(),
+            engine=recorded(settings, recorder),
+            recorder=recorder,
         )
 
     async def look(self, life: Life[BatchEngine]) -> list[str]:
@@ -81,6 +93,13 @@ class BatchRun(FaultyRun[BatchEngine]):
             *_misstated(self.store),
             *self._world.broken_gangs(),
         ]
+
+    @property
+    def recordings(self) -> list[Path]:
+        return [self._recording(number) for number in range(len(self.lives))]
+
+    def _recording(self, number: int) -> Path:
+        return self._folder / f"sessions-{self.seed}{f'-{number}' if number else ''}.jsonl.gz"
 
     def program(self, number: int) -> Program:
         """Make a program."""

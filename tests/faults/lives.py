@@ -11,6 +11,7 @@ from random import Random
 from typing import Generic, TypeVar
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from kframework.clock import Clock
@@ -19,7 +20,7 @@ from kframework.cluster.transport import Transport
 from kframework.cluster.write_admission import WriteAdmission
 from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Code
 from kframework.observe.recording.writer import Recorder
@@ -45,7 +46,7 @@ class End(StrEnum):
     DEPOSED = "scheduler without its lease beside another one"
 
 
-class Life(Observer, Generic[E]):
+class Life(Observer, Accounting, Generic[E]):
     """A scheduler and its end; `counts` tells what of the kinds of trouble there was."""
 
     def __init__(
@@ -141,3 +142,6 @@ class Life(Observer, Generic[E]):
         if binding.code is Code.SUCCESS:
             self._bound[binding.uid] = binding.ended_at
         self.counts["binding cycles that failed"] += binding.code is not Code.SUCCESS
+
+    def accounted(self, account: msgspec.Struct) -> None:
+        self.counts["sessions"] += 1

@@ -25,6 +25,7 @@ from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
@@ -208,7 +209,7 @@ class OutsideRun(Observer):
             registry=self._world.registry,
             observers=[self, recorder],
             slice=0.0,
-            engine=recorder.engine,
+            engine=recorded_by(recorder),
         )
         books, faults = EngineBooks(scheduler.engine), list[PluginError]()
         try:

@@ -10,6 +10,7 @@ from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.volume_controller import VolumeController
 from kframework.core.pod_engine import PodEngine
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from tests.faults.books import EngineBooks, leftovers, untruths, unwoken
 from tests.faults.device_books import DeviceBooks
@@ -60,7 +61,7 @@ class PodRun(FaultyRun[PodEngine]):
             self.clock,
             self.random(f"client {number}" if number else "client"),
             registry=PLUGINS,
-            engine=PodEngine.of if recorder is None else recorder.engine,
+            engine=PodEngine.of if recorder is None else recorded_by(recorder),
             recorder=recorder,
             extender=self._extender,
         )

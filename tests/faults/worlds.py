@@ -104,7 +104,7 @@ def _other_than_before(order: Order, before: Lived) -> list[str]:
     registry = outside_run.made(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
     found = []
     for recording in before.recordings:
-        decide = decided_again if order.seed % RECONSIDERED == 0 else replay
+        decide = decided_again if order.engine != "batch" and order.seed % RECONSIDERED == 0 else replay
         again = decide(Path(recording), registry)
         if again.difference is not None:
             found.append(f"{recording} replays otherwise: {again.difference}")
@@ -144,7 +144,7 @@ def _pods(order: Order) -> Report:
 
 
 def _batch(order: Order) -> Report:
-    return batch_run.run(order.seed, drawn(order.seed, order.pods // 2))
+    return batch_run.run(order.seed, drawn(order.seed, order.pods // 2), Path(order.folder))
 
 
 _WORLDS: dict[Engine, Callable[[Order], Report]] = {"pod": _pods, "batch": _batch, "outside": _outside}

@@ -135,18 +135,18 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
         tmp_path,
         "mixed.yaml",
         """
-        {apiVersion: v1, kind: ConfigMapList, items: [{metadata: {}}, {metadata: {}}]}
+        {apiVersion: v1, kind: LimitRangeList, items: [{metadata: {}}, {metadata: {}}]}
         ---
         {apiVersion: apps/v1, kind: Deployment}
         ---
-        {apiVersion: v1, kind: ConfigMap}
+        {apiVersion: v1, kind: LimitRange}
         ---
         {apiVersion: v1, kind: Node, metadata: {name: n1}}
         """,
     )
     manifest = read([path])
     assert len(manifest.objects) == 1
-    assert manifest.passed_over == [PassedOver("v1", "ConfigMap", 3), PassedOver("apps/v1", "Deployment", 1)]
+    assert manifest.passed_over == [PassedOver("v1", "LimitRange", 3), PassedOver("apps/v1", "Deployment", 1)]
 
 
 def test_a_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) -> None:

@@ -56,6 +56,23 @@ def test_the_last_ones_are_kept(uids: list[str], kept: int, count: int) -> None:
         assert [each.attempt for each in history.of(uid).bindings] == [each.attempt for each in alike]
 
 
+def test_the_newest_attempt_says_how_many_there_were() -> None:
+    history = History(2)
+    assert history.last == 0
+    for attempt in range(1, 6):
+        history.decided(decision(attempt, "a"))
+    assert (history.last, len(history.recent(99))) == (5, 2)
+
+
+def test_decisions_on_a_pod_are_found_by_its_name() -> None:
+    history = History()
+    for attempt, uid in enumerate("abab", 1):
+        history.decided(decision(attempt, uid))
+    assert [each.attempt for each in history.named("default/b", 9)] == [4, 2]
+    assert [each.attempt for each in history.named("default/b", 1)] == [4]
+    assert history.named("default/c", 9) == []
+
+
 def test_a_decision_finds_its_binding() -> None:
     history = History()
     history.bound(binding(2, "a"))

@@ -11,6 +11,8 @@ import pytest
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.objects import ApiObject
 from kframework.observe import report
+from kframework.observe.web import pod_engine
+from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene
@@ -45,15 +47,15 @@ def test_a_simulation_is_reported_as_it_stands_in_the_end() -> None:
 
 def test_pods_that_wait_are_explained() -> None:
     found = written(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"]))
-    assert found["explanations"].keys() == {"default/huge", "default/gated"}
-    huge = found["explanations"]["default/huge"]
+    assert found["explanations"]["pod"].keys() == {"default/huge", "default/gated"}
+    huge = found["explanations"]["pod"]["default/huge"]
     assert (huge["state"], huge["now"]["reasons"]) == ("unschedulable", {"Insufficient cpu": 1})
     assert [remedy["text"] for remedy in huge["help"]] != []
 
 
 def test_an_empty_simulation_is_reported_too() -> None:
     found = written()
-    assert (found["nodes"]["names"], found["explanations"], found["attempts"]["decisions"]) == ([], {}, [])
+    assert (found["nodes"]["names"], found["explanations"], found["attempts"]["decisions"]) == ([], {"pod": {}}, [])
 
 
 def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +66,7 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = written(make_node("a"), make_node("b"), *(make_pod(f"huge-{number}", cpu=99) for number in range(6)))
     assert len(found["attempts"]["decisions"]) == 3
     assert len(found["queues"]["pods"]) == 4 and found["queues"]["total"] == 6
-    assert len(found["explanations"]) == 2
+    assert len(found["explanations"]["pod"]) == 2
     assert found["node_pods"] == {} and found["nodes"]["names"] == ["a", "b"]
     assert found["summary"]["counted"] == found["profiles"][0]["attempts"] == 6
 
@@ -73,25 +75,27 @@ def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch
     monkeypatch.setattr(report, "EXPLANATIONS", 3)
     pods = [make_pod("a", cpu=99), make_pod("b", cpu=99), make_pod("c", cpu=98), make_pod("d", memory="9Ti")]
     scene = Scene(make_node("n"), *pods).settle()
-    found = data_of(report.report(scene.engine, scene.history, title="t"))
-    assert list(found["explanations"]) == ["default/a", "default/d", "default/b"]
+    found = data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))
+    assert list(found["explanations"]["pod"]) == ["default/a", "default/d", "default/b"]
 
 
 def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "_ASKED", 3)
-    monkeypatch.setattr(report, "_EXPLAINED", 1)
+    monkeypatch.setattr(pod_engine, "_ASKED", 3)
+    monkeypatch.setattr(pod_engine, "_EXPLAINED", 1)
     scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
-    assert len(data_of(report.report(scene.engine, scene.history, title="t"))["explanations"]) == 1
+    assert (
+        len(data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))["explanations"]["pod"]) == 1
+    )
 
 
 def test_without_a_start_moments_are_times_of_day() -> None:
     scene = Scene().settle()
-    assert data_of(report.report(scene.engine, scene.history, title="t"))["start"] is None
+    assert data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))["start"] is None
 
 
 def test_to_report_changes_nothing() -> None:
     one, other = (Scene(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99)).settle() for _ in range(2))
-    report.report(one.engine, one.history, title="t")
+    report.report(PodEngineShown(one.engine, one.history), title="t")
     for scene in (one, other):
         scene.time += 400
         scene.settle()

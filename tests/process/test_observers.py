@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import aiohttp
 import pytest
 
 from kframework.clock import LoopClock, run_virtual
@@ -11,8 +12,11 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE
-from kframework.process.observers import PodObservers, dropped_events
+from kframework.observe.showing import Section, Shown
+from kframework.process.endpoints import Listener, serve
+from kframework.process.observers import Observers, PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler
+from tests.support.closed_engine import ClosedEngine
 
 
 class Another:
@@ -44,6 +48,32 @@ def test_the_routes_show_what_they_see() -> None:
         assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
 
     run_virtual(main)
+
+
+class Posted(Shown[ClosedEngine]):
+    """What is written on the door of a closed engine."""
+
+    def sections(self) -> tuple[Section, ...]:
+        return (Section.of("days", "Opening days", (), (), 0),)
+
+
+@pytest.mark.parametrize(
+    ("observers", "sections"),
+    [(Observers(engine=ClosedEngine), []), (Observers(engine=ClosedEngine, shown=Posted), ["days"])],
+)
+async def test_any_engine_has_the_page(observers: Observers[ClosedEngine], sections: list[str]) -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    scheduler = Scheduler(
+        default_configuration(), MemoryCluster(clock), clock, observers=observers.all, engine=observers.engine
+    )
+    async with (
+        serve(observers.routes(scheduler), Listener(port=0)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.get(url) as page:
+            assert (page.status, page.content_type) == (200, "text/html")
+        async with session.get(f"{url}/view/sections") as answer:
+            assert [section["name"] for section in await answer.json()] == sections
 
 
 def test_events_that_were_dropped_are_counted_by_the_reason() -> None:

@@ -290,6 +290,18 @@ def test_of_two_profiles_each_gets_what_it_needs() -> None:
     assert found == [Rule(("example.com",), ("teams",), (*SEEING, "patch", "delete"))]
 
 
+def test_what_is_read_one_by_one_is_neither_listed_nor_watched() -> None:
+    clock = SystemClock()
+    profiles = Scheduler(parse(disabling(*OPTIONAL)), MemoryCluster(clock), clock).profiles
+    found = cluster_rules(profiles, (Watch(Gang),), (Watch(Team, verbs=("create", "delete")),))
+    assert [rule for rule in found if rule.api_groups == ("example.com",)] == [
+        Rule(("example.com",), ("gangs",), SEEING),
+        Rule(("example.com",), ("teams",), ("get", "create", "delete")),
+    ]
+    both = cluster_rules(profiles, (Watch(Team),), (Watch(Team, verbs=("delete",)),))
+    assert Rule(("example.com",), ("teams",), (*SEEING, "delete")) in both
+
+
 def test_the_lease_is_the_only_one() -> None:
     election = LeaderElectionSettings(resource_name="mine", resource_namespace="there")
     assert lease_rules(election) == [

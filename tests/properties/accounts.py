@@ -40,6 +40,7 @@ from kframework.observe.journal import Journal
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.tracing.spans import Tracing
 from kframework.process.endpoints import Listener, serve
@@ -156,7 +157,7 @@ class _Run:
                 registry=Registry.of(Clumsy, Hesitant, Reluctant),
                 observers=[recorder, history, metrics.attempts, tracing, Journal(tracing.trace_id)],
                 slice=0.0,
-                engine=recorder.engine,
+                engine=recorded_by(recorder),
                 timed_share=TIMED_SHARE,
             )
             routes = [

@@ -6,20 +6,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.faults import Rates
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.objects import ApiObject, ResourceClaim
+from kframework.objects import AllocationResult, ApiObject, ResourceClaim
 from kframework.objects import ResourceClaimConsumerReference as Reference
 from kframework.observe.recording.replay import replay
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.allocator import Search
+from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
+from kframework.plugins.dynamic_resources.cycle import ClaimsInCycle
 from kframework.plugins.dynamic_resources.feasibility import Feasibility
+from kframework.plugins.dynamic_resources.requests import Asked
 from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
 from tests.faults.shape import RATES, Shape
@@ -73,6 +80,25 @@ def without_counters(self: Search, device: object) -> bool:
     return True
 
 
+def without_capacity(self: Search, asked: Asked, device: PoolDevice) -> Amounts | None:
+    return consumed(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
+
+
+def never_freed(self: AllocatedDevices, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+    if new is not None and new.status.allocation is not None:
+        take_notice(self, old, new)
+
+
+async def for_the_first_alone(
+    self: ClaimWrites, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo
+) -> ResourceClaim:
+    return claim if allocation is None else await reserve(self, claim, allocation, pod)
+
+
+def usable_anywhere(self: ClaimsInCycle, claim: ResourceClaim, nodes: NodeTable, rows: NDArray[np.int64]) -> object:
+    return np.ones(len(rows), dtype=np.bool_)
+
+
 def leaking(self: ClaimController, claim: ResourceClaim) -> bool:
     return False
 
@@ -98,6 +124,8 @@ async def left_reserved(self: ClaimWrites, claim: ResourceClaim, pod: PodInfo) -
 
 
 search = Feasibility._search
+take_notice = AllocatedDevices._changed
+reserve = ClaimWrites._reserved
 
 
 @pytest.mark.parametrize(
@@ -106,6 +134,10 @@ search = Feasibility._search
         (AllocatedDevices, "reserve", not_noted, "times as a whole"),
         (Reservation, "undo", kept, "allocations are pending"),
         (Search, "_counters_suffice", without_counters, "is taken"),
+        (Search, "_amounts", without_capacity, "too much is consumed"),
+        (AllocatedDevices, "_changed", never_freed, "is free, which the scheduler does not know"),
+        (ClaimWrites, "_reserved", for_the_first_alone, "is not reserved for it"),
+        (ClaimsInCycle, "_usable", usable_anywhere, "does not reach the devices"),
         (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
         (ClaimController, "_uses", still_using, "which is gone"),
         (ClaimController, "_free", keeping, "keeps the devices of"),

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.observe.recording.replay import replay
 from kframework.scheduler.outbox import Outbox
 from tests.architecture.sources import ROOT
 from tests.faults import batch_run, pod_run
@@ -31,10 +32,13 @@ def test_what_holds_though_schedulers_come_and_go(seed: int, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))
-def test_what_holds_of_batch_engines(seed: int) -> None:
-    report = batch_run.run(seed, drawn(seed, 40))
+def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
+    report = batch_run.run(seed, drawn(seed, 40), tmp_path)
     assert not report.complaints, str(report)
     assert report.faults.total() > 10 and report.bindings > 10
+    again = [replay(recording) for recording in report.recordings]
+    assert [each.difference for each in again] == [None] * len(again)
+    assert sum(each.accounts["session"] for each in again) == report.troubles["sessions"] > 10
 
 
 def test_a_world_of_services_that_fail_is_heard_of_in_the_log(tmp_path: Path) -> None:

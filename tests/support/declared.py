@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
+from kframework.objects import ApiObject, ApiStruct, ObjectMeta, PrinterColumn, kind
 
 __all__ = ["Gang", "GangSpec", "GangStatus", "Quota", "Team", "TeamSpec", "gang", "team"]
 
@@ -39,7 +39,12 @@ class GangStatus(ApiStruct, frozen=True, kw_only=True):
     members: tuple[str, ...] = ()
 
 
-@kind("example.com/v1", "gangs")
+@kind(
+    "example.com/v1",
+    "gangs",
+    short_names=("gn",),
+    columns=(PrinterColumn(name="PHASE", json_path=".status.phase"),),
+)
 class Gang(ApiObject, frozen=True, kw_only=True):
     """A kind with a status."""
 

@@ -45,3 +45,23 @@ def busy_plugin(reads: Reads = "node", by: By = "node", **options: Any) -> type[
 
     Load.reads = reads
     return Load
+
+
+def changing_plugin(*, asked: list[str] | None = None) -> type[Plugin]:
+    """Make a plugin whose source changes, then fails until it is stale."""
+    says = iter([{"a": 0.9}, {"a": 0.9}, {"a": 0.1, "b": 0.9}, {"a": 0.1, "b": 0.2}])
+
+    class Load(busy_plugin(stale_after=40)):  # type: ignore[misc]  # the base is made by a function
+        def __init__(self, args: PluginArgs, handle: Handle) -> None:
+            super().__init__(args, handle)
+            self.load.fetch = self.fetch
+
+        async def fetch(self) -> dict[str, float]:
+            if asked is not None:
+                asked.append("asked")
+            try:
+                return next(says)
+            except StopIteration:
+                raise ConnectionError("no route") from None
+
+    return Load

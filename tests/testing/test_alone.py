@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import ConfigError, Plugin, hookimpl
+from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
@@ -61,3 +62,8 @@ def test_the_handle_shows_the_tables_and_does_nothing() -> None:
     handle.spawn(never())
     with pytest.raises(RuntimeError, match="there is no API"):
         handle.api  # noqa: B018  # reading it raises
+
+
+def test_time_stands_still_so_that_no_answer_depends_on_when_it_was_asked() -> None:
+    handle = profile_of(NodeResourcesFit, {}, ClusterState()).plugins["NodeResourcesFit"].handle
+    assert handle.clock.now() == handle.clock.now() == VIRTUAL_EPOCH

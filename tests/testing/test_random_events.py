@@ -13,6 +13,7 @@ from kframework.objects.kinds import reference
 from kframework.state.inbox import Changed, Gone
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_node, make_pod
+from kframework.testing.clusters import altered
 from kframework.testing.random_events import GATE, RandomEvents
 
 GIVEN = make_node("given", labels={"disk": "tape"})
@@ -78,6 +79,19 @@ def test_nodes_and_pods_change_in_every_way() -> None:
     assert {f"UPDATE_NODE_{each}" for each in of_a_node} <= happened
     assert {f"{place} UPDATE_POD_{each}" for place in ("assigned", "waiting") for each in of_a_pod} <= happened
     assert "waiting UPDATE_POD_SCHEDULING_GATES_ELIMINATED" in happened
+
+
+def test_a_deadline_is_set_and_brought_forward_but_never_put_off() -> None:
+    jobs = [altered(WEB, "spec", active_deadline_seconds=seconds) for seconds in (None, 300, 600)]
+    known: dict[str, int | None] = {}
+    moved = set()
+    for seed in range(5):
+        course = RandomEvents(Random(seed), pods=jobs)
+        for pod in pods_in([message.obj for message in (*course.opening(), *(course.draw() for _ in range(300)))]):
+            uid, deadline = f"{seed}/{pod.metadata.uid}", pod.spec.active_deadline_seconds
+            moved.add((known.get(uid, deadline), deadline))
+            known[uid] = deadline
+    assert moved == {(None, None), (300, 300), (600, 600), (None, 300), (None, 600), (600, 300)}
 
 
 def test_a_pod_keeps_what_an_api_server_would_not_let_change() -> None:

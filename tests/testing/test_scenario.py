@@ -67,6 +67,11 @@ def test_the_default_plugins_run_without_any_of_ones_own() -> None:
     assert [binding.node for binding in result.bindings] == ["large"]
 
 
+def test_a_result_is_one_line_where_an_assertion_shows_it() -> None:
+    result = Scenario(nodes=[make_node("a", cpu=1)], pods=[make_pod("small", cpu=1), make_pod("big", cpu=2)]).run()
+    assert repr(result) == "<Result: 1 of 2 pods bound, 0 s of virtual time>"
+
+
 def test_a_plugin_runs_with_its_args_and_its_weight() -> None:
     scenario = Scenario(
         nodes=[make_node("a"), make_node("b"), make_node("c")],

@@ -134,8 +134,15 @@ def test_a_status_that_cannot_be_written_is_told_unless_its_object_is_gone(
 
 @pytest.mark.parametrize(
     ("failures", "told"),
-    [([], []), ([503], []), ([404], []), ([409], []), ([403], ["EvictionFailed"]), ([500] * 6, ["EvictionFailed"])],
-    ids=["gone", "at the second try", "gone by itself", "another pod of the name", "forbidden", "never"],
+    [
+        ([], []),
+        ([503], []),
+        ([404], []),
+        ([409], ["EvictionFailed"]),
+        ([403], ["EvictionFailed"]),
+        ([500] * 6, ["EvictionFailed"]),
+    ],
+    ids=["gone", "at the second try", "gone by itself", "changed, or another pod of the name", "forbidden", "never"],
 )
 def test_a_victim_that_cannot_be_deleted_is_told(failures: list[int], told: list[str]) -> None:
     desk, said = desk_after(send, *map(refused, failures))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 import yaml
 
 from kframework.cli import main
+from tests.faults.lines import Line, changed, lines_of, nth
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "training.yaml"
 MAIN = "from kframework.cli import main; main()"
@@ -137,6 +140,21 @@ def test_what_queues_held_is_drawn(run: Command, tmp_path: Path) -> None:
     assert run("simulate", "-f", EXAMPLE, "--shares", EXAMPLE).err[0].endswith("is read; name another file")
 
 
+def test_what_came_of_it_is_reported(run: Command, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert run("simulate", "-f", EXAMPLE, "--duration", "1m", "--report", page).code == 0
+    html = page.read_text()
+    assert f"<title>Simulation of {EXAMPLE}</title>" in html
+    (found,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', html)
+    data = json.loads(found)
+    assert [section["name"] for section in data["sections"]] == ["queues", "jobs", "sessions"]
+    assert data["queues"]["counts"] == {"queue vision": 8, "binding": 0}
+    assert data["details"]["session"].keys() == {"1", "2", "3"}
+    assert "default/resnet-worker-3" in data["details"]["pod"]
+    assert data["start"] == data["sections"][2]["rows"][-1]["cells"][1]
+    assert run("simulate", "-f", EXAMPLE, "--report", EXAMPLE).err[0].endswith("is read; name another file")
+
+
 def test_jobs_that_have_no_pods_are_named(run: Command, tmp_path: Path) -> None:
     lost = tmp_path / "lost.yaml"
     lost.write_text(EXAMPLE.read_text().replace("queue: vision", "queue: vison"))
@@ -165,6 +183,75 @@ def test_wrong_usage_is_one_line(run: Command, arguments: list[str], message: st
     code, out, err = run("simulate", *arguments)
     assert (code, out, err[0]) == (2, "", f"error: {message}")
     assert err[1] == "See 'kframework batch simulate --help' for usage."
+
+
+# -- recordings ----------------------------------------------------------------------------------------------------
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
+    """Run `kframework replay`."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exit:
+        main(["replay", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return Run(exit.value.code, out, err.splitlines())
+
+
+def test_a_recording_is_decided_again(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "run.rec"
+    plain = run("simulate", "-f", EXAMPLE)
+    assert run("simulate", "-f", EXAMPLE, "--record", file).out == plain.out
+    code, out, err = replayed(capsys, file)
+    assert (code, out) == (0, "")
+    told = Counter(line["what"] for line in lines_of(file)[1:])
+    sessions = told["SessionAccount"]
+    summary = (
+        f"{told['Decision']} attempts and {sessions} sessions decided again by the recorded configuration: all alike"
+    )
+    assert err == [summary] and sessions > 1
+    assert json.loads(replayed(capsys, file, "-o", "json").out)["sessions"] == sessions
+
+
+def test_a_session_that_differs_is_told(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "run.rec"
+    run("simulate", "-f", EXAMPLE, "--record", file)
+
+    def heavier(lines: list[Line]) -> None:
+        lines[nth(lines, "SessionAccount", 0)]["with"]["queues"][0]["weight"] = 9
+
+    code, out, err = replayed(capsys, changed(file, tmp_path / "changed", heavier), "-o", "json")
+    assert code == 1 and "session 1 came to queues[0].weight " in err[0]
+    assert err[-1].endswith("decided again by the recorded configuration: 1 otherwise (1 queues)")
+    (difference,) = json.loads(out)["differences"]
+    assert (difference["account"], difference["difference"]) == ("session 1", "queues")
+    assert difference["recorded"]["queues"][0]["weight"] == 9
+
+
+@pytest.mark.parametrize("option", ["--config", "--report", "--plugin"])
+def test_what_only_recordings_of_pods_can_be_asked_is_refused(
+    run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str
+) -> None:
+    file, other = tmp_path / "run.rec", tmp_path / "other.py"
+    other.touch()
+    run("simulate", "-f", EXAMPLE, "--record", file)
+    code, _, err = replayed(capsys, file, option, other if option != "--report" else tmp_path / "page.html")
+    assert code == 2
+    assert f"'{option}': goes with recordings of single pods; this one is of the engine 'batch'" in " ".join(err)
+
+
+def test_a_limit_goes_with_a_recording(run: Command) -> None:
+    assert "goes with --record only" in " ".join(run("simulate", "-f", EXAMPLE, "--record-limit", "64Mi").err)
+
+
+def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "run.rec"
+    arguments = ["run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, "--record", file]
+    with started(*arguments) as process:
+        until_bound(process, "bert-worker-0")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    code, _, err = replayed(capsys, file)
+    assert code == 0 and err[-1].endswith("sessions decided again by the recorded configuration: all alike")
 
 
 # -- run -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 import pytest
@@ -404,6 +404,36 @@ def test_everybody_is_told_in_order() -> None:
     plugins.reserved_nodes()
     plugins.close()
     assert book == [f"{name}.{hook}" for hook in hooks for name in "ab"]
+
+
+def test_opening_is_left_where_plugins_yield() -> None:
+    book: list[str] = []
+
+    def opening(*_: object) -> Iterator[None]:
+        for step in ("a.1", "a.2"):
+            book.append(step)
+            yield
+
+    plugins = combination(
+        [scripted("a", on_session_open=opening)], [scripted("b", on_session_open=lambda *_: book.append("b"))]
+    )
+    steps = plugins.open()
+    next(steps)
+    assert book == ["a.1"]
+    list(steps)
+    assert book == ["a.1", "a.2", "b"]
+
+
+def test_what_an_opening_raises_on_its_way_is_the_fault_of_its_plugin() -> None:
+    def opening(*_: object) -> Iterator[None]:
+        yield
+        raise LookupError("where is it")
+
+    steps = combination([scripted("a", on_session_open=opening)]).open()
+    next(steps)
+    with pytest.raises(PluginError, match="LookupError: where is it") as caught:
+        next(steps)
+    assert (caught.value.plugin, caught.value.hook) == ("a", "on_session_open")
 
 
 def test_the_first_choice_of_a_target_job_counts() -> None:

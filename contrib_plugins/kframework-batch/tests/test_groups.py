@@ -26,7 +26,7 @@ from kframework_batch.objects import (
 )
 from msgspec.structs import replace
 
-from kframework.objects import ObjectMeta, PriorityClass
+from kframework.objects import ObjectMeta, PriorityClass, ResourceList
 
 PRIORITIES = Priorities(
     [
@@ -67,6 +67,19 @@ def test_a_pod_group_of_volcano() -> None:
 def test_a_pod_group_of_kubernetes_sigs() -> None:
     job = described(SigsPodGroup(metadata=meta(), spec=SigsPodGroupSpec(min_member=2, min_resources={"memory": 5})))
     assert (job.min_available, job.queue, job.priority, job.min_resources) == (2, "default", 3, {"memory": 5})
+
+
+def test_quotas_and_numbers_of_pods_are_no_resources() -> None:
+    least: ResourceList = {
+        "cpu": 1,
+        "nvidia.com/gpu": 2,
+        "pods": 3,
+        "count/pods": 3,
+        "requests.cpu": 1,
+        "limits.memory": 5,
+    }
+    job = described(PodGroup(metadata=meta(), spec=PodGroupSpec(min_resources=least)))
+    assert job.min_resources == {"cpu": 1000, "nvidia.com/gpu": 2}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from kframework_batch.config import parse
 from kframework_batch.program import compile_program
 from kframework_batch.reload import ConfigurationFile
-from kframework_batch.running import beside, following
+from kframework_batch.running import BatchObservers, beside, following
 from kframework_batch.settings import Settings
 from kframework_batch.testing import make_gang, make_queue
 
@@ -164,10 +165,16 @@ def test_a_changed_configuration_is_in_force_from_the_next_session_on(
     ]
 
 
+def read_url(url: str) -> str:
+    with urlopen(url) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
 # -- observers -----------------------------------------------------------------------------------------------------
 
 
-def test_metrics_are_shown() -> None:
+def test_metrics_and_the_page_are_shown() -> None:
     of, told = settings(WORK), list[str]()
 
     async def main() -> None:
@@ -181,7 +188,7 @@ def test_metrics_are_shown() -> None:
             InMemory(cluster),
             clock,
             registry=of.registry,
-            observers=Observers(until, engine=of.engine()),
+            observers=BatchObservers(until, engine=of.engine()),
             listener=Listener(port=0),
             tell=told.append,
         )
@@ -189,10 +196,16 @@ def test_metrics_are_shown() -> None:
             tasks.start_soon(process.run)
             await bound.wait()
             url = told[0].removeprefix("see it work at ").split("/ ")[0]
-            metrics = await asyncio.to_thread(lambda: urlopen(f"{url}/metrics").read().decode())
-            resources = await asyncio.to_thread(lambda: urlopen(f"{url}/metrics/resources").read().decode())
+            gang_view = "/view/details?sort=job&name=default/gang"
+            metrics, resources, page, sections, gang = [
+                await asyncio.to_thread(read_url, url + path)
+                for path in ("/metrics", "/metrics/resources", "/", "/view/sections", gang_view)
+            ]
             process.stop()
         assert 'scheduler_schedule_attempts_total{result="scheduled",profile="volcano"} 2' in metrics
         assert 'pod="gang-1"' in resources
+        assert page.startswith("<!doctype html>")
+        assert [section["title"] for section in json.loads(sections)] == ["Queues", "Jobs", "Sessions"]
+        assert json.loads(gang)["sections"][0]["title"] == "Tasks of default/gang"
 
     asyncio.run(main())

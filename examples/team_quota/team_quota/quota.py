@@ -92,9 +92,8 @@ class TeamQuota(Plugin[TeamQuotaArgs]):
             asked, in_use = requests.get(resource, 0), used[resource]
             # A pod that asks for nothing of it may go, even where others have more than the share by now.
             if asked and in_use + asked > round(limit * unit):
-                uses = f"uses {in_use / unit:g} of its {limit:g} {words}"
                 # Unresolvable: preemption, which looks at nodes one by one, would evict pods in vain.
-                return unresolvable(f"team {team} {uses}, and {asked / unit:g} is asked for")
+                return unresolvable(f"team {team} has less left of its {limit:g} {words} than is asked for")
         return None
 
     def _used(self, team: str) -> Counter[str]:

@@ -39,7 +39,7 @@ def bound(result: Result) -> list[str]:
 def test_pods_that_come_at_once_do_not_share_the_same_room() -> None:
     result = scenario(*RED, BLUE).run()
     assert bound(result) == ["red-0", "red-1", "blue"]
-    assert "team red uses 2 of its 2 cpu, and 1 is asked for" in result.message_of("red-2")
+    assert "team red has less left of its 2 cpu than is asked for" in result.message_of("red-2")
 
 
 def test_a_pod_of_a_team_without_room_is_not_even_tried() -> None:

@@ -9,7 +9,8 @@ from kframework.apiserver.printers.ages import age
 from kframework.apiserver.wire.plain_data import flag, name, value
 
 Document = dict[str, object]
-Cell = str | int | bool
+#: None is an empty cell.
+Cell = str | int | float | bool | None
 
 #: Fills one cell, at a time in seconds since 1970.
 Fill = Callable[[Document, float], Cell]

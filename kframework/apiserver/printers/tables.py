@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kframework.apiserver.printers.ages import since
+from kframework.apiserver.printers.custom_columns import custom_layout
 from kframework.apiserver.printers.devices import DEVICES
 from kframework.apiserver.printers.layouts import Cell, Document, Fill, Layout, columns, layout
 from kframework.apiserver.printers.pod_cells import pod_cells
@@ -14,18 +15,25 @@ from kframework.apiserver.printers.storage import STORAGE
 from kframework.apiserver.wire.event_versions import to_core
 from kframework.apiserver.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.cluster import api_errors
-from kframework.objects import ApiObject, Kind, LabelSelector
+from kframework.objects import ApiObject, Kind, LabelSelector, PrinterColumn
 from kframework.objects.label_selectors import label_selector
 
 
-def table(kind: Kind[ApiObject], documents: Iterable[Document], now: float, include: str = "Metadata") -> Document:
+def table(
+    kind: Kind[ApiObject],
+    documents: Iterable[Document],
+    now: float,
+    include: str = "Metadata",
+    additional: tuple[PrinterColumn, ...] = (),
+) -> Document:
     """Lay objects of a kind out as a Table of meta.k8s.io/v1, at a time in seconds since 1970.
 
     `include` says what each row carries of its object: `None`, `Metadata` or `Object`; ClusterError 400 for any other.
+    `additional` are the columns of a kind that is not built in.
     """
     if include not in ("None", "Metadata", "Object"):
         raise api_errors.bad_request(f"includeObject {include!r:.100} must be one of None, Metadata and Object")
-    described, cells = _LAYOUTS.get((kind.api_version, kind.name), _ANY)
+    described, cells = _LAYOUTS.get((kind.api_version, kind.name)) or custom_layout(additional)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -48,9 +56,6 @@ def _row(document: Document, cells: tuple[Cell, ...], include: str) -> Document:
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------
-
-
-_ANY = layout("Name, Age")
 
 
 def _node_status(node: Document, now: float) -> str:

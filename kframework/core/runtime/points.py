@@ -239,7 +239,7 @@ def ask_pre_score(
 
 def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
     """Let the plugins reserve in order; the first that does not consent is the answer."""
-    calls = (step.call for step in profile.reserve)
+    calls = [step.call for step in profile.reserve]
     return profile.wrapped("reserve", lambda: _first(calls, state, pod, node_name), _itself, state, pod, node_name)
 
 

@@ -140,11 +140,11 @@ class Profile:
     def sign(self, pod: PendingPod) -> Signature:
         """Return the pod's signature; PluginError if a `sign` hook raises or answers something unhashable."""
         values: list[Hashable | None] = []
-        for plugin, signer in zip(self.placement, self._signers, strict=True):
-            try:
-                values.append(signer(pod))
-            except FAULTS as error:
-                raise self.fault(plugin.name, "sign", error) from error
+        try:
+            for signer in self._signers:
+                values.append(signer(pod))  # noqa: PERF401  # where one raises, their number says which
+        except FAULTS as error:
+            raise self.fault(self.placement[len(values)].name, "sign", error) from error
         key = tuple(values)
         try:
             signature = self._signatures.get(key)

@@ -12,7 +12,7 @@ from typing import Any
 from kframework.config.configuration import Configuration, named_at, typed_args
 from kframework.config.configuration import Profile as ProfileConfiguration
 from kframework.config.expand import ExtensionPoints, expand_all
-from kframework.config.in_tree import in_tree_points
+from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.config.models import POINTS
 from kframework.config.problems import Problem
 from kframework.core.queue.pool import Holder
@@ -21,7 +21,8 @@ from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.registry import GROUP, Registry
+from kframework.core.runtime.stale_installs import stale_install
 from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
@@ -191,6 +192,8 @@ def _expansions(configuration: Configuration, registry: Registry) -> Sequence[Ex
 def _points(configuration: Configuration, registry: Registry, name: str) -> frozenset[str]:
     """Return the points that a plugin extends; in-tree plugins that are not built yet are known all the same."""
     if name not in registry:
+        if name not in known_in_tree and (remedy := stale_install(GROUP, name)):
+            raise _placed(configuration.profiles, PluginError(remedy, plugin=name))
         return in_tree_points(name)
     try:
         return points_of(registry.load(name))

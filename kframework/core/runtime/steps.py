@@ -149,10 +149,12 @@ def as_column(answer: object, length: int) -> Scores:
     """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
     if type(answer) is int:
         return np.full(length, answer, dtype=np.int64)
-    column = np.asarray(answer).astype(np.int64, casting="safe", copy=False)
-    if column.shape != (length,):
-        raise TypeError(f"answered an array of shape {column.shape} about {length} rows")
-    return column
+    column = np.asarray(answer)
+    if column.shape != (length,) or not np.can_cast(column.dtype, np.int64):
+        array = f"an array of {column.dtype} and shape {column.shape}"
+        what = array if isinstance(answer, np.ndarray) else shown(answer)
+        raise TypeError(f"answered {what} about {length} rows; return an integer for each, in their order")
+    return column.astype(np.int64, copy=False)
 
 
 class FilterStep:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import cast
 
@@ -26,7 +26,8 @@ def details(evaluation: FullEvaluation) -> Generator[None, None, tuple[Details, 
         explain = hooks.of(plugin, "explain")
         if explain is None:
             continue
-        for place in _nearest(evaluation, plugin):
+        nearest = yield from _nearest(evaluation, plugin)
+        for place in nearest:
             yield
             name = evaluation.names[place]
             node = evaluation.nodes.named(name)
@@ -43,15 +44,14 @@ def _lines(asked: Callable[[], object]) -> list[str]:
     return list(map(str, cast("list[object]", asked())))
 
 
-def _nearest(evaluation: FullEvaluation, plugin: str) -> Iterator[int]:
-    """Yield the places of a few nodes for each of a plugin's rejections, those first where the fewest changes help."""
+def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, list[int]]:
+    """List the places of a few nodes for each of a plugin's rejections, those first where the fewest changes help."""
     said = evaluation.said[plugin][evaluation.rows]
     places: NDArray[np.int64] = np.flatnonzero(said != PASS)
     if not len(places):
-        return
-    efforts = Suggestions(evaluation.profile).efforts(evaluation, plugin, evaluation.rows[places])
+        return []
+    efforts = yield from Suggestions(evaluation.profile).efforts(evaluation, plugin, evaluation.rows[places])
     places = places[np.argsort(efforts, kind="stable")]
     _, firsts = np.unique(said[places], return_index=True)
-    for first in sorted(firsts.tolist())[:_REJECTIONS]:
-        alike = places[said[places] == said[places[first]]]
-        yield from alike[:_NODES].tolist()
+    alike = (places[said[places] == said[places[first]]] for first in sorted(firsts.tolist())[:_REJECTIONS])
+    return [place for each in alike for place in each[:_NODES].tolist()]

@@ -76,6 +76,7 @@ class FullEvaluation:
         self.profile: Profile = engine.profiles[pod.scheduler_name]
         self.pod = pod
         self._random = self._generators()
+        self._generation = self.nodes.generation
         self._reset()
 
     def _reset(self) -> None:
@@ -136,12 +137,17 @@ class FullEvaluation:
         """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
         finished = False
         while not finished:
-            generation, finished = self.nodes.generation, True
+            self._generation, finished = self.nodes.generation, True
             for _ in self._ask():
                 yield
-                if self.nodes.generation != generation:
+                if self.is_outdated:
                     finished = False
                     break
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether nodes have come or gone since it began: rows may be those of others."""
+        return self.nodes.generation != self._generation
 
     def _ask(self) -> Iterator[None]:
         self._reset()

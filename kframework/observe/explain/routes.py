@@ -50,7 +50,8 @@ def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.Rou
     one_at_a_time = asyncio.Lock()
 
     async def answer(request: web.Request) -> web.Response:
-        namespace, _, name = request.query.get("pod", "").partition("/")
+        before, _, name = (request.query.get("pod") or request.query.get("job", "")).rpartition("/")
+        namespace = before.rpartition("/")[2]  # a job may go by an API group before it
         if not namespace or not name:
             return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
         try:

@@ -147,6 +147,26 @@ CACHE_SIZE = _gauge(
 )
 GOROUTINES = _gauge("scheduler_goroutines", "[BETA] Binding cycles that are under way.", ("operation",))
 
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+RESOURCECLAIM_CREATES = _counter(
+    "scheduler_resourceclaim_creates_total",
+    "[ALPHA] Claims to devices that were asked to be made, for pods with extended resources that are devices.",
+    ("status",),
+)
+_BINDING_CONDITIONS = ("profile", "driver", "status")
+DRA_BINDINGCONDITIONS_ALLOCATIONS = _counter(
+    "scheduler_dra_bindingconditions_allocations_total",
+    "[ALPHA] Allocated devices that had to be made ready before a pod was bound, by how the wait for them ended.",
+    _BINDING_CONDITIONS,
+)
+DRA_BINDINGCONDITIONS_WAIT_DURATION = _histogram(
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "[ALPHA] How long pods waited until their devices were ready, once for each device of their claims.",
+    _BINDING_CONDITIONS,
+    buckets=exponential(0.1, 2, 14),
+)
+
 # -- outside data ----------------------------------------------------------------------------------------------------
 
 _SOURCE = ("profile", "plugin", "source")

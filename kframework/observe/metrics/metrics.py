@@ -8,6 +8,7 @@ from kframework import __version__
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import Attempts
+from kframework.observe.metrics.devices import DeviceCounts
 from kframework.observe.metrics.events import EventTimes
 from kframework.observe.metrics.readings import engine_readings
 from kframework.observe.metrics.requests import RequestCounts
@@ -25,6 +26,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.attempts: Attempts = Attempts()
+        self.devices: DeviceCounts = DeviceCounts()
         self.events: EventTimes = EventTimes()
         self.requests: RequestCounts = RequestCounts()
         self.health: HealthResults = HealthResults()
@@ -36,6 +38,7 @@ class Metrics:
         """What is counted whichever engine it is."""
         return (
             *self.attempts.series,
+            *self.devices.series,
             *self.requests.series,
             Readings(families.SLOW_HOOKS, self.slow_hooks.copy),
             build_info(),
@@ -47,6 +50,7 @@ class Metrics:
 
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""
+        self.devices.attach(engine.profiles)
         self.events.attach(engine, self.attempts.gated)
         return (*self.series, *self.events.series, *engine_readings(engine))
 

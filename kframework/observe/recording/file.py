@@ -93,7 +93,7 @@ class RecordingFile:
 
     def put(self, entry: Entry) -> None:
         """Write what happened."""
-        if self.failed:
+        if self.failed or self._closing:
             return
         self._waiting.append(entry)
         if len(self._waiting) > _WORTHWHILE:
@@ -103,13 +103,19 @@ class RecordingFile:
 
     @property
     def full(self) -> bool:
-        """Whether it is time for a new part: `begin` it when that suits."""
-        return self._over and not self._turning
+        """Whether it is time for a new part: `begin` it when that suits, or `end`."""
+        return self._over and not self._turning and not self._closing
 
     def begin(self, opening: Opening) -> None:
         """Write the beginning of the recording, or of a new part."""
         self._turning = True
         self._waiting.append(opening)
+
+    def end(self, why: str) -> None:
+        """Write what waits, and nothing that comes from now on."""
+        _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
+        self._closing = True
+        self._wake.set()
 
     def close(self) -> None:
         """Write what waits, and finish the file; a disk that does not answer is not waited for."""

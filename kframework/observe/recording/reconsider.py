@@ -29,7 +29,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
 from kframework.framework.status import Code, Status
-from kframework.observe.recording.replay import Replay
+from kframework.observe.recording.following import Replay
 
 
 class Disagreement(msgspec.Struct, frozen=True):

@@ -1,297 +1,213 @@
-"""Recordings told again to a new engine, which then decides as the recorded one did, or is made to.
+"""Recordings told again to a new engine, which then decides as the recorded one did.
 
-`replay` lets the engine decide by itself, and compares: the same configuration gives the same decisions. A `Replay`
-follows: what was decided is what happens, so that the state is at every moment what it was, whoever looks at it then.
+It decides by itself, and what it decides is compared: the same configuration gives the same decisions. So its state is
+at every moment what it was, too, and may be looked at.
 
 Nothing is done outside: no binding, timer or coroutine of a plugin runs, as all that came of them stands in the file.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Generic
 
 import msgspec
 
 from kframework.clock import Clock
-from kframework.config.configuration import Configuration
-from kframework.config.load import parse
-from kframework.core.cycle.decision import Binding, Decision, Observer, Result
-from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
-from kframework.core.cycle.search import Search
+from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
 from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import profiles_for
-from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Status
+from kframework.observe.recording.engines import E, EngineKind, kind_of_recording
+from kframework.observe.recording.pod_engine import PodEngines
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.writer import Allowed, Continued, Judged, Line
-from kframework.scheduler.extenders import Extenders
+from kframework.observe.recording.told import Told
+from kframework.observe.recording.writer import Line
 
 #: What of a decision is measured, not decided, or not known to a part that begins in the middle.
 _MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})
-_COMPARED = tuple(name for name in Decision.__struct_fields__ if name not in _MEASURED)
-
-
-# -- to decide again -------------------------------------------------------------------------------------------------
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Where a replay left its recording: `fields` of a decision differ, or one of the two has no such decision."""
+    """Where a replay left its recording: `fields` of a record differ, or one of the two has no such record.
+
+    The records are Decisions, or accounts of the engine's own; `name` is what one is called.
+    """
 
     line: int
-    recorded: Decision | None
-    replayed: Decision | None
+    name: str
+    recorded: msgspec.Struct | None
+    replayed: msgspec.Struct | None
     fields: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         recorded, replayed = self.recorded, self.replayed
         if recorded is not None and replayed is not None:
-            both = (f"{name} {getattr(replayed, name)!r}, not {getattr(recorded, name)!r}" for name in self.fields)
-            return f"line {self.line}: attempt {recorded.attempt} at pod {recorded.pod} came to {'; '.join(both)}"
-        only, whose = (recorded, "recording") if recorded is not None else (replayed, "replay")
-        assert only is not None
-        return f"line {self.line}: attempt {only.attempt} at pod {only.pod} is in the {whose} only"
+            first = (_first_apart(name, getattr(recorded, name), getattr(replayed, name)) for name in self.fields)
+            both = (f"{where} {now!r}, not {before!r}" for where, before, now in first)
+            return f"line {self.line}: {self.name} came to {'; '.join(both)}"
+        return f"line {self.line}: {self.name} is in the {'recording' if recorded is not None else 'replay'} only"
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What a replay came to: how much was told and compared, and the first difference, None if there is none.
+    """What a replay came to: how many steps and decisions there were, and the first difference, None if there is none.
 
-    `cut_off`: the recording ends in the middle, because its writer died or is still at work.
+    `accounts` counts the accounts of the engine's own, by what one is called. `cut_off`: the recording ends in the
+    middle, because its writer died or is still at work.
     """
 
-    messages: int
     steps: int
     decisions: int
     difference: Difference | None
     cut_off: bool = False
+    accounts: Mapping[str, int] = {}
 
 
 def replay(file: Path, registry: Registry | None = None) -> Replayed:
     """Tell a new engine what a recording says, until it decides otherwise than the recorded one.
 
-    Raises InputError for what is no recording, or a later part of one; ConfigError where its plugins are not installed.
+    `registry` has the plugins of the pod engine; other engines have their own. Raises InputError for what is no
+    recording, or a later part of one, or of an engine that is not installed; ConfigError where its plugins are not.
     """
-    return _Check(Recorded(file), registry).run()
+    recorded = Recorded(file)
+    if recorded.header.engine:
+        return Retelling(recorded, kind_of_recording(recorded)).to_the_end()
+    return Retelling(recorded, PodEngines(registry)).to_the_end()
 
 
-class _Check(NullEffects):
-    """One replay while it runs."""
+class Retelling(NullEffects, Generic[E]):
+    """A recording told to an engine of its kind that decides by itself, and is compared with the recorded one.
 
-    def __init__(self, recorded: Recorded, registry: Registry | None) -> None:
+    `observers` take notice of what it decides, and of the recorded bindings. InputError for a later part of a
+    recording, and for one of another engine.
+    """
+
+    def __init__(self, recorded: Recorded, kind: EngineKind[E], observers: Iterable[Observer] = ()) -> None:
+        if recorded.header.engine != kind.name:
+            whose = " and not of ".join(map(_engine, (recorded.header.engine, kind.name)))
+            raise recorded.error(f"is a recording of {whose}")
         if recorded.header.part > 1:
             raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
         self._recorded = recorded
-        self._told = _Told(recorded, PodEngine, self, registry)
-        self._made: deque[Decision] = deque()
-        self._steps = self._decisions = 0
+        #: What one of each record is called.
+        self._nouns: dict[type[msgspec.Struct], str] = {Decision: "attempt"}
+        self._nouns |= {record: noun for noun, record in kind.accounts.items()}
+        self._records: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._nouns}
+        self._measured = kind.measured | _MEASURED
+        self._observers = tuple(observers)
+        #: What the engine has decided and the recording is yet to tell of.
+        self._made: deque[msgspec.Struct] = deque()
+        self._steps = 0
+        self._compared: Counter[str] = Counter()
+        self._lines = iter(recorded)
+        #: Where the engine has decided otherwise; nothing more is told from there on.
+        self.difference: Difference | None = None
+        self._told = Told(recorded, kind, self)
+        self.engine: E = self._told.engine
+        #: The time that it is in the recording.
+        self.clock: Clock = self._told
+
+    def tell_until(self, stop: Callable[[msgspec.Struct], bool]) -> msgspec.Struct | None:
+        """Tell on until a Decision or account has been made that `stop` accepts, and return it; None at the end.
+
+        The step in which it was made is over then, and nothing that came later is told. Where the engine decides
+        otherwise than the recorded one is an end, too.
+        """
+        return next((made for made in self._alike() if stop(made)), None)
+
+    def to_the_end(self) -> Replayed:
+        """Tell all that is left."""
+        self.tell_until(lambda made: False)
+        accounts = {noun: self._compared[noun] for record, noun in self._nouns.items() if record is not Decision}
+        return Replayed(self._steps, self._compared["attempt"], self.difference, self._recorded.cut_off, accounts)
+
+    def _alike(self) -> Iterator[msgspec.Struct]:
+        """Tell line after line, and yield what is decided as it was."""
+        for line in self._lines if self.difference is None else ():
+            kind = self._records.get(line.what)
+            if kind is not None:
+                made = self._compare(self._recorded.read(line.body, kind))
+            else:
+                made = None
+                self.difference = self._unrecorded()
+            if self.difference is not None:
+                return
+            if made is not None:
+                yield made
+            else:
+                self._tell(line)
+        if not self._recorded.cut_off:
+            self.difference = self._unrecorded()
+
+    def _tell(self, line: Line) -> None:
+        if line.what == "Step":
+            self._steps += 1
+            self._told.go_to(line.at)
+            self.engine.step()
+        elif line.what == "Binding":
+            binding = self._recorded.read(line.body, Binding)
+            for observer in self._observers:
+                observer.bound(binding)
+        else:
+            self._told.tell(line)
+
+    def _compare(self, recorded: msgspec.Struct) -> msgspec.Struct | None:
+        """Return what was made where the same was recorded; else it is the difference."""
+        made = self._made.popleft() if self._made else None
+        if type(made) is not type(recorded):
+            self.difference = Difference(self._recorded.number, self._name(recorded), recorded, None)
+            return None
+        self._compared[self._nouns[type(recorded)]] += 1
+        fields = tuple(
+            name
+            for name in recorded.__struct_fields__
+            if name not in self._measured and getattr(recorded, name) != getattr(made, name)
+        )
+        if fields:
+            self.difference = Difference(self._recorded.number, self._name(recorded), recorded, made, fields)
+        return made
+
+    def _unrecorded(self) -> Difference | None:
+        """Return what the recording should have told of by now."""
+        if not self._made:
+            return None
+        made = self._made[0]
+        return Difference(self._recorded.number, self._name(made), None, made)
+
+    def _name(self, record: msgspec.Struct) -> str:
+        if isinstance(record, Decision):
+            return f"attempt {record.attempt} at pod {record.pod}"
+        return f"{self._nouns[type(record)]} {getattr(record, record.__struct_fields__[0])}"
+
+    # -- what the engine has done outside --------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
         """Keep an attempt until it is compared."""
         self._made.append(decision)
-
-    def run(self) -> Replayed:
-        """Tell the engine line after line."""
-        differences = (difference for line in self._recorded if (difference := self._tell(line)) is not None)
-        difference = next(differences, None) or (None if self._recorded.cut_off else self._unrecorded())
-        return Replayed(self._told.messages, self._steps, self._decisions, difference, self._recorded.cut_off)
-
-    def _tell(self, line: Line) -> Difference | None:
-        """Do what a line says; return the difference that it brings to light."""
-        if line.what == "Decision":
-            return self._compare(self._recorded.read(line.body, Decision))
-        if self._made:
-            return self._unrecorded()
-        if line.what == "Step":
-            self._steps += 1
-            self._told.go_to(line.at)
-            self._told.engine.step()
-        elif line.what != "Binding":
-            self._told.tell(line)
-        return None
-
-    def _compare(self, recorded: Decision) -> Difference | None:
-        if not self._made:
-            return Difference(self._recorded.number, recorded, None)
-        self._decisions += 1
-        replayed = self._made.popleft()
-        fields = tuple(name for name in _COMPARED if getattr(recorded, name) != getattr(replayed, name))
-        return Difference(self._recorded.number, recorded, replayed, fields) if fields else None
-
-    def _unrecorded(self) -> Difference | None:
-        """Return the decision that the recording should have told of by now."""
-        return Difference(self._recorded.number, None, self._made[0]) if self._made else None
-
-
-# -- to see again ----------------------------------------------------------------------------------------------------
-
-
-class Replay(NullEffects):
-    """A recording told to an engine that follows it: what was decided is what happens.
-
-    `observers` take notice of what was recorded, as it comes. Raises InputError for what is no recording, ConfigError
-    where its plugins are not installed.
-    """
-
-    def __init__(self, file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> None:
-        self.recorded: Recorded = Recorded(file)
-        self._told = _Told(self.recorded, Following, self, registry)
-        engine = self._told.engine
-        assert isinstance(engine, Following)
-        #: Its state is the recorded one's.
-        self.engine: Following = engine
-        self.configuration: Configuration = self._told.configuration
-        #: The time that it is in the recording.
-        self.clock: Clock = self._told
-        self._observers = tuple(observers)
-        self._lines = iter(self.recorded)
-        self._due: Decision | None = None
-
-    def tell_until(self, stop: Callable[[Decision], bool]) -> Decision | None:
-        """Tell on until right before the next attempt that `stop` accepts, and return its decision; None at the end.
-
-        The attempt itself is made when more is told. When a decision is returned, the engine's state is the one on
-        which it was made: all that had arrived is applied, and the pod is still in its queue.
-        """
-        while True:
-            if self._due is not None:
-                due, self._due = self._due, None
-                self.engine.follow(due)
-                self._observe(due)
-            self._due = self._next_attempt()
-            if self._due is None or stop(self._due):
-                return self._due
-
-    def _next_attempt(self) -> Decision | None:
-        """Tell all that comes before the next attempt; None if there is no further one."""
-        stepping = False
-        for line in self._lines:
-            if line.what == "Decision":
-                decision = self.recorded.read(line.body, Decision)
-                if stepping:
-                    return decision
-                # What a later part begins with.
-                self._told.go_to(line.at)
-                self.engine.take_up(decision)
-                self._observe(decision)
-            elif line.what == "Binding":
-                binding = self.recorded.read(line.body, Binding)
-                for observer in self._observers:
-                    observer.bound(binding)
-            elif line.what == "Step":
-                self._told.go_to(line.at)
-                self.engine.catch_up()
-            else:
-                self._told.tell(line)
-            stepping = line.what == "Step"
-        return None
-
-    def _observe(self, decision: Decision) -> None:
         for observer in self._observers:
             observer.decided(decision)
 
-
-class Following(PodEngine):
-    """An engine whose attempts end as they are told to."""
-
-    attempts: int
-    #: How the attempt that is being made is to end; None between two of them.
-    _told: Decision | None = None
-
-    def follow(self, decision: Decision) -> None:
-        """Make this attempt."""
-        queued = self._taken(decision)
-        if queued is not None:
-            self.attempts = decision.attempt - 1
-            self._told = decision
-            self._attempt(queued)
-            self._told = None
-
-    def take_up(self, decision: Decision) -> None:
-        """Put the pod where this attempt, of which no more is known, has left it."""
-        self.catch_up()
-        if decision.result is Result.SCHEDULED:
-            self.follow(decision)
-            return
-        queued = self._taken(decision)
-        if queued is not None:
-            # The nomination may have changed since; what is true of it is told by itself.
-            self._told = msgspec.structs.replace(decision, nominated=None)
-            self.failed(queued, Status(decision.code, (decision.message,)), None)
-            self._told = None
-
-    def _taken(self, decision: Decision) -> QueuedPod | None:
-        """Take the pod out of the queue, wherever in it the pod is; None if it is not in."""
-        queued = self.queue.get(decision.uid)
-        if queued is not None:
-            self.queue.delete(decision.uid)
-            self.queue.in_flight.pop(decision.uid)
-            queued.attempts = decision.tries
-        return queued
-
-    def found(self, search: Search, outcome: Outcome) -> Outcome:
-        """Find what was found."""
-        outcome, told = super().found(search, outcome), self._told
-        if told is None:
-            return outcome
-        if told.result is Result.SCHEDULED:
-            return ScheduleResult(told.node, told.score, told.ties, told.evaluated, told.feasible, told.top)
-        if isinstance(outcome, ScheduleResult) and not told.feasible:
-            return ScheduleError(Status(told.code, (told.message,)))
-        return outcome
-
-    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
-        """Put a pod back after a failed attempt, for the reasons that it had."""
-        told = self._told
-        if told is not None:
-            queued.pending_plugins = frozenset(told.pending)
-            queued.unschedulable_plugins = frozenset(told.rejectors) - queued.pending_plugins
-            status, nominated = Status(told.code, (told.message,)), told.nominated
-        super().failed(queued, status, nominated)
+    def accounted(self, account: msgspec.Struct) -> None:
+        """Keep an account until it is compared."""
+        self._made.append(account)
+        for observer in self._observers:
+            if isinstance(observer, Accounting):
+                observer.accounted(account)
 
 
-# -- what both have in common ----------------------------------------------------------------------------------------
+def _engine(name: str) -> str:
+    return f"the engine {name!r}" if name else "the pod engine"
 
 
-class _Told(Clock):
-    """An engine that is told what a recording says, and the time that it is there."""
-
-    def __init__(
-        self, recorded: Recorded, engine: type[PodEngine], outside: NullEffects, registry: Registry | None
-    ) -> None:
-        self._recorded = recorded
-        self._moment = recorded.header.at
-        self.messages: int = 0
-        self.configuration: Configuration = parse(recorded.header.configuration, str(recorded.file))
-        profiles = profiles_for(self.configuration, registry or Registry.installed(), outside)
-        self.engine: PodEngine = engine.of(self.configuration, self, outside, Extenders(), profiles)
-
-    def now(self) -> float:
-        return self._moment
-
-    def go_to(self, moment: float) -> None:
-        """Let it be this time."""
-        self._moment = moment
-
-    def tell(self, line: Line) -> None:
-        """Do what a line says that tells of no attempt and of no binding."""
-        self._moment = line.at
-        if line.what == "CatchUp":
-            self.engine.catch_up()
-        elif line.what == "Allowed":
-            allowed = self._recorded.read(line.body, Allowed)
-            if (reserved := self.engine.cluster.waiting.get(allowed.uid)) is not None:
-                reserved.allow(allowed.plugin)
-        elif line.what == "Judged":
-            judged = self._recorded.read(line.body, Judged)
-            if (reserved := self.engine.cluster.waiting.get(judged.uid)) is not None:
-                reserved.decide(judged.status)
-        elif line.what == "Continued":
-            continued = self._recorded.read(line.body, Continued)
-            self.engine.attempts = continued.attempts
-            self.engine.rotation.next_start_index = continued.rotation
-        else:
-            self.messages += 1
-            self.engine.offer(self._recorded.message(line))
+def _first_apart(where: str, before: object, now: object) -> tuple[str, object, object]:
+    """Return the first place in two values at which they differ, and what is there."""
+    if isinstance(before, msgspec.Struct) and type(before) is type(now):
+        pairs = ((f"{where}.{name}", getattr(before, name), getattr(now, name)) for name in before.__struct_fields__)
+    elif isinstance(before, Mapping) and isinstance(now, Mapping):
+        pairs = ((f"{where}[{key!r}]", before.get(key), now.get(key)) for key in {**before, **now})
+    elif isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
+        pairs = ((f"{where}[{place}]", *both) for place, both in enumerate(zip(before, now, strict=True)))
+    else:
+        return where, before, now
+    return next((_first_apart(*pair) for pair in pairs if pair[1] != pair[2]), (where, before, now))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kframework.errors import visible, visible_json
 
 #: The parts of the script, in the order in which they stand in it.
-_SCRIPTS = "elements source words summary waiting decisions nodes profiles pod detail page".split()
+_SCRIPTS = "elements source words summary sections waiting decisions nodes profiles pod detail page".split()
 
 
 class Document(NamedTuple):

@@ -47,7 +47,7 @@ class PluginPart(msgspec.Struct, frozen=True):
 
 
 class ProfilePart(msgspec.Struct, frozen=True):
-    """A profile: its plugins, and how long the extension points took over `attempts` attempts.
+    """A profile: its plugins, and how long the extension points took over `attempts` attempts that were timed.
 
     Plugins are timed in some of the attempts only, or not at all. `outside` is what they go by beside the cluster.
     """
@@ -71,7 +71,10 @@ def profile_parts(profiles: Profiles, history: History, now: float, *, counted: 
 def _part(profile: Profile, decisions: Sequence[Decision], history: History, now: float) -> ProfilePart:
     points: _Ledger = defaultdict(list)
     plugins: defaultdict[str, _Ledger] = defaultdict(lambda: defaultdict(list))
+    timed = set()
     for record, steps in _records(decisions, history):
+        if steps:
+            timed.add(record.attempt)
         for point, nanoseconds, _ in steps:
             points[point].append(nanoseconds)
         for point, plugin, nanoseconds, _ in record.plugins:
@@ -79,7 +82,7 @@ def _part(profile: Profile, decisions: Sequence[Decision], history: History, now
     weights = {step.name: step.weight for step in profile.scores}
     return ProfilePart(
         profile.name,
-        len(decisions),
+        len(timed),
         _times(points),
         [
             PluginPart(
@@ -102,7 +105,7 @@ def _times(ledger: _Ledger) -> list[Time]:
 
 def _records(
     decisions: Iterable[Decision], history: History
-) -> Iterator[tuple[Decision | Binding, Iterable[PointTiming]]]:
+) -> Iterator[tuple[Decision | Binding, Sequence[PointTiming]]]:
     for decision in decisions:
         yield decision, decision.timings
         binding = history.binding(decision)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kframework.observe.explain.slices import finished_giving_way
-from kframework.observe.history import History
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues
 from kframework.observe.web.profiles import profile_parts
+from kframework.observe.web.shown import Shown
 from kframework.observe.web.summary import attempts, summary
-from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.scheduler import E
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -37,14 +37,14 @@ class _Wrong(Exception):
         self.status = status
 
 
-def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
-    """Return the routes of the page and of its data; `/explain`, which it asks too, is another's.
+def web_routes(shown: Shown[E]) -> list[web.RouteDef]:
+    """Return the routes of the page and of its data; `/explain`, which it asks where there is more, is another's.
 
-    Nothing is changed by any of them. `history` must be among the scheduler's observers.
+    Nothing is changed by any of them.
     """
     from aiohttp import web
 
-    engine = scheduler.engine
+    engine, history = shown.engine, shown.history
 
     async def page(request: web.Request) -> web.Response:
         document = await asyncio.to_thread(live_page)  # the first time it is read from files
@@ -53,7 +53,7 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
 
     def wanted_queues(query: _Query) -> object:
         held_by = (query.get("profile", ""), query["plugin"]) if "plugin" in query else None
-        return queues(engine, history, place=query.get("place", ""), held_by=held_by)
+        return queues(shown, place=query.get("place", ""), held_by=held_by)
 
     def wanted_node(query: _Query) -> object:
         found = node_pods(engine.cluster, query.get("name", ""))
@@ -65,16 +65,18 @@ def web_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
         after = query.get("after", "0")
         if not _NUMBER.fullmatch(after):
             raise _Wrong(400, "after must be the number of an attempt")
-        return attempts(history, engine.attempts, after=int(after))
+        return attempts(history, after=int(after), pod=query.get("pod", ""))
 
     views: dict[str, Callable[[_Query], object]] = {
-        "summary": lambda query: summary(engine, history),
+        "summary": lambda query: summary(shown),
         "queues": wanted_queues,
         "attempts": wanted_attempts,
+        "sections": lambda query: shown.sections(),
+        "details": lambda query: shown.details(query.get("sort", ""), query.get("name", "")),
         "nodes": lambda query: nodes(engine.cluster.nodes),
         "node": wanted_node,
         "profiles": lambda query: profile_parts(engine.profiles, history, engine.clock.now()),
-        "find": lambda query: finished_giving_way(find_pods(engine, query.get("text", ""))),
+        "find": lambda query: finished_giving_way(find_pods(shown, query.get("text", ""))),
     }
     return [web.get("/", page), *(web.get(f"/view/{name}", _answering(view)) for name, view in views.items())]
 

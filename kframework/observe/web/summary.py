@@ -8,8 +8,9 @@ import msgspec
 from msgspec import structs
 
 from kframework.core.cycle.decision import Binding, Decision, Result
-from kframework.core.pod_engine import PodEngine
 from kframework.observe.history import History
+from kframework.observe.web.shown import Shown
+from kframework.scheduler.scheduler import E
 
 #: So many attempts are shown at once, and so many are counted over time, in so many stretches of time.
 SHOWN, COUNTED, STRETCHES = 200, 1_000, 60
@@ -38,7 +39,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 class Durations(msgspec.Struct, frozen=True):
-    """How long the last attempts took, in nanoseconds: half of them less than `median`, one in a hundred `slow`."""
+    """How long attempts took that were timed, in nanoseconds: half of them less than `median`, one in 100 `slow`."""
 
     median: int
     slow: int
@@ -57,17 +58,16 @@ class Summary(msgspec.Struct, frozen=True):
     profiles: tuple[str, ...]
     nodes: int
     pods_on_nodes: int
-    pending: Mapping[str, int]
-    binding: int
+    waiting: int
     attempts: int
     counted: int
     timeline: Timeline
     took: Durations | None
 
 
-def summary(engine: PodEngine, history: History, *, counted: int = COUNTED) -> Summary:
+def summary(shown: Shown[E], *, counted: int = COUNTED) -> Summary:
     """Sum up how things stand, and how so many of the last attempts went."""
-    decisions = history.recent(counted)
+    engine, decisions = shown.engine, shown.history.recent(counted)
     now = engine.clock.now()
     return Summary(
         now,
@@ -75,21 +75,20 @@ def summary(engine: PodEngine, history: History, *, counted: int = COUNTED) -> S
         tuple(engine.profiles),
         len(engine.cluster.nodes),
         len(engine.cluster.pods),
-        engine.queue.pending(),
-        len(engine.cluster.waiting),
-        engine.attempts,
+        sum(shown.places().values()),
+        shown.history.last,
         len(decisions),
         timeline(decisions, now),
         durations(decisions),
     )
 
 
-def attempts(history: History, last: int, *, after: int = 0, shown: int = SHOWN) -> Attempts:
-    """Show the attempts behind that one, at most the newest of them."""
-    decisions = history.since(after, shown)[::-1]
+def attempts(history: History, *, after: int = 0, pod: str = "", shown: int = SHOWN) -> Attempts:
+    """Show the attempts behind that one, or those of one pod; at most the newest of them."""
+    decisions = history.named(pod, shown) if pod else history.since(after, shown)[::-1]
     bindings = (history.binding(decision) for decision in decisions)
     return Attempts(
-        last,
+        history.last,
         tuple(structs.replace(decision, plugins=()) for decision in decisions),
         tuple(structs.replace(binding, plugins=()) for binding in bindings if binding is not None),
     )
@@ -107,8 +106,8 @@ def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
 
 
 def durations(decisions: Iterable[Decision]) -> Durations | None:
-    """Say how long attempts took; None if there were none."""
-    took = sorted(map(duration, decisions))
+    """Say how long attempts took; None if none was timed."""
+    took = sorted(filter(None, map(duration, decisions)))
     if not took:
         return None
     return Durations(took[len(took) // 2], took[len(took) * 99 // 100], took[-1])

@@ -79,12 +79,15 @@ class ExtendedResources(NamedTuple):
     others: tuple[str, ...] = ()
 
 
+_NO_DEVICES = ExtendedResources()
+
+
 def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
     """Tell which of a pod's extended resources may be devices; nothing if none may."""
     template = pod.template
     asked = template.once(extended_resources, lambda spec: [name for name, n in template.fit if n and is_scalar(name)])
-    backed = tuple(name for name in asked if classes.behind(name) is not None)
-    return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else ExtendedResources()
+    backed = tuple([name for name in asked if classes.behind(name) is not None]) if asked else ()
+    return ExtendedResources(backed, tuple(set(asked).difference(backed))) if backed else _NO_DEVICES
 
 
 class ClaimsInCycle:
@@ -114,7 +117,7 @@ class ClaimsInCycle:
         self._unready = unready
         self._unallocated = [claim for claim in claims if claim.status.allocation is None]
         self._extended = extended_resources(pod, classes)
-        self._patience = Patience()
+        self._patience = Patience(feasibilities.budget)
         #: The claims for extended resources, by those that would be devices.
         self._made: dict[tuple[str, ...], ResourceClaim] = {}
         #: The claims of pods that a what-if has taken away, by their uids.
@@ -265,7 +268,11 @@ class ClaimsInCycle:
         devices = self._devices
         asked = asked_of_all(claims, devices.classes)
         pools = devices.pools_of(node)
-        return devices.search(claims, asked, node, pools, allocated).run(self._feasibilities.budget)
+        search = devices.search(claims, asked, node, pools, allocated)
+        try:
+            return search.run(self._feasibilities.budget)
+        finally:
+            self._patience.spend(search.steps)
 
     def _as_devices(self, node: NodeInfo) -> tuple[str, ...]:
         return tuple(name for name in self._extended.backed if node.allocatable(name) == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kframework.errors import ClusterError, KFrameworkError
+from kframework.plugins.dynamic_resources.observer import WaitResult
 
 
 class AllocationError(KFrameworkError):
@@ -28,4 +29,8 @@ class ClaimWriteError(KFrameworkError):
 
 
 class DevicesNotReady(KFrameworkError):
-    """Raised when devices cannot be made ready for a claim, or were not in time."""
+    """Raised when devices cannot be made ready for a claim, or were not in time; `result` is which of it."""
+
+    def __init__(self, what: str, result: WaitResult) -> None:
+        super().__init__(what)
+        self.result: WaitResult = result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -33,6 +34,8 @@ _NO_SCOPES: list[int] = []
 #: The highest rank of an alternative is that of the first (kube-scheduler's FirstAvailableDeviceRequestMaxSize).
 RANKS = 8
 
+#: How many steps all searches of a pod's cycle may take, in those that one may.
+_TOGETHER = 10
 
 #: For how many kinds of claims it is remembered: those asked about last.
 _MOST = 256
@@ -68,13 +71,20 @@ class Feasibilities:
 
 
 class Patience:
-    """How long is searched for one pod: once a search has taken too many steps, no other is begun.
+    """How long is searched for one pod: no search is begun once one has taken too many steps, or all many times more.
 
-    So a pod costs one such search at most, however many nodes there are, as in kube-scheduler, which ends there.
+    So a pod's cycle comes to its end, however many nodes there are. What is known by then is remembered: the next
+    attempt goes on from there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: int | None) -> None:
         self.is_over: bool = False
+        self._left: float = math.inf if budget is None else _TOGETHER * budget
+
+    def spend(self, steps: int) -> None:
+        """Take notice of a search."""
+        self._left -= steps
+        self.is_over = self.is_over or self._left < 0
 
 
 class Placement(NamedTuple):
@@ -110,6 +120,8 @@ class Feasibility:
         self._claims = claims
         self._asked = asked
         self._budget = budget
+        #: How many steps all searches have taken.
+        self._steps = 0
         self._pools = devices.pools.log.reader()
         self._taken = devices.allocated.log.reader()
         self._epoch = -1
@@ -146,8 +158,10 @@ class Feasibility:
         for scope in found:
             if patience.is_over:
                 break
+            before = self._steps
             found[scope] = self._search(scope)
-            patience.is_over = found[scope] == TIMED_OUT
+            patience.spend(self._steps - before)
+            patience.is_over = patience.is_over or found[scope] == TIMED_OUT
         return [found[scope] for scope in scopes]
 
     def measured(self, measure: Measure, rows: Rows, patience: Patience) -> Scores:
@@ -240,7 +254,10 @@ class Feasibility:
         assert found is not None
         try:
             search = self._devices.search(self._claims, self._asked, found.node, found.pools)
-            chosen = search.run(self._budget)
+            try:
+                chosen = search.run(self._budget)
+            finally:
+                self._steps += search.steps
         except InvalidPools:
             answer = INVALID_POOLS
         except BudgetExceeded:

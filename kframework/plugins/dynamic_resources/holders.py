@@ -58,15 +58,17 @@ class DeviceHolders:
 
     def _changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None:
+            key = key_of(old)
             for device in _devices(old):
-                _drop(self._of, device, key_of(old))
+                _drop(self._of, device, key)
             for user in old.status.reserved_for:
-                _drop(self._used_by, user.uid, key_of(old))
+                _drop(self._used_by, user.uid, key)
         if new is not None:
+            key = key_of(new)
             for device in _devices(new):
-                self._of.setdefault(device, {})[key_of(new)] = new
+                self._of.setdefault(device, {})[key] = new
             for user in new.status.reserved_for:
-                self._used_by.setdefault(user.uid, {})[key_of(new)] = new
+                self._used_by.setdefault(user.uid, {})[key] = new
 
     def __repr__(self) -> str:
         return f"<DeviceHolders of {len(self._of)} devices>"

@@ -47,6 +47,7 @@ from kframework.plugins.dynamic_resources.feasibility import (
     TOO_FEW,
     Feasibilities,
 )
+from kframework.plugins.dynamic_resources.observer import DeviceObserver, WaitResult
 from kframework.plugins.dynamic_resources.pod_claims import (
     MISSING,
     ClaimProblem,
@@ -86,8 +87,8 @@ REASONS: dict[int, str] = {
 #: What is reserved for the pod.
 RESERVED = StateKey[Reservation]("DynamicResources.reserved")
 
-#: How many steps of a search `filterTimeout` allows for each second: 200,000 by default, which take 0.3 s. The cluster
-#: stands still meanwhile, so it is not as many as could be taken in that time.
+#: How many steps of a search `filterTimeout` allows for each second: 200,000 by default, which take half a second. All
+#: else stands still meanwhile, so it is not as many as could be taken in that time.
 STEPS_PER_SECOND = 20_000
 #: How often claims are looked at while devices are made ready, in seconds.
 _INTERVAL = 5.0
@@ -118,6 +119,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         #: The uid of the pod that gave back last what was reserved for it.
         self._unreserved = ""
         self._writes = ClaimWrites(handle)
+
+    def observed_by(self, observer: DeviceObserver) -> None:
+        """Tell an observer from now on what becomes of claims."""
+        self._writes.observer = observer
 
     @cached_property
     def devices(self) -> Devices:
@@ -375,25 +380,36 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     async def _until_ready(self, reservation: Reservation) -> None:
         """Look again and again until all devices are ready; DevicesNotReady when they will not be, or not in time."""
         clock = self.handle.clock
-        deadline = clock.now() + self.args.binding_timeout
+        began = clock.now()
+        result: WaitResult = "error"
+        try:
+            await self._looked_until_ready(reservation, began + self.args.binding_timeout)
+            result = "success"
+        except DevicesNotReady as problem:
+            result = problem.result
+            raise
+        finally:
+            self._writes.observer.waited(reservation.claims, result, clock.now() - began)
+
+    async def _looked_until_ready(self, reservation: Reservation, deadline: float) -> None:
         while not all(self._is_ready(claim) for claim in reservation.claims):
-            left = deadline - clock.now()
+            left = deadline - self.handle.clock.now()
             if left <= 0:
-                raise DevicesNotReady(binding_conditions.WAITED_TOO_LONG)
+                raise DevicesNotReady(binding_conditions.WAITED_TOO_LONG, "timeout")
             await asyncio.sleep(min(_INTERVAL, left))
 
     def _is_ready(self, written: ResourceClaim) -> bool:
         metadata = written.metadata
         claim = self._claims.get(metadata.name, metadata.namespace)
         if claim is None:
-            raise DevicesNotReady(MISSING.format(metadata.namespace, metadata.name))
+            raise DevicesNotReady(MISSING.format(metadata.namespace, metadata.name), "error")
         failure = binding_conditions.failure(claim)
         if failure:
-            raise DevicesNotReady(failure)
+            raise DevicesNotReady(failure, "failure")
         if binding_conditions.is_ready(claim):
             return True
         if binding_conditions.has_timed_out(claim, self.handle.clock.now(), self.args.binding_timeout):
-            raise DevicesNotReady(binding_conditions.TIMED_OUT.format(claim.metadata.name))
+            raise DevicesNotReady(binding_conditions.TIMED_OUT.format(claim.metadata.name), "timeout")
         return False
 
     # -- events ----------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from kframework.objects import (
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
+from kframework.plugins.dynamic_resources.observer import DeviceObserver
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
 from kframework.plugins.dynamic_resources.requests import key_of
 from kframework.state.pods import PodInfo
@@ -58,6 +59,8 @@ class ClaimWrites:
     """
 
     def __init__(self, handle: Handle) -> None:
+        #: Is told of claims that are made.
+        self.observer: DeviceObserver = DeviceObserver()
         self._handle = handle
         self._claims = handle.objects(ResourceClaim)
         #: Its own: what is drawn between two cycles is not drawn in a replay.
@@ -112,7 +115,13 @@ class ClaimWrites:
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Make the claim for extended resources and return it as stored; ClaimWriteError if that is refused."""
         what = f"create claim for extended resources {key_of(claim)}"
-        return await self._said(what, self._handle.api.create(claim))
+        try:
+            made = await self._said(what, self._handle.api.create(claim))
+        except ClaimWriteError:
+            self.observer.created("failure")
+            raise
+        self.observer.created("success")
+        return made
 
     async def tell(
         self, pod: PodInfo, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]

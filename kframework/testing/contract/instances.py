@@ -18,6 +18,7 @@ from kframework.core.plugin_handle import profiles_for
 from kframework.core.runtime.registry import Registry
 from kframework.errors import in_words
 from kframework.framework.plugin import Plugin
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
@@ -114,7 +115,7 @@ class _Recorded(RandomOutside, Clock):
         configuration = parse(configuration_of(subject.plugin, subject.args, subject.beside), "args")
         recorder = Recorder(file, annotations=("*",))
         profiles = profiles_for(configuration, Registry.of(subject.plugin), self)
-        self._recorder, self.engine = recorder, recorder.engine(configuration, self, self, Extenders(), profiles)
+        self._recorder, self.engine = recorder, recorded_by(recorder)(configuration, self, self, Extenders(), profiles)
         try:
             self._run()
         finally:

@@ -104,8 +104,12 @@ def test_normalised_scores_lie_in_range(answer: Any, normalized: Any) -> None:
 def test_columns_are_integers_one_a_row() -> None:
     assert as_column(7, 3).tolist() == [7, 7, 7]
     assert as_column(np.array([1, 2], dtype=np.int32), 2).dtype == np.int64
-    with pytest.raises(TypeError, match=r"shape \(2,\) about 3 rows"):
+    with pytest.raises(TypeError, match=r"answered \[1, 2\] about 3 rows; return an integer for each, in their order"):
         as_column([1, 2], 3)
+    with pytest.raises(TypeError, match=r"answered None about 1 rows"):
+        as_column(None, 1)
+    with pytest.raises(TypeError, match=r"answered an array of float64 and shape \(2,\) about 2 rows"):
+        as_column(np.array([0.5, 1]), 2)
 
 
 def test_a_plugin_has_the_hooks_that_it_implements() -> None:

@@ -33,7 +33,6 @@ LEFT_OUT = {
     "scheduler_podgroup_scheduling_attempt_duration_seconds": "behind a feature gate that is off",
     "scheduler_preemption_goroutines_duration_seconds": "always about zero there",
     "scheduler_preemption_goroutines_execution_total": "always success there",
-    "scheduler_resourceclaim_creates_total": "there is no dynamic resource allocation",
     "scheduler_volume_binder_cache_requests_total": "never counted there",
     "scheduler_volume_scheduling_stage_error_total": "the attempt ends as an error, which is counted",
 }

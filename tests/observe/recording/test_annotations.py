@@ -14,6 +14,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.status import Code
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.observe.recording.annotations import KEPT, WithheldError, guarded, keeping, without_values
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import simulate
@@ -108,7 +109,7 @@ def run(file: Path, **options: Any) -> None:
     pod = make_pod("p", annotations={"example.com/zone": "b", "example.com/token": "hunter2"})
     registry = Registry.of(Reads)
     configuration = parse(alone(Reads), "config")
-    simulate([*nodes, pod], configuration, registry=registry, observers=[recorder], engine=recorder.engine)
+    simulate([*nodes, pod], configuration, registry=registry, observers=[recorder], engine=recorded_by(recorder))
     recorder.close()
 
 

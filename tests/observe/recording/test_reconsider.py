@@ -15,8 +15,9 @@ from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.file import RecordingFile
+from kframework.observe.recording.following import Replay
+from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.reconsider import Disagreement, Reconsidered, Reconsidering, reconsider
-from kframework.observe.recording.replay import Replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
@@ -48,7 +49,7 @@ def record(
 ) -> Path:
     """Record a simulation."""
     recorder = Recorder(file)
-    simulate(objects, configuration, registry=registry, engine=recorder.engine, observers=[recorder])
+    simulate(objects, configuration, registry=registry, engine=recorded_by(recorder), observers=[recorder])
     recorder.close()
     return file
 

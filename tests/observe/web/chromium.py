@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import shutil
@@ -151,6 +152,16 @@ class Tab:
             typed = {"key": key, "text": text, "windowsVirtualKeyCode": code}
             await self._call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **typed)
             await self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    async def picture(self, selector: str, *, margin: int, scale: float) -> bytes:
+        """Return a WebP of the page from its top to such an element and a margin, so many times as large."""
+        width = await self.run("document.documentElement.clientWidth")
+        bottom = await self.run(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().bottom")
+        clip = {"x": 0, "y": 0, "width": width, "height": round(bottom) + margin, "scale": scale}
+        answer = await self._call(
+            "Page.captureScreenshot", format="webp", quality=90, clip=clip, captureBeyondViewport=True
+        )
+        return base64.b64decode(answer["data"])
 
     async def nameless(self) -> list[str]:
         """List what can be used but has no name that a screen reader could say."""

@@ -9,6 +9,7 @@ from typing import cast
 
 from kframework.errors import ClusterError
 from kframework.observe.explain.routes import explain_routes
+from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler
@@ -23,7 +24,8 @@ async def served(scene: Scene) -> AsyncIterator[str]:
     engine, api = scene.engine, SimpleNamespace(get=_nothing)
     stand_in = SimpleNamespace(engine=engine, profiles=engine.profiles, api=api, standing_by=False)
     scheduler = cast("Scheduler", stand_in)
-    routes = [*web_routes(scheduler, scene.history), *explain_routes(scheduler, scene.history)]
+    shown = PodEngineShown(engine, scene.history)
+    routes = [*web_routes(shown), *explain_routes(scheduler, scene.history)]
     async with serve(routes, Listener(port=0)) as url:
         yield url
 

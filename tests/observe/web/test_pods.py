@@ -8,7 +8,9 @@ from msgspec import structs
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
 from kframework.observe.explain.slices import finished
-from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, WaitingPod, find_pods, queues
+from kframework.observe.web.pod_engine import PodEngineShown
+from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, find_pods, queues
+from kframework.observe.web.shown import ShownPod
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene
@@ -31,7 +33,7 @@ def scene() -> Scene:
 
 
 def shown(made: Scene, **choice: object) -> Queues:
-    return queues(made.engine, made.history, **choice)  # type: ignore[arg-type]  # passed on
+    return queues(PodEngineShown(made.engine, made.history), **choice)  # type: ignore[arg-type]  # passed on
 
 
 def names(made: Scene, **choice: object) -> list[str]:
@@ -86,14 +88,14 @@ def test_one_place_or_one_holder_may_be_chosen(choice: dict[str, object], expect
 
 
 def test_only_the_first_are_shown_but_all_are_counted() -> None:
-    answer = shown(scene(), shown=2)
+    answer = shown(scene(), most=2)
     assert [pod.pod for pod in answer.pods] == ["default/urgent", "default/late"]
     assert answer.total == 5
 
 
 def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
     (pod,) = shown(scene(), place="unschedulable").pods
-    assert pod == WaitingPod(
+    assert pod == ShownPod(
         "default/huge",
         "unschedulable",
         "default-scheduler",
@@ -102,6 +104,7 @@ def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
         VIRTUAL_EPOCH,
         1,
         plugins=("NodeResourcesFit",),
+        held=True,
         message=pod.message,
     )
     assert pod.message.startswith(WHY)
@@ -140,7 +143,7 @@ def test_without_a_remembered_attempt_the_condition_says_why() -> None:
 
 
 def found(made: Scene, text: str) -> list[Found]:
-    return list(finished(find_pods(made.engine, text)))
+    return list(finished(find_pods(PodEngineShown(made.engine, made.history), text)))
 
 
 def test_pods_are_found_wherever_they_are() -> None:
@@ -168,13 +171,13 @@ def test_no_more_than_some_are_found() -> None:
 def test_others_have_their_turn_while_many_are_looked_through() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(1100)))
     made.engine.catch_up()
-    assert sum(1 for _ in find_pods(made.engine, "nothing")) == 2
+    assert sum(1 for _ in find_pods(PodEngineShown(made.engine, made.history), "nothing")) == 2
 
 
 def test_pods_may_come_and_go_meanwhile() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(600)))
     made.engine.catch_up()
-    search = find_pods(made.engine, "nothing")
+    search = find_pods(PodEngineShown(made.engine, made.history), "nothing")
     next(search)
     made.settle()
     assert finished(search) == ()

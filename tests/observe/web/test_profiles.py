@@ -57,6 +57,11 @@ def test_plugins_are_timed_in_some_attempts() -> None:
     assert named(part(past), "Tint").times == [Time("filter", 1, 1), Time("permit", 1, 2)]
 
 
+def test_attempts_that_were_not_timed_do_not_count() -> None:
+    past = history(decision(1, "a"), decision(2, "b"), binding(2, "b", steps=(("bind", 100, OK),)))
+    assert part(past).attempts == 1
+
+
 def test_attempts_by_another_profile_do_not_count() -> None:
     assert part(history(decision(profile="other", timings=(("filter", 1, OK),)))).attempts == 0
 

@@ -11,6 +11,7 @@ import pytest
 
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
+from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.summary import attempts, summary
@@ -62,15 +63,20 @@ async def test_the_page_comes_with_its_policy(scene: Scene) -> None:
 
 async def test_views_are_answered_as_records(scene: Scene) -> None:
     engine, history = scene.engine, scene.history
+    shown = PodEngineShown(engine, history)
     expected = {
-        "/view/summary": summary(engine, history),
-        "/view/queues": queues(engine, history),
-        "/view/queues?place=gated": queues(engine, history, place="gated"),
+        "/view/summary": summary(shown),
+        "/view/queues": queues(shown),
+        "/view/queues?place=gated": queues(shown, place="gated"),
         "/view/queues?profile=default-scheduler&plugin=NodeResourcesFit": queues(
-            engine, history, held_by=("default-scheduler", "NodeResourcesFit")
+            shown, held_by=("default-scheduler", "NodeResourcesFit")
         ),
-        "/view/attempts": attempts(history, 2),
-        "/view/attempts?after=1": attempts(history, 2, after=1),
+        "/view/attempts": attempts(history),
+        "/view/attempts?after=1": attempts(history, after=1),
+        "/view/attempts?pod=default/huge": attempts(history, pod="default/huge"),
+        "/view/sections": (),
+        "/view/details?sort=pod&name=default/huge": shown.details("pod", "default/huge"),
+        "/view/details": shown.details("", ""),
         "/view/nodes": nodes(engine.cluster.nodes),
         "/view/node?name=a": node_pods(engine.cluster, "a"),
         "/view/profiles": profile_parts(engine.profiles, history, engine.clock.now()),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Result
 from kframework.framework.status import Code
+from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
 from kframework.testing import make_node, make_pod
 from tests.observe.explain.scene import Scene
@@ -17,20 +18,29 @@ MANY = history(*(decision(number, f"pod-{number}") for number in range(1, 11)), 
 
 
 def test_the_newest_come_first_with_the_bindings_that_have_ended() -> None:
-    shown = attempts(MANY, 10, shown=3)
+    shown = attempts(MANY, shown=3)
     assert [each.attempt for each in shown.decisions] == [10, 9, 8]
     assert [each.attempt for each in shown.bindings] == [9]
     assert shown.last == 10
 
 
 def test_only_those_behind_an_attempt_are_shown() -> None:
-    assert [each.attempt for each in attempts(MANY, 10, after=8).decisions] == [10, 9]
-    assert attempts(MANY, 10, after=10).decisions == ()
+    assert [each.attempt for each in attempts(MANY, after=8).decisions] == [10, 9]
+    assert attempts(MANY, after=10).decisions == ()
+
+
+def test_those_of_one_pod_may_be_asked_for() -> None:
+    past = history(decision(1, "a"), decision(2, "b"), decision(3, "a"), binding(3, "a"))
+    shown = attempts(past, pod="default/a")
+    assert [each.attempt for each in shown.decisions] == [3, 1]
+    assert [each.attempt for each in shown.bindings] == [3]
+    assert [each.attempt for each in attempts(past, pod="default/a", shown=1).decisions] == [3]
+    assert attempts(past, pod="default/c").decisions == ()
 
 
 def test_what_plugins_took_is_left_out() -> None:
     timed = ("filter", "Fit", 1, Code.SUCCESS)
-    shown = attempts(history(decision(plugins=(timed,)), binding(plugins=(timed,))), 1)
+    shown = attempts(history(decision(plugins=(timed,)), binding(plugins=(timed,))))
     assert shown.decisions == (decision(),)
     assert shown.bindings == (binding(),)
 
@@ -61,15 +71,20 @@ def test_durations_are_those_of_all() -> None:
     assert durations([]) is None
 
 
+def test_attempts_that_were_not_timed_do_not_count_as_quick() -> None:
+    timed = decision(timings=(("filter", 7, Code.SUCCESS),))
+    assert durations([decision(), timed]) == Durations(median=7, slow=7, slowest=7)
+    assert durations([decision()]) is None
+
+
 def test_everything_is_counted() -> None:
     scene = Scene(
         make_node("a"), make_node("b"), make_pod("runs", node_name="a"), make_pod("new"), make_pod("huge", cpu=99)
     )
     scene.settle()
-    found = summary(scene.engine, scene.history)
+    found = summary(PodEngineShown(scene.engine, scene.history))
     assert (found.now, found.synced, found.profiles) == (VIRTUAL_EPOCH, True, ("default-scheduler",))
-    assert (found.nodes, found.pods_on_nodes, found.binding, found.attempts) == (2, 2, 1, 2)
-    assert found.pending == {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 0}
+    assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts) == (2, 2, 2, 2)
     assert found.counted == 2
     assert {result: sum(counts) for result, counts in found.timeline.counts.items()} == {
         "scheduled": 1,
@@ -81,10 +96,10 @@ def test_everything_is_counted() -> None:
 
 def test_a_scheduler_that_has_done_nothing_is_shown_too() -> None:
     scene = Scene()
-    found = summary(scene.engine, scene.history)
+    found = summary(PodEngineShown(scene.engine, scene.history))
     assert (found.synced, found.nodes, found.counted, found.took) == (False, 0, 0, None)
 
 
 def test_only_the_last_attempts_are_looked_at() -> None:
     scene = Scene(make_node("a"), *(make_pod(f"pod-{number}") for number in range(5))).settle()
-    assert summary(scene.engine, scene.history, counted=3).counted == 3
+    assert summary(PodEngineShown(scene.engine, scene.history), counted=3).counted == 3

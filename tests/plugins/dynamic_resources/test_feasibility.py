@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from zlib import crc32
 
@@ -24,12 +24,16 @@ from kframework.plugins.dynamic_resources.feasibility import (
     Placement,
     rank,
 )
+from kframework.plugins.dynamic_resources.requests import asked_of_all
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.testing import make_node
 from tests.plugins.dynamic_resources.changing import ChangingCluster, devices_in, drawn_claim, searched_afresh
 from tests.plugins.dynamic_resources.claiming import GPUS, a_class, gpus, wanting
+
+#: How many steps a search may take.
+BUDGET = 1000
 
 
 def afresh(
@@ -91,8 +95,8 @@ def assert_as_searched_anew(random: Random, changes: int) -> Counter[object]:
             first = random.choice(nodes)  # one may be asked what it is to get before any is asked whether it fits
             known.chosen(first)
             got = {node.name: names_of(known.chosen(node)) for node in nodes}
-            answers = known.answers(rows, Patience()).tolist()
-            measures = [known.measured(measure, rows, Patience()).tolist() for measure in (rank, fingerprint)]
+            answers = known.answers(rows, Patience(BUDGET)).tolist()
+            measures = [known.measured(measure, rows, Patience(BUDGET)).tolist() for measure in (rank, fingerprint)]
             for node, answer, *measured in zip(nodes, answers, *measures, strict=True):
                 expected, found = afresh(cluster.state, claims, node, cluster.held)
                 assert answer == expected, (node.name, happened)
@@ -107,7 +111,7 @@ def assert_as_searched_anew(random: Random, changes: int) -> Counter[object]:
 # -- how long, and how much ----------------------------------------------------------------------------------------
 
 
-def cluster(*slices: ResourceSlice, nodes: str = "ab") -> ClusterState:
+def cluster(*slices: ResourceSlice, nodes: Iterable[str] = "ab") -> ClusterState:
     state = ClusterState()
     for name in nodes:
         state.put_node(make_node(name))
@@ -134,8 +138,8 @@ def test_a_pod_waits_for_one_long_search_at_most() -> None:
     """Nine devices of one sort are to be found among those of two nodes, and the third has none at all."""
     state = cluster(*mixed("a"), *mixed("b"), nodes="abc")
     alike = wanting(count=9, constraints=[{"matchAttribute": "gpu.example.com/numa"}])
-    known = Feasibilities(devices_in(state), 1000).of([alike])
-    rows, first, second = state.nodes.order, Patience(), Patience()
+    known = Feasibilities(devices_in(state), BUDGET).of([alike])
+    rows, first, second = state.nodes.order, Patience(BUDGET), Patience(BUDGET)
     assert known.answers(rows[2:], first).tolist() == [TOO_FEW]
     assert not first.is_over
     assert known.answers(rows, first).tolist() == [TIMED_OUT, TIMED_OUT, TOO_FEW]
@@ -144,7 +148,31 @@ def test_a_pod_waits_for_one_long_search_at_most() -> None:
     assert known.answers(rows[1:], second).tolist() == [TIMED_OUT, TOO_FEW]
     state.objects(ResourceSlice).remove(mixed("b")[0].metadata)
     state.objects(ResourceSlice).remove(mixed("b")[1].metadata)
-    assert known.answers(rows[1:], Patience()).tolist() == [TOO_FEW, TOO_FEW]
+    assert known.answers(rows[1:], Patience(BUDGET)).tolist() == [TOO_FEW, TOO_FEW]
+
+
+def test_many_searches_are_made_in_several_attempts() -> None:
+    """On each of thirty nodes it takes some steps to find that two devices have nothing in common."""
+    names = [f"n{number:02}" for number in range(30)]
+    slices = (
+        gpus(name, "x", device={"attributes": {"numa": {"int": sort}}}, pool=f"{name}-{sort}")
+        for name in names
+        for sort in range(2)
+    )
+    state = cluster(*slices, nodes=names)
+    alike = wanting(count=2, constraints=[{"matchAttribute": "gpu.example.com/numa"}])
+    devices, rows = devices_in(state), state.nodes.order
+    node = state.nodes[0]
+    search = devices.search([alike], asked_of_all([alike], devices.classes), node, devices.pools_of(node))
+    assert search.run(None) is None
+    known = Feasibilities(devices, search.steps).of([alike])
+    searched = []
+    for _ in range(3):
+        patience = Patience(search.steps)
+        searched.append(known.answers(rows, patience).tolist().count(TOO_FEW))
+        assert patience.is_over == (searched[-1] < 30)
+    assert searched == [11, 22, 30]
+    assert Feasibilities(devices, None).of([alike]).answers(rows, Patience(None)).tolist() == [TOO_FEW] * 30
 
 
 def test_claims_that_ask_for_the_same_share_what_is_known() -> None:
@@ -165,7 +193,7 @@ def test_nothing_is_known_once_a_class_has_changed() -> None:
     state = cluster(gpus("a", "x"))
     feasibilities = Feasibilities(devices_in(state), None)
     known = feasibilities.of([wanting()])
-    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, TOO_FEW]
+    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, TOO_FEW]
     other = a_class("other")
     state.objects(DeviceClass).put(other.metadata, other)
     assert feasibilities.of([wanting()]) is not known
@@ -177,7 +205,7 @@ def test_nothing_is_known_once_a_class_has_changed() -> None:
 def test_nodes_that_reach_the_same_are_searched_once() -> None:
     state = cluster(*(gpus(name, "x") for name in "ab"), nodes="abcdefgh")
     known = Feasibilities(devices_in(state), None).of([wanting()])
-    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, FITS, *[TOO_FEW] * 6]
+    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, FITS, *[TOO_FEW] * 6]
     assert repr(known) == "<Feasibility in 3 scopes>"
 
 
@@ -189,12 +217,12 @@ def test_a_node_is_measured_once_until_its_devices_come_or_go() -> None:
         seen.append(placement.pools[0].id.pool)
         return len(seen)
 
-    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, FITS]
+    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, FITS]
     for _ in range(2):
-        assert known.measured(noted, state.nodes.order, Patience()).tolist() == [1, 2]
+        assert known.measured(noted, state.nodes.order, Patience(BUDGET)).tolist() == [1, 2]
     results = [{"request": "r", "driver": "gpu.example.com", "pool": "a", "device": "x"}]
     had = wanting("had", allocation={"devices": {"results": results}})
     state.objects(ResourceClaim).put(had.metadata, had)
-    assert known.answers(state.nodes.order, Patience()).tolist() == [FITS, FITS]
-    assert known.measured(noted, state.nodes.order, Patience()).tolist() == [3, 2]
+    assert known.answers(state.nodes.order, Patience(BUDGET)).tolist() == [FITS, FITS]
+    assert known.measured(noted, state.nodes.order, Patience(BUDGET)).tolist() == [3, 2]
     assert seen == ["a", "b", "a"]

@@ -168,6 +168,8 @@ def test_nodes_come_first_where_enough_devices_are_in_use() -> None:
     engine = engine_of([*cluster(numbered(2), asked, in_use), make_node("n2"), make_node("n3"), far, free])
     evaluation = finished(evaluate(engine, pending(engine, POD)))
     rows = np.array([engine.cluster.nodes.row(name) for name in ("n1", "n2", "n3")])
-    used, none, unused = Suggestions(evaluation.profile).efforts(evaluation, "DynamicResources", rows).tolist()
+    used, none, unused = finished(
+        Suggestions(evaluation.profile).efforts(evaluation, "DynamicResources", rows)
+    ).tolist()
     assert 0 < used <= 1
     assert BEYOND_HELP < unused < none

@@ -80,3 +80,46 @@ def test_a_test_may_be_written_otherwise() -> None:
     assert Theirs.test_sort_keys_are_total_and_stable is None  # not collected
     assert Theirs.test_scores_are_in_range is PluginContract.test_scores_are_in_range
     assert Again.test_sort_keys_are_total_and_stable is own
+
+
+SLOW = """
+import time
+from time import sleep
+
+from kframework import Plugin, hookimpl
+from kframework.testing import PluginContract
+
+
+class Slow(Plugin):
+    name = "Slow"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        time.sleep(600)
+        sleep(600)
+
+
+class TestSlow(PluginContract):
+    plugin = Slow
+    examples = 1
+"""
+
+
+def test_of_a_hook_that_sleeps_one_test_fails_and_the_others_do_not_wait(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SLOW)
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "-q")
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*answered:  calls time.sleep, which holds up the scheduler"])
+
+
+UNUSABLE = SLOW.replace("state, pod, node", "state, pod, nodes")
+
+
+def test_a_plugin_that_cannot_be_loaded_is_told_without_our_own_lines(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(UNUSABLE)
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "-q", "-k", "only_look")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E *ConfigError: *hook filter: takes (state, pod, nodes) where the contract says (state, pod, node) (*.py:11)"]
+    )
+    assert sum(line.startswith(">") for line in result.outlines) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ from kframework.engine import EngineHost
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 from kframework.state.inbox import OwnMessage
 from kframework_batch.messages import EvictionFailed, StatusNotWritten
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -59,13 +62,14 @@ class BackgroundWrites:
         """Whether nothing is under way."""
         return not self._under_way
 
-    def _start(self, errand: Coroutine[object, object, None]) -> None:
+    def _start(self, errand: Callable[[T], Coroutine[object, object, None]], subject: T) -> None:
         self._under_way += 1
-        self._outside.spawn(self._counted(errand), "the engine of batches")
+        # The errand's own coroutine is made in this one: a replay closes what is spawned before it begins.
+        self._outside.spawn(self._counted(errand, subject), "the engine of batches")
 
-    async def _counted(self, errand: Coroutine[object, object, None]) -> None:
+    async def _counted(self, errand: Callable[[T], Coroutine[object, object, None]], subject: T) -> None:
         try:
-            await errand
+            await errand(subject)
         finally:
             self._under_way -= 1
             self._ended()
@@ -76,7 +80,7 @@ class BackgroundWrites:
         self._waiting[uid] = _Write(subject, patch)
         if uid not in self._writing:
             self._writing.add(uid)
-            self._start(self._write_all(uid))
+            self._start(self._write_all, uid)
 
     async def _write_all(self, uid: str) -> None:
         while uid in self._waiting:
@@ -99,7 +103,7 @@ class BackgroundWrites:
 
     def send_away(self, pod: Pod) -> None:
         """Have a victim deleted, with its grace; EvictionFailed is reported if it cannot be."""
-        self._start(self._delete(pod))
+        self._start(self._delete, pod)
 
     def tell(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
         """Have a warning about an object recorded; one that cannot be is lost. `now` is in seconds since 1970."""
@@ -123,7 +127,7 @@ class BackgroundWrites:
             note=message,
             type="Warning",
         )
-        self._start(self._record(event))
+        self._start(self._record, event)
 
     async def _record(self, event: Event) -> None:
         error = await _tried(lambda: self._outside.api.create(event))
@@ -134,10 +138,13 @@ class BackgroundWrites:
     async def _delete(self, pod: Pod) -> None:
         metadata = pod.metadata
         error = await _tried(lambda: self._outside.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid))
-        # Where there is no such pod any more, it went by itself.
-        if error is not None and error.status not in (_GONE, _CONFLICT):
+        # Where there is no such pod any more, it went by itself. A conflict may mean that, or that somebody has changed
+        # the pod meanwhile: if it is gone, the cluster says so, else it is there as before.
+        if error is None or error.status == _GONE:
+            return
+        if error.status != _CONFLICT:
             _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
-            self._report(EvictionFailed(metadata.uid))
+        self._report(EvictionFailed(metadata.uid))
 
     def __repr__(self) -> str:
         return f"<BackgroundWrites: {self._under_way} under way>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -33,11 +33,14 @@ from kframework.cli.options import (
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
 from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, server_of, unfolded
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
+from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recorder_to
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import read_cluster
 
 if TYPE_CHECKING:
-    from kframework.engine import Observer
+    from kframework.engine import MakeEngine, Observer, Scheduler
+    from kframework.observe.recording.engines import Recorder
+    from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
     from kframework_batch.settings import Settings
 
@@ -89,6 +92,7 @@ Period = Annotated[
 def simulate(
     filenames: Filenames,
     scheduler_names: SchedulerNames,
+    record_annotations: RecordAnnotations,
     config: Config = None,
     devices: Devices = None,
     default_queue: DefaultQueue = "default",
@@ -100,6 +104,11 @@ def simulate(
     shares: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw here what each queue held over time, as SVG.")
     ] = None,
+    record: Record = None,
+    record_limit: RecordLimit = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
+    ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -108,14 +117,20 @@ def simulate(
     Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
     have it; all of it happens in memory.
     """
+    from kframework.clock import VIRTUAL_EPOCH
+    from kframework.observe.showing import History
+    from kframework.observe.showing import report as page_of
     from kframework.process.running import Journal
     from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.session_history import SessionHistory
     from kframework_batch.shares import Shares
+    from kframework_batch.shown import BatchShown
     from kframework_batch.simulation import podless, simulate_batch
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
-    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, shares=shares)
+    outputs = {"shares": shares, "record": record, "report": report}
+    refuse_overwriting(read, trace=None if trace == CONSOLE else trace, **outputs)
     program = _default() if config is None else ConfigurationFile(config).load()
     settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
     objects = read_cluster(filenames, devices=devices).objects
@@ -130,13 +145,29 @@ def simulate(
             observers.append(held)
             # Opened at once, so that a simulation is not in vain that could not be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
+        recorder = closing.enter_context(_recorder(record, record_limit, record_annotations))
+        if recorder is not None:
+            observers.append(recorder)
+        page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
+        history, sessions = History(), SessionHistory()
+        if page is not None:
+            observers += [history, sessions]
+
+        def look(scheduler: Scheduler[BatchEngine]) -> None:
+            """Look at how things stand in the end."""
+            waiting.extend(podless(scheduler.cluster))
+            if page is not None:
+                shown, title = BatchShown(scheduler.engine, history, sessions), f"Simulation of {', '.join(filenames)}"
+                page.write(page_of(shown, title=title, start=VIRTUAL_EPOCH))
+
         simulation = simulate_batch(
             objects,
             settings,
             duration=duration,
             observers=observers,
             on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
-            on_end=lambda scheduler: waiting.extend(podless(scheduler.cluster)),
+            on_end=look,
+            engine=_engine(settings, recorder),
             timed_share=tracing.share if tracing is not None else 0.0,
         )
     say_notices(simulation, scheduler_names)
@@ -197,6 +228,7 @@ def run(
     context: typer.Context,
     filenames: Objects,
     scheduler_names: SchedulerNames,
+    record_annotations: RecordAnnotations,
     *,
     config: Config = None,
     default_queue: DefaultQueue = "default",
@@ -211,6 +243,8 @@ def run(
     kube_api_qps: Annotated[float, typer.Option(metavar="N", help="Requests a second; -1 lifts the limit.")] = 2000.0,
     kube_api_burst: Annotated[int, typer.Option(metavar="N", help="Requests at once.")] = 2000,
     embedded: EmbeddedOptions,
+    record: Record = None,
+    record_limit: RecordLimit = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -221,9 +255,9 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.config.reading import overridden
-    from kframework.process.running import Journal, Observers, Process
+    from kframework.process.running import Journal, Process
     from kframework_batch.reload import ConfigurationFile
-    from kframework_batch.running import beside, following
+    from kframework_batch.running import BatchObservers, beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
@@ -236,17 +270,17 @@ def run(
     )
     say_passed_over(context.obj, "Volcano's scheduler")
     clock = SystemClock()
-    observers = Observers(Journal(), engine=settings.engine())
     rights_command = "kframework batch rbac --controllers" if controllers else "kframework batch rbac"
-    requests = observers.metrics.requests
-    server = server_of(process, embedded, filenames, configuration, clock, requests, rights_command)
     companions = [] if file is None else [following(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
-    with sparing(verbosity):
+    with sparing(verbosity), _recorder(record, record_limit, record_annotations) as recorder:
+        recorders = [] if recorder is None else [recorder]
+        observers = BatchObservers(Journal(), *recorders, engine=_engine(settings, recorder))
+        requests = observers.metrics.requests
         running = Process(
             configuration,
-            server,
+            server_of(process, embedded, filenames, configuration, clock, requests, rights_command),
             clock,
             registry=settings.registry,
             observers=observers,
@@ -315,6 +349,20 @@ def rbac(
 
 
 # -- what all have in common ---------------------------------------------------------------------------------------
+
+
+def _recorder(
+    file: str | None, limit: int | None, annotations: Sequence[str]
+) -> AbstractContextManager[Recorder | None]:
+    from kframework_batch.recording import ENGINES
+
+    return recorder_to(file, limit, annotations, read=ENGINES.annotations)
+
+
+def _engine(settings: Settings, recorder: Recorder | None) -> MakeEngine[BatchEngine]:
+    from kframework_batch.recording import recorded
+
+    return settings.engine() if recorder is None else recorded(settings, recorder)
 
 
 def _default() -> Program:

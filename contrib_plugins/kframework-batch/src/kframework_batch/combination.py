@@ -7,6 +7,7 @@ the next plugin of that tier name victims afresh, as if those before it had abst
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import TypeAlias, TypeVar, cast
 
@@ -81,20 +82,18 @@ class Combination:
     # -- the session as a whole --------------------------------------------------------------------------------------
 
     def open(self, took: Took = lambda plugin, nanoseconds: None) -> Iterator[None]:
-        """Let every plugin work out what the session needs; yields after each."""
+        """Let every plugin work out what the session needs; yields after each, and where they do."""
         for call in self.tiers.flat("on_session_open"):
-            self._timed(call, took)
+            yield from timed(call.steps(self._session), partial(took, call.plugin.name))
+            yield
             yield
 
     def close(self, took: Took = lambda plugin, nanoseconds: None) -> None:
         """Let every plugin look at what came of the session."""
         for call in self.tiers.flat("on_session_close"):
-            self._timed(call, took)
-
-    def _timed(self, call: Call[object], took: Took) -> None:
-        began = perf_counter_ns()
-        call(self._session)
-        took(call.plugin.name, perf_counter_ns() - began)
+            began = perf_counter_ns()
+            call(self._session)
+            took(call.plugin.name, perf_counter_ns() - began)
 
     def wakes_at(self) -> float | None:
         """Return when the next session is wanted although nothing has changed, in seconds since 1970."""
@@ -254,6 +253,19 @@ class Combination:
     def deallocated(self, task: TaskInfo) -> None:
         """Tell every plugin that a task lost its room or the promise of it."""
         self._tell("deallocated", task)
+
+
+def timed(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[None]:
+    """Go through these steps, and tell how many nanoseconds each took, without what ran between them."""
+    while True:
+        began = perf_counter_ns()
+        try:
+            next(steps)
+        except StopIteration:
+            return
+        finally:
+            took(perf_counter_ns() - began)
+        yield
 
 
 def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | None:

@@ -11,11 +11,12 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from kframework import CycleState, PendingPod
+from kframework import CycleState, PendingPod, PodInfo
 from kframework.clock import Seeds
 from kframework.engine import (
     AllNodesSearch,
     ClusterState,
+    Layer,
     Layers,
     Plan,
     Profile,
@@ -30,9 +31,11 @@ Moment = tuple[str, int, int, int]
 
 
 class _Planned(NamedTuple):
-    """The plan for a task at a moment, and whether it is all there is to ask."""
+    """The plan for a pod when the log of changed rows had come to its end, and whether it is all there is to ask."""
 
-    now: Moment
+    pod: PodInfo
+    end: int
+    signature: Signature
     plan: Plan
     alone: bool
 
@@ -93,16 +96,25 @@ class CoreQuestions:
         """Return whether memory alone answers for a task, whose scores depend on no other candidate."""
         return self._now_planned(task).alone
 
+    def remembered(self, task: TaskInfo) -> Layer | None:
+        """Return the memory that alone answers for a task; None where all nodes must be searched."""
+        planned = self._now_planned(task)
+        return planned.plan.cache if planned.alone else None
+
+    def sign(self, task: TaskInfo) -> Signature | None:
+        """Return the core's signature of a task, if memory alone answers for it."""
+        planned = self._now_planned(task)
+        return planned.signature if planned.alone else None
+
     def _now_planned(self, task: TaskInfo) -> _Planned:
         """Return the plan of a task as of now: several plugins ask for it in turn."""
-        now = self._now(task)
-        planned = self._planned
-        if planned is None or planned.now != now:
-            pod = self.pending(task)
-            plan = self._layers[pod.scheduler_name].plan(self.signature(task), pod)
+        planned, end = self._planned, self._cluster.nodes.pod_log.end
+        if planned is None or planned.pod is not task.pod or planned.end != end:
+            pod, signature = self.pending(task), self.signature(task)
+            plan = self._layers[pod.scheduler_name].plan(signature, pod)
             if plan.cache is not None:
                 plan.cache.catch_up(plan.profile, plan.state, pod)
-            planned = self._planned = _Planned(now, plan, self._is_alone(task, plan))
+            planned = self._planned = _Planned(pod, end, signature, plan, self._is_alone(task, plan))
             self._read_logs()
         return planned
 

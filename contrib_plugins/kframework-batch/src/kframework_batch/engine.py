@@ -44,6 +44,8 @@ from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Consequences, Session
 from kframework_batch.trial_session import NoConsequences, TrialSession
 
+B = TypeVar("B", bound="BatchEngine")
+
 _log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Session)
@@ -119,7 +121,7 @@ class BatchEngine(Consequences):
         self._use(profiles(self))
 
     @classmethod
-    def maker(cls, program: Program, period: float, default_queue: str) -> MakeEngine[BatchEngine]:
+    def maker(cls: type[B], program: Program, period: float, default_queue: str) -> MakeEngine[B]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
         def make(
@@ -128,7 +130,7 @@ class BatchEngine(Consequences):
             outside: EngineHost,
             extenders: object,
             profiles: MakeProfiles,
-        ) -> BatchEngine:
+        ) -> B:
             return cls(configuration, clock, outside, profiles, program, period=period, default_queue=default_queue)
 
         return make

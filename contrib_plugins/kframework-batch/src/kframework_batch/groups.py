@@ -113,10 +113,17 @@ def _not_supported(spec: PodGroupSpec) -> str:
     return ""
 
 
+#: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.
+_QUOTAS = ("requests.", "limits.", "count/")
+
+
 def _read_min_resources(job: JobInfo, quantities: ResourceList | None) -> None:
     if quantities is None:
         return
     try:
-        job.min_resources = Resource.parse(quantities)
+        said = Resource.parse(quantities)
     except QuantityError as error:
         job.refused = f"spec.minResources: {error}"
+    else:
+        counted = (name for name in said if name != "pods" and not name.startswith(_QUOTAS))
+        job.min_resources = Resource((name, said[name]) for name in counted)

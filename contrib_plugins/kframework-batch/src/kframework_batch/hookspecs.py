@@ -11,7 +11,7 @@ make one tuple, so the first plugin that tells two apart decides. Keys of one ho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -37,8 +37,12 @@ class Lifecycle(Protocol):
     """A session begins and ends."""
 
     @hookspec
-    def on_session_open(self, session: SessionView) -> None:
-        """Work out what the session needs; called for all plugins in order, before the first action."""
+    def on_session_open(self, session: SessionView) -> Iterator[None] | None:
+        """Work out what the session needs; called for all plugins in order, before the first action.
+
+        It may be a generator, which is gone through to its end: where it yields the scheduler may see to other things,
+        so that thousands of jobs (`session_view.in_batches`) keep nobody waiting. Nothing changes meanwhile.
+        """
         ...
 
     @hookspec

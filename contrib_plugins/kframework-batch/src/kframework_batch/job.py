@@ -62,6 +62,8 @@ READY: tuple[TaskStatus, ...] = (
     TaskStatus.SUCCEEDED,
 )
 
+_READY = frozenset(READY)
+
 #: Those that have not ended.
 _REQUESTING = frozenset(TaskStatus) - COMPLETED
 
@@ -204,11 +206,11 @@ class JobInfo:
         self.priority: int = 0
         self.min_available: int = 0
         self.role_minimums: Mapping[str, int] = {}
-        #: What must be free before pods are made; None if the group does not say.
+        #: What must be free before pods are made, but for the number of pods; None if the group does not say.
         self.min_resources: Resource | None = None
         #: Whether the group says that others may push it out: Volcano's default for groups is no.
         self.preemptable: bool = False
-        self.annotations: Mapping[str, str] = {}
+        self.annotations: dict[str, str] = {}
         self.labels: Mapping[str, str] = {}
         self.phase: Phase = ""
         #: Whether there is a group that says all this; tasks may be seen before it.
@@ -218,7 +220,11 @@ class JobInfo:
         self.tasks: dict[str, TaskInfo] = {}
         self.allocated: Resource = Resource()
         self.requested: Resource = Resource()
+        #: The number of tasks that have room, or have succeeded.
+        self.ready_num: int = 0
         self._by_status: dict[TaskStatus, dict[str, TaskInfo]] = {}
+        #: The number of tasks that have scheduling gates.
+        self.gated_num: int = 0
         self._best_effort_pending = 0
         #: Why tasks found no node in this session, by uid; and why the job as a whole was passed over, "" if not.
         self.fit_errors: dict[str, str] = {}
@@ -245,6 +251,7 @@ class JobInfo:
     def add(self, task: TaskInfo) -> None:
         """Take in a task."""
         self.tasks[task.uid] = task
+        self.gated_num += task.gated
         self._enter(task)
         self._sum(task, None, task.status)
 
@@ -252,6 +259,7 @@ class JobInfo:
         """Take a task out; None if there is none of this uid."""
         task = self.tasks.pop(uid, None)
         if task is not None:
+            self.gated_num -= task.gated
             self._leave(task)
             self._sum(task, task.status, None)
         return task
@@ -264,25 +272,32 @@ class JobInfo:
         self._sum(task, before, status)
 
     def _enter(self, task: TaskInfo) -> None:
-        self._by_status.setdefault(task.status, {})[task.uid] = task
-        if task.status is TaskStatus.PENDING and task.best_effort:
+        status = task.status
+        with_status = self._by_status.get(status)
+        if with_status is None:
+            with_status = self._by_status[status] = {}
+        with_status[task.uid] = task
+        if status in _READY:
+            self.ready_num += 1
+        elif status is TaskStatus.PENDING and task.best_effort:
             self._best_effort_pending += 1
 
     def _leave(self, task: TaskInfo) -> None:
-        del self._by_status[task.status][task.uid]
-        if task.status is TaskStatus.PENDING and task.best_effort:
+        status = task.status
+        del self._by_status[status][task.uid]
+        if status in _READY:
+            self.ready_num -= 1
+        elif status is TaskStatus.PENDING and task.best_effort:
             self._best_effort_pending -= 1
 
     def _sum(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
         """Keep the sums, of which most moves change none."""
-        for total, before_in, after_in in (
-            (self.allocated, before in ALLOCATED, after in ALLOCATED),
-            (self.requested, before in _REQUESTING, after in _REQUESTING),
-        ):
-            if after_in and not before_in:
-                total.add(task.request)
-            elif before_in and not after_in:
-                total.sub(task.request)
+        held, holds = before in ALLOCATED, after in ALLOCATED
+        if held is not holds:
+            (self.allocated.add if holds else self.allocated.sub)(task.request)
+        asked, asks = before in _REQUESTING, after in _REQUESTING
+        if asked is not asks:
+            (self.requested.add if asks else self.requested.sub)(task.request)
 
     @property
     def held(self) -> Resource:
@@ -297,11 +312,6 @@ class JobInfo:
     def count(self, *statuses: TaskStatus) -> int:
         """Return the number of tasks of these statuses."""
         return sum(len(self.with_status(status)) for status in statuses)
-
-    @property
-    def ready_num(self) -> int:
-        """The number of tasks that have room, or have succeeded."""
-        return self.count(*READY)
 
     @property
     def waiting_num(self) -> int:

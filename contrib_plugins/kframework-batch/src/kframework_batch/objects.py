@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects import ApiObject, ApiStruct, LabelSelector, ObjectMeta, PodSpec, ResourceList, kind
+from kframework.objects import (
+    ApiObject,
+    ApiStruct,
+    LabelSelector,
+    OwnerReference,
+    PrinterColumn,
+    ResourceList,
+    kind,
+)
+from kframework_batch.belongings import ConfigMap as ConfigMap
+from kframework_batch.belongings import NetworkPolicy as NetworkPolicy
+from kframework_batch.belongings import Secret as Secret
+from kframework_batch.pod_templates import PodTemplateSpec
+
+_AGE = PrinterColumn(name="AGE", type="date", json_path=".metadata.creationTimestamp")
+_QUEUE = PrinterColumn(name="QUEUE", json_path=".spec.queue", priority=1)
+
+
+def _count(title: str, json_path: str) -> PrinterColumn:
+    return PrinterColumn(name=title, type="integer", json_path=json_path)
 
 
 class Guarantee(ApiStruct, frozen=True, kw_only=True):
@@ -38,7 +57,13 @@ class QueueStatus(ApiStruct, frozen=True, kw_only=True):
     allocated: ResourceList = msgspec.field(default_factory=dict)
 
 
-@kind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False)
+@kind(
+    "scheduling.volcano.sh/v1beta1",
+    "queues",
+    namespaced=False,
+    short_names=("q", "queue-v1beta1"),
+    columns=(PrinterColumn(name="PARENT", json_path=".spec.parent"),),
+)
 class Queue(ApiObject, frozen=True, kw_only=True):
     """What jobs share."""
 
@@ -98,7 +123,18 @@ class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
     failed: int = 0
 
 
-@kind("scheduling.volcano.sh/v1beta1", "podgroups")
+@kind(
+    "scheduling.volcano.sh/v1beta1",
+    "podgroups",
+    short_names=("pg", "podgroup-v1beta1"),
+    columns=(
+        PrinterColumn(name="STATUS", json_path=".status.phase"),
+        _count("minMember", ".spec.minMember"),
+        _count("RUNNINGS", ".status.running"),
+        _AGE,
+        _QUEUE,
+    ),
+)
 class PodGroup(ApiObject, frozen=True, kw_only=True):
     """Volcano's pod group."""
 
@@ -106,34 +142,41 @@ class PodGroup(ApiObject, frozen=True, kw_only=True):
     status: PodGroupStatus = PodGroupStatus()
 
 
-class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
-    """What the pods of a task are made of."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-
-
 class JobPolicy(ApiStruct, frozen=True, kw_only=True):
-    """What is done when something happens to a pod."""
+    """What is done when something happens to a pod, or it ends with a code; at once or after a `timeout` ("10m")."""
 
     event: str = ""
     events: tuple[str, ...] = ()
     action: str = ""
     exit_code: int | None = None
+    timeout: str = ""
+
+
+class DependsOn(ApiStruct, frozen=True, kw_only=True):
+    """The tasks that must run before another begins: `any` of them, or `all`, which is meant by nothing too."""
+
+    name: tuple[str, ...] = ()
+    iteration: str = ""
 
 
 class TaskSpec(ApiStruct, frozen=True, kw_only=True):
-    """Pods of one role."""
+    """Pods of one role; that they are to be in partitions is known, and passed over."""
 
     name: str = ""
     replicas: int = 1
     min_available: int | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     policies: tuple[JobPolicy, ...] = ()
+    max_retry: int = 0
+    depends_on: DependsOn | None = None
+    partition_policy: dict[str, object] | None = None
 
 
 class JobSpec(ApiStruct, frozen=True, kw_only=True):
-    """Pods of several roles that make up one piece of work."""
+    """Pods of several roles that make up one piece of work; `plugins` have arguments by their names.
+
+    `volumes` are known to be there, and passed over.
+    """
 
     scheduler_name: str = ""
     min_available: int = 0
@@ -141,9 +184,13 @@ class JobSpec(ApiStruct, frozen=True, kw_only=True):
     priority_class_name: str = ""
     tasks: tuple[TaskSpec, ...] = ()
     policies: tuple[JobPolicy, ...] = ()
+    plugins: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     max_retry: int = 3
     min_success: int | None = None
     ttl_seconds_after_finished: int | None = None
+    running_estimate: str = ""
+    network_topology: NetworkTopology | None = None
+    volumes: tuple[dict[str, object], ...] = ()
 
 
 class JobState(ApiStruct, frozen=True, kw_only=True):
@@ -156,7 +203,7 @@ class JobState(ApiStruct, frozen=True, kw_only=True):
 
 
 class JobStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where a job stands, and how many of its pods do so too."""
+    """Where a job stands, how many of its pods do so too, and which plugins have made what belongs to it."""
 
     state: JobState = JobState()
     min_available: int = 0
@@ -168,14 +215,36 @@ class JobStatus(ApiStruct, frozen=True, kw_only=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    controlled_resources: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@kind("batch.volcano.sh/v1alpha1", "jobs")
+@kind(
+    "batch.volcano.sh/v1alpha1",
+    "jobs",
+    short_names=("vcjob", "vj"),
+    columns=(
+        PrinterColumn(name="STATUS", json_path=".status.state.phase"),
+        _count("minAvailable", ".status.minAvailable"),
+        _count("RUNNINGS", ".status.running"),
+        _AGE,
+        _QUEUE,
+    ),
+)
 class Job(ApiObject, frozen=True, kw_only=True):
     """Volcano's job."""
 
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+@kind("bus.volcano.sh/v1alpha1", "commands")
+class Command(ApiObject, frozen=True, kw_only=True):
+    """An order to a job or a queue, which is deleted when it is carried out."""
+
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""
 
 
 # -- pod groups of others ------------------------------------------------------------------------------------------
@@ -250,7 +319,20 @@ class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
     conditions: tuple[ObjectCondition, ...] = ()
 
 
-@kind("scheduling.x-k8s.io/v1alpha1", "podgroups", name="PodGroup")
+@kind(
+    "scheduling.x-k8s.io/v1alpha1",
+    "podgroups",
+    name="PodGroup",
+    short_names=("pg", "pgs"),
+    columns=(
+        PrinterColumn(name="Phase", json_path=".status.phase"),
+        _count("MinMember", ".spec.minMember"),
+        _count("Running", ".status.running"),
+        _count("Succeeded", ".status.succeeded"),
+        _count("Failed", ".status.failed"),
+        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+    ),
+)
 class SigsPodGroup(ApiObject, frozen=True, kw_only=True):
     """The pod group of kubernetes-sigs."""
 

@@ -136,17 +136,12 @@ def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
     return rest.positive()
 
 
-#: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.
-_QUOTAS = ("requests.", "limits.", "count/")
-
-
 def minimum(job: JobInfo) -> Resource:
-    """Return what a job says it needs before its pods are made; the number of pods is not shared, so it is left out."""
-    return Resource(
-        (name, amount)
-        for name, amount in (job.min_resources or Resource()).items()
-        if name != "pods" and not name.startswith(_QUOTAS)
-    )
+    """Return what a job says it needs before its pods are made; not to be changed."""
+    return job.min_resources or _NOTHING
+
+
+_NOTHING = Resource()
 
 
 def entering(job: JobInfo) -> Resource:
@@ -160,19 +155,24 @@ def still_claimed(job: JobInfo) -> Resource:
     What a running job lacks counts only while it has its minimum of tasks: if the driver has ended, executors that are
     not there any more claim nothing.
     """
+    lacking = Resource()
     if job.phase != INQUEUE and not (job.phase == "Running" and job.count(*ALLOCATED) >= job.min_available):
-        return Resource()
-    lacking = ((name, amount - job.allocated.get(name, 0)) for name, amount in minimum(job).items())
-    return _ungated(job, Resource((name, amount) for name, amount in lacking if amount > 0))
+        return lacking
+    held = job.allocated.get
+    for name, amount in minimum(job).items():
+        if amount > held(name, 0):
+            lacking[name] = amount - held(name, 0)
+    return _ungated(job, lacking)
 
 
 def elastic(job: JobInfo) -> Resource:
     """Return what a job holds beyond its minimum."""
-    return job.allocated.minus(minimum(job)).positive()
+    held, least = job.allocated, minimum(job)
+    return Resource({name: max(held.get(name, 0) - least.get(name, 0), 0) for name in (*held, *least)})
 
 
 def _ungated(job: JobInfo, claim: Resource) -> Resource:
-    if claim.empty:
+    if claim.empty or not job.gated_num:
         return claim
     gated = Resource()
     for task in job.with_status(TaskStatus.PENDING).values():

@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kframework.engine import Scheduler
-from kframework.process.running import Companion
+from kframework.engine import MakeEngine, Observer, Scheduler
+from kframework.observe.showing import History
+from kframework.process.running import Companion, Observers
 from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.answer import explain_routes
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile
+from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import MakeController
+from kframework_batch.shown import BatchShown
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
 
 _log = logging.getLogger(__name__)
+
+
+class BatchObservers(Observers[BatchEngine]):
+    """The observers of a scheduler with sessions, which it shows on its page."""
+
+    def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine]) -> None:
+        self.sessions: SessionHistory = SessionHistory()
+        super().__init__(*others, self.sessions, engine=engine, shown=self._show)
+
+    def routes(self, scheduler: Scheduler[BatchEngine]) -> list[RouteDef]:
+        return [*super().routes(scheduler), *explain_routes(scheduler, lambda: list(self.sessions))]
+
+    def _show(self, engine: BatchEngine, history: History) -> BatchShown:
+        return BatchShown(engine, history, self.sessions)
 
 
 def beside(make: MakeController) -> Companion[BatchEngine]:

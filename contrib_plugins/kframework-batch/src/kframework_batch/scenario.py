@@ -29,7 +29,8 @@ from kframework.testing.scenario import Action
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.engine import SCHEDULER
 from kframework_batch.job import has_ended
-from kframework_batch.objects import Job, JobSpec, PodGroup, PodTemplateSpec, Queue, TaskSpec
+from kframework_batch.objects import Job, JobSpec, PodGroup, Queue, TaskSpec
+from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry
 from kframework_batch.settings import Settings
@@ -58,7 +59,9 @@ def make_job(
     annotations = pod.metadata.annotations | ({} if seconds is None else {RUN_SECONDS: f"{seconds:g}"})
     template = PodTemplateSpec(
         metadata=ObjectMeta(annotations=annotations, labels=pod.metadata.labels),
-        spec=msgspec.structs.replace(pod.spec, restart_policy="Never", termination_grace_period_seconds=grace),
+        spec=msgspec.structs.replace(
+            template_spec(pod.spec), restart_policy="Never", termination_grace_period_seconds=grace
+        ),
     )
     least = replicas if minimum is None else minimum
     task = TaskSpec(name="worker", replicas=replicas, min_available=least, template=template)

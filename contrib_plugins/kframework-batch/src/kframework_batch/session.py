@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from random import Random
-from time import perf_counter_ns
 from typing import ClassVar, Protocol
 
 from kframework import PluginError, PodInfo
 from kframework.engine import ClusterState, run_unreserve
 from kframework_batch.account import SessionAccount
-from kframework_batch.combination import Combination
+from kframework_batch.combination import Combination, timed
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.job import JobInfo, Place, TaskInfo, TaskStatus
 from kframework_batch.placement import Placement, ScoreCache
@@ -113,17 +113,19 @@ class Session(SessionView, StatementHost):
             job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
         self.core.begin()
         self._consequences.mend(self)
-        yield from self.plugins.open(self._opened)
+        yield
+        yield from self.plugins.open(partial(self.log.spent, "open"))
         self._note_queues()
         for action in self.actions:
             self.log.action = action.name
-            yield from self._timed(action.name, self._run(action))
+            with closing(self._run(action)) as steps:
+                yield from timed(steps, partial(self.log.spent, "action", action.name))
             yield
         yield from self._conclude()
 
     def _conclude(self) -> Iterator[None]:
         """Let the plugins look at what came of it, and the engine account for it."""
-        self.plugins.close(self._closed)
+        self.plugins.close(partial(self.log.spent, "close"))
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)
         yield from self._consequences.account(self)
@@ -135,25 +137,6 @@ class Session(SessionView, StatementHost):
         others = sorted((queue for name, queue in self.queues.items() if name not in asked), key=lambda one: one.name)
         for queue in (*served, *others):
             self.log.opened(queue, *self.plugins.queue_account(queue))
-
-    def _opened(self, plugin: str, took: int) -> None:
-        self.log.spent("open", plugin, took)
-
-    def _closed(self, plugin: str, took: int) -> None:
-        self.log.spent("close", plugin, took)
-
-    def _timed(self, action: str, steps: Generator[None, None, None]) -> Iterator[None]:
-        """Go through these steps, and note how long they took without what ran between them."""
-        with closing(steps):
-            while True:
-                began = perf_counter_ns()
-                try:
-                    next(steps)
-                except StopIteration:
-                    return
-                finally:
-                    self.log.spent("action", action, perf_counter_ns() - began)
-                yield
 
     def _run(self, action: Runnable) -> Generator[None, None, None]:
         try:

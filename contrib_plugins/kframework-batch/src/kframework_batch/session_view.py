@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kframework import NodeTable, PodInfo
 from kframework.engine import ClusterState, Column
@@ -11,6 +11,8 @@ from kframework_batch.idle import NodeIdle
 from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
+
+_BATCH = 256
 
 
 class SessionView:
@@ -47,6 +49,12 @@ class SessionView:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.uid}: {len(self.jobs)} jobs in {len(self.queues)} queues>"
+
+
+def in_batches(jobs: Iterable[JobInfo]) -> Iterator[Sequence[JobInfo]]:
+    """Yield jobs in their order, as many at a time as take a millisecond or two to look at."""
+    every = list(jobs)
+    return (every[start : start + _BATCH] for start in range(0, len(every), _BATCH))
 
 
 def _sum(nodes: NodeTable, columns: Mapping[str, Column]) -> Resource:

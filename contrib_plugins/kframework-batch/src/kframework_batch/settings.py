@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from random import Random, SystemRandom
 
 from kframework import Clock
-from kframework.clock import SystemClock
+from kframework.clock import Seeds, SystemClock
 from kframework.config.reading import Configuration, LeaderElection
 from kframework.engine import Cluster, MakeEngine, MemoryCluster, Registry, Scheduler
 from kframework.process.running import manifests
@@ -54,10 +55,21 @@ class Settings:
 
     @property
     def controllers(self) -> tuple[MakeController, ...]:
-        """Make what makes pods of jobs, groups of plain pods, and the default queue."""
+        """Make what makes pods of jobs, groups of plain pods, and the default queue.
+
+        Nobody can guess the keys that jobs are given.
+        """
+        return self._controllers(SystemRandom())
+
+    @property
+    def simulated_controllers(self) -> tuple[MakeController, ...]:
+        """Make the same for a simulation, where all chance begins with the seed."""
+        return self._controllers(Seeds(self.seed).generator("keys of jobs"))
+
+    def _controllers(self, chance: Random) -> tuple[MakeController, ...]:
         first, names = self.scheduler_names[0], frozenset(self.scheduler_names)
         return (
-            lambda cluster, clock: JobController(cluster, clock, first, self.default_queue),
+            lambda cluster, clock: JobController(cluster, clock, first, self.default_queue, chance),
             lambda cluster, clock: PodGroupController(cluster, clock, names, self.default_queue),
             lambda cluster, clock: QueueController(cluster, clock, self.default_queue),
         )
@@ -73,7 +85,7 @@ def rights(
     clock = SystemClock()
     cluster = MemoryCluster(clock)
     scheduler = Scheduler(settings.configuration, cluster, clock, registry=settings.registry, engine=settings.engine())
-    watches = [*scheduler.engine.watches]
-    for make in controllers:
-        watches += make(cluster, clock).watches
-    return manifests(scheduler.profiles, election, watches=watches, name=name, namespace=namespace)
+    made = [make(cluster, clock) for make in controllers]
+    watches = [*scheduler.engine.watches, *(watch for controller in made for watch in controller.watches)]
+    reads = [read for controller in made for read in controller.reads]
+    return manifests(scheduler.profiles, election, watches=watches, reads=reads, name=name, namespace=namespace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kframework.engine import Cluster, MemoryCluster, Observer, Scheduler
+from kframework.engine import Cluster, MakeEngine, MemoryCluster, Observer, Scheduler
 from kframework.objects import ApiObject, Pod
 from kframework.process.running import MakeController, Progress, SimulationResult, simulate_engine
 from kframework_batch.engine import BatchEngine
@@ -20,12 +20,14 @@ def simulate_batch(
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
+    engine: MakeEngine[BatchEngine] | None = None,
     timed_share: float = 0.0,
     controllers: Iterable[MakeController] = (),
 ) -> SimulationResult:
     """Schedule the jobs and pods among these objects until nothing moves any more, or for `duration` virtual seconds.
 
-    `controllers` work beside those of jobs, pod groups and queues. Deterministic, as `simulate` of the core is.
+    `engine` makes one that is recorded, and `controllers` work beside those of jobs, pod groups and queues.
+    Deterministic, as `simulate` of the core is.
     """
     return simulate_engine(
         objects,
@@ -35,9 +37,9 @@ def simulate_batch(
         observers=observers,
         on_progress=on_progress,
         on_end=on_end,
-        engine=settings.engine(),
+        engine=engine or settings.engine(),
         timed_share=timed_share,
-        controllers=(*settings.controllers, *controllers),
+        controllers=(*settings.simulated_controllers, *controllers),
     )
 
 

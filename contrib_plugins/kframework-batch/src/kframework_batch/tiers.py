@@ -94,6 +94,18 @@ class Call(Generic[R_co]):
             reason = f"{type(error).__name__}: {error}"
             raise self.fault(reason) from error
 
+    def steps(self, *arguments: object) -> Iterator[None]:
+        """Call a hook that may be a generator, and yield where it does."""
+        try:
+            steps = self._function(*arguments)
+            if steps is not None:
+                yield from cast("Iterator[None]", steps)
+        except PluginError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise self.fault(reason) from error
+
     def fault(self, reason: str) -> PluginError:
         """Return an error that lays the blame on this plugin at this hook."""
         hook = self._function.__name__

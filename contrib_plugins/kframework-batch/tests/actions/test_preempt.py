@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
 from kframework.objects import Node, ObjectMeta, Pod, PodCondition, PriorityClass
+from kframework.observe.recording.annotations import guarded, without_values
 from kframework.testing import make_pod
 
 CONFIGURATION = """
@@ -393,6 +394,12 @@ def test_nobody_goes_unless_a_gang_follows_that_needs_each_of_them(
     assert all(free[victims[int(name[3:-2])][0]] < task.request["cpu"] // 1000 for name, task in gone.items())
     stage.let_go()
     assert len(stage.session().bound) == size
+
+
+def test_annotations_of_which_a_recording_has_no_values_are_compared_and_not_read() -> None:
+    group, pods = make_gang("high", 2, priority_class="p9", annotations={"example.com/token": "secret"})
+    guarded_group = guarded(without_values(group, lambda key: False, lambda text: "0" * 24))
+    assert counts(staged([make_node("n1", cpu=4)], low(4), (guarded_group, pods))) == {"low": 2}
 
 
 # -- what is said of it ------------------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.job_admission import admitted, events_of, pod_name, rejection
-from kframework_batch.objects import Job, JobPolicy, JobSpec, PodTemplateSpec, TaskSpec
+from kframework_batch.controllers.job_admission import admitted, events_of, rejection
+from kframework_batch.controllers.job_names import pod_name
+from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, TaskSpec
+from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta
@@ -78,7 +80,27 @@ def test_what_is_said_stays() -> None:
             "beside the event * there can be no other",
         ),
         (
-            job(replace(task("a"), template=PodTemplateSpec(spec=make_pod(memory="lots").spec))),
+            job(task("a"), policies=(JobPolicy(exit_code=0, action="AbortJob"),)),
+            "0 is not a valid error code",
+        ),
+        (
+            job(task("a"), policies=tuple(JobPolicy(exit_code=3, action=each) for each in ("AbortJob", "RestartJob"))),
+            "duplicate exitCode 3",
+        ),
+        (
+            job(task("a"), policies=(JobPolicy(event="PodFailed", action="AbortJob", timeout="soon"),)),
+            "spec.policies: timeout:",
+        ),
+        (
+            job(
+                replace(task("a"), depends_on=DependsOn(name=("b",))),
+                replace(task("b"), depends_on=DependsOn(name=("a",))),
+            ),
+            "doesn't form a directed acyclic graph(DAG)",
+        ),
+        (job(task("a"), plugins={"svc": (), "svcs": ()}), "unable to find job plugin: svcs"),
+        (
+            job(replace(task("a"), template=PodTemplateSpec(spec=template_spec(make_pod(memory="lots").spec)))),
             "'lots' is not a quantity",
         ),
     ],

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.controllers.job_admission import admitted
-from kframework_batch.controllers.job_objects import made_group, made_pod
-from kframework_batch.objects import Job, JobSpec, JobStatus, PodTemplateSpec, TaskSpec
+from kframework_batch.controllers.job_objects import made_group, made_pod, unmade
+from kframework_batch.controllers.job_plugins.env import Env
+from kframework_batch.objects import Job, JobSpec, JobStatus, NetworkTopology, TaskSpec
+from kframework_batch.pod_templates import PodTemplateSpec, TemplateContainer, template_spec
 from kframework_batch.resource import Resource
+from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta
 from kframework.testing import make_pod
 
 
 def task(name: str, replicas: int, least: int | None = None, *, cpu: int = 1, priority: str = "") -> TaskSpec:
-    spec = make_pod(cpu=cpu, memory=None, scheduler_name="").spec
+    spec = template_spec(make_pod(cpu=cpu, memory=None, scheduler_name="").spec)
     template = PodTemplateSpec(
         metadata=ObjectMeta(annotations={"run": "1"}, labels={"app": name}),
         spec=type(spec)(containers=spec.containers, priority_class_name=priority, restart_policy="OnFailure"),
@@ -133,3 +136,25 @@ def test_minimal_resources_are_those_of_the_most_important_pods(
         chosen += [each.name] * left[each.name]
     total = sum(cpus[name] for name in chosen[: subject.spec.min_available])
     assert Resource.parse(spec.min_resources or {}) == ({"cpu": total * 1000} if total else {})
+
+
+def test_a_pod_group_is_as_close_together_as_its_job() -> None:
+    close = job(task("a", 1))
+    topology = NetworkTopology(mode="hard", highest_tier_allowed=2)
+    close = replace(close, spec=replace(close.spec, network_topology=topology))
+    assert made_group(close, lambda name: 0).spec.network_topology == topology
+
+
+def test_what_is_not_made_is_named() -> None:
+    wanting = job(task("a", 1), replace(task("b", 1), partition_policy={"totalPartitions": 1}))
+    assert unmade(wanting) == ["spec.tasks[b]: partitionPolicy"]
+    with_volumes = replace(wanting, spec=replace(wanting.spec, volumes=({"mountPath": "/in"},)))
+    assert unmade(with_volumes) == ["spec.tasks[b]: partitionPolicy", "spec: volumes"]
+    assert unmade(job(task("a", 1))) == []
+
+
+def test_pods_have_what_plugins_add() -> None:
+    pod = made_pod(job(task("a", 2)), task("a", 2), 1, [Env()])
+    (container,) = pod.spec.containers
+    assert isinstance(container, TemplateContainer)
+    assert [each.value for each in container.env] == ["1", "1"]

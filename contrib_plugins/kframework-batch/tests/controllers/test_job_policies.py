@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 from kframework_batch.controllers.job_admission import admitted
 from kframework_batch.controllers.job_members import RESTARTED_BY, VERSION, Members
-from kframework_batch.controllers.job_policies import due, not_built
-from kframework_batch.objects import Job, JobPolicy, JobSpec, JobStatus, PodGroup, PodGroupStatus, TaskSpec
+from kframework_batch.controllers.job_policies import Timeouts, due, not_built
+from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, JobStatus, PodGroup, PodGroupStatus, TaskSpec
 from msgspec.structs import replace
 
-from kframework.objects import ObjectMeta, Pod
+from kframework.objects import ContainerState, ContainerStateTerminated, ContainerStatus, ObjectMeta, Pod
 from kframework.testing import make_pod
+
+#: 2026-01-01T00:00:00Z.
+NOW = 1767225600.0
 
 A = TaskSpec(name="a", replicas=2)
 B = TaskSpec(name="b", replicas=1)
@@ -35,7 +38,7 @@ ALL = (pod("j-a-0"), pod("j-a-1"), pod("j-b-0"))
 
 
 def action(subject: Job, *pods: Pod, group: str = "Running") -> str:
-    found = due(subject, Members(subject, pods), PodGroup(status=PodGroupStatus(phase=group)))
+    found = due(subject, Members(subject, pods), PodGroup(status=PodGroupStatus(phase=group)), Timeouts(), NOW)
     if found is None:
         return ""
     return " ".join([found.name, found.event, *(each.metadata.name for each in found.restarted)])
@@ -102,6 +105,15 @@ def test_what_is_to_be_done(subject: Job, pods: tuple[Pod, ...], expected: str) 
     assert action(subject, *pods) == expected
 
 
+def test_of_a_task_that_waits_for_others_nobody_is_evicted() -> None:
+    waits = replace(B, depends_on=DependsOn(name=("a",)), policies=(policy("AbortJob", "PodEvicted"),))
+    subject = job(running=2)
+    subject = replace(subject, spec=replace(subject.spec, tasks=(subject.spec.tasks[0], waits)))
+    assert action(subject, ALL[0]) == ""
+    begun = replace(subject, status=replace(subject.status, running=3))
+    assert action(begun, *ALL[:2]) == "AbortJob PodEvicted"
+
+
 @pytest.mark.parametrize(
     ("subject", "expected"),
     [
@@ -113,7 +125,7 @@ def test_what_is_to_be_done(subject: Job, pods: tuple[Pod, ...], expected: str) 
 )
 def test_a_gang_that_is_broken_is_an_event_of_the_job(subject: Job, expected: str) -> None:
     assert action(subject, *ALL, group="Unknown") == expected
-    assert due(subject, Members(subject, ALL), None) is None
+    assert due(subject, Members(subject, ALL), None, Timeouts(), NOW) is None
 
 
 def test_what_is_not_built_is_named() -> None:
@@ -122,12 +134,173 @@ def test_what_is_not_built_is_named() -> None:
         JobPolicy(exit_code=3, action="AbortJob"),
         policy("RestartTask", "Unknown"),
         policy("AbortJob", "PodPending", "PodEvicted"),
-        a=replace(A, policies=(policy("RestartJob", "TaskFailed"), policy("RestartPod", "*"))),
+        a=replace(A, policies=(policy("RestartJob", "JobUpdated"), policy("RestartPod", "*"))),
     )
     assert not_built(subject) == [
         "spec.policies: action RestartPartition",
-        "spec.policies: exitCode 3",
         "spec.policies: action RestartTask for the event Unknown, which is about no task",
-        "spec.policies: event PodPending",
-        "spec.tasks[a].policies: event TaskFailed",
+        "spec.policies: event PodPending without a timeout",
+        "spec.tasks[a].policies: event JobUpdated",
     ]
+
+
+# -- exit codes, restarts, timeouts --------------------------------------------------------------------------------
+
+
+def ended(name: str, *codes: int | None) -> Pod:
+    """Make a pod that has failed, whose containers ended with these codes."""
+    states = (
+        None if code is None else ContainerState(terminated=ContainerStateTerminated(exit_code=code)) for code in codes
+    )
+    failed = pod(name, "Failed")
+    return replace(
+        failed, status=replace(failed.status, container_statuses=tuple(ContainerStatus(state=each) for each in states))
+    )
+
+
+def on_code(code: int, action: str, timeout: str = "") -> JobPolicy:
+    return JobPolicy(exit_code=code, action=action, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("policies", "codes", "expected"),
+    [
+        ((on_code(3, "RestartJob"),), (3,), "RestartJob PodFailed"),
+        ((on_code(3, "RestartJob"),), (4,), ""),
+        ((on_code(3, "RestartJob"),), (), ""),
+        ((on_code(3, "RestartJob"),), (None,), ""),
+        ((on_code(3, "RestartJob"),), (4, 3), ""),  # the first container counts
+        ((on_code(3, "RestartPod"),), (3,), "RestartPod PodFailed j-a-0"),
+        ((on_code(3, "RestartTask"),), (3,), "RestartTask PodFailed j-a-0 j-a-1"),
+        ((on_code(3, "AbortJob"), on_code(4, "RestartJob")), (4,), "RestartJob PodFailed"),
+        # The first that is about it decides, be it by the event or by the code.
+        ((on_code(3, "AbortJob"), policy("RestartJob", "PodFailed")), (3,), "AbortJob PodFailed"),
+        ((policy("RestartJob", "PodFailed"), on_code(3, "AbortJob")), (3,), "RestartJob PodFailed"),
+    ],
+)
+def test_a_policy_may_be_about_a_code(
+    policies: tuple[JobPolicy, ...], codes: tuple[int | None, ...], expected: str
+) -> None:
+    assert action(job(*policies), ended("j-a-0", *codes), *ALL[1:]) == expected
+    of_task = replace(A, policies=policies)
+    assert action(job(policy("TerminateJob", "PodEvicted"), a=of_task), ended("j-a-0", *codes), *ALL[1:]) == expected
+
+
+def test_the_code_is_in_the_message() -> None:
+    subject = job(policy("AbortJob", "PodFailed"))
+    for failed, message in ((ended("j-a-0", 3), " with exit code 3"), (ended("j-a-0"), "")):
+        found = due(subject, Members(subject, [failed]), None, Timeouts(), NOW)
+        assert found is not None and found.message == f"pod j-a-0 has failed{message}"
+
+
+def restarted(name: str, *counts: int, phase: str = "Running") -> Pod:
+    made = pod(name, phase)
+    statuses = tuple(ContainerStatus(restart_count=count) for count in counts)
+    status = replace(made.status, container_statuses=statuses[:1], init_container_statuses=statuses[1:])
+    return replace(made, status=status)
+
+
+@pytest.mark.parametrize(
+    ("most", "pods", "expected"),
+    [
+        (0, (restarted("j-a-0", 1), restarted("j-a-1", 1)), ""),
+        (0, (restarted("j-a-0", 1), restarted("j-a-1", 2)), "RestartPod TaskFailed j-a-1"),
+        (0, (restarted("j-a-0", 1, 2),), "RestartPod TaskFailed j-a-0"),
+        (2, (restarted("j-a-0", 2, phase="Pending"),), "RestartPod TaskFailed j-a-0"),
+        (2, (restarted("j-a-0", 2, phase="Succeeded"),), ""),
+        (-1, (restarted("j-a-0", 99),), ""),
+        (1, (restarted("j-b-0", 1),), ""),  # b is another task, with a limit of its own
+    ],
+)
+def test_a_task_has_failed_when_its_containers_were_restarted_too_often(
+    most: int, pods: tuple[Pod, ...], expected: str
+) -> None:
+    subject = job(policy("RestartPod", "TaskFailed"), a=replace(A, max_retry=most))
+    assert action(subject, *pods) == expected
+
+
+def timed(event: str, action: str = "RestartJob", timeout: str = "10s") -> JobPolicy:
+    return JobPolicy(event=event, action=action, timeout=timeout)
+
+
+def actions(subject: Job, *looks: tuple[float, tuple[Pod, ...]], running: int = 0) -> list[str]:
+    """Look at a job some seconds after the start, with these pods; `running` were counted before the first look."""
+    timeouts, found = Timeouts(), []
+    subject = replace(subject, status=replace(subject.status, running=running))
+    for second, pods in looks:
+        members = Members(subject, pods)
+        action = due(subject, members, None, timeouts, NOW + second)
+        found.append(f"in {timeouts.left:g}" if timeouts.left is not None else action.event if action else "")
+        tally = members.tally
+        counted = {"pending": tally.pending, "running": tally.running, "failed": tally.failed}
+        subject = replace(subject, status=replace(subject.status, **counted))
+    return found
+
+
+def waiting(name: str, since: str = "2026-01-01T00:00:00Z") -> Pod:
+    made = pod(name, "Pending")
+    return replace(made, metadata=replace(made.metadata, creation_timestamp=since, uid=f"{name} {since}"))
+
+
+FAILED = (pod("j-a-0", "Failed"), *ALL[1:])
+AGAIN = "2026-01-01T00:00:05Z"
+
+
+@pytest.mark.parametrize(
+    ("subject", "looks", "running", "expected"),
+    [
+        # What failed is still so when the time is up, or is not.
+        (job(timed("PodFailed")), ((3, FAILED), (12, FAILED), (13, FAILED)), 0, ["in 10", "in 1", "PodFailed"]),
+        (job(timed("PodFailed")), ((3, FAILED), (9, ALL), (13, ALL)), 0, ["in 10", "", ""]),
+        (job(timed("PodFailed")), ((3, FAILED), (9, ALL), (14, FAILED)), 0, ["in 10", "", "in 10"]),
+        (job(timed("PodFailed", timeout="1m30s")), ((0, FAILED), (90, FAILED)), 0, ["in 90", "PodFailed"]),
+        # A pod that was evicted counts until another runs in its place.
+        (
+            job(timed("PodEvicted")),
+            ((0, ALL[1:]), (5, (waiting("j-a-0"), *ALL[1:])), (10, (waiting("j-a-0"), *ALL[1:]))),
+            3,
+            ["in 10", "in 5", "PodEvicted"],
+        ),
+        (job(timed("PodEvicted")), ((0, ALL[1:]), (5, ALL), (10, ALL)), 3, ["in 10", "", ""]),
+        # Pending is what a pod has been since it was made.
+        (
+            job(timed("PodPending")),
+            ((4, (waiting("j-a-0"),)), (10, (waiting("j-a-0"),))),
+            0,
+            ["in 6", "PodPending"],
+        ),
+        (
+            job(timed("PodPending")),
+            ((4, (waiting("j-a-0"),)), (8, (waiting("j-a-0", AGAIN),)), (15, (waiting("j-a-0", AGAIN),))),
+            0,
+            ["in 6", "in 7", "PodPending"],
+        ),
+        (job(timed("PodPending")), ((4, (waiting("j-a-0"),)), (10, ALL)), 0, ["in 6", ""]),
+        (job(policy("RestartJob", "PodPending")), ((99, (waiting("j-a-0"),)),), 0, [""]),
+        (job(policy("RestartJob", "*")), ((99, (waiting("j-a-0"),)),), 0, [""]),
+        (job(timed("*")), ((10, (waiting("j-a-0"),)),), 0, ["PodPending"]),
+        # One that has a timeout keeps none back that has not.
+        (
+            job(timed("PodFailed"), policy("CompleteJob", "TaskCompleted")),
+            ((0, (*FAILED[:2], pod("j-b-0", "Succeeded"))),),
+            0,
+            ["TaskCompleted"],
+        ),
+        # The next to be up is waited for.
+        (
+            job(timed("PodFailed"), timed("PodPending", timeout="6s")),
+            ((2, (FAILED[0], waiting("j-a-1"))), (6, (FAILED[0], waiting("j-a-1")))),
+            0,
+            ["in 4", "PodPending"],
+        ),
+    ],
+)
+def test_an_action_with_a_timeout_is_due_if_it_is_still_so_then(
+    subject: Job, looks: tuple[tuple[float, tuple[Pod, ...]], ...], running: int, expected: list[str]
+) -> None:
+    assert actions(subject, *looks, running=running) == expected
+
+
+def test_after_an_action_all_timeouts_begin_anew() -> None:
+    subject = job(timed("PodFailed"))
+    assert actions(subject, (0, FAILED), (10, FAILED), (11, FAILED)) == ["in 10", "PodFailed", "in 10"]

@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from kframework_batch.belongings import ConfigMap, NetworkPolicy, Secret
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.objects import (
+    Command,
+    DependsOn,
     Job,
     JobPolicy,
     JobSpec,
@@ -16,15 +19,15 @@ from kframework_batch.objects import (
     JobStatus,
     PodGroup,
     PodGroupStatus,
-    PodTemplateSpec,
     TaskSpec,
 )
+from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
+from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, PriorityClass
+from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, PriorityClass, Service
 from kframework.testing import make_pod
 
 
@@ -102,7 +105,7 @@ async def running(*objects: ApiObject) -> AsyncIterator[World]:
 def template(seconds: int | None = None) -> PodTemplateSpec:
     annotations = {} if seconds is None else {RUN_SECONDS: str(seconds)}
     spec = replace(make_pod(scheduler_name="", memory=None).spec, termination_grace_period_seconds=5)
-    return PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=spec)
+    return PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=template_spec(spec))
 
 
 def task(name: str, replicas: int, seconds: int | None = None, *policies: JobPolicy) -> TaskSpec:
@@ -275,6 +278,152 @@ async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -
         assert world.group is not None and world.group.metadata.annotations == {"volcano.sh/job-version": "1"}
 
 
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+def command(action: str, job: str = "j") -> Command:
+    target = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name=job)
+    named = ObjectMeta(name=action.lower(), namespace="default")
+    return Command(metadata=named, action=action, target=target)
+
+
+async def test_a_job_is_suspended_and_resumed_and_does_nothing_twice() -> None:
+    async with running(job(task("a", 1, 10), task("b", 2))) as world:
+        await world.schedule()
+        await world.settle(11)
+        assert world.pods == {"j-a-0": "Succeeded", "j-b-0": "Running", "j-b-1": "Running"}
+        uid = world.memory.read(Pod, "j-a-0").metadata.uid
+        world.memory.add(command("AbortJob"))
+        await world.settle()
+        assert (world.phase, world.status.state.reason) == ("Aborting", "CommandIssued")
+        assert world.memory.objects(Command) == []
+        await world.settle(6)
+        assert (world.phase, world.pods, world.group) == ("Aborted", {"j-a-0": "Succeeded"}, None)
+        await world.settle(500)
+        world.memory.add(command("ResumeJob"))
+        await world.settle()
+        await world.schedule()
+        assert (world.phase, world.counts) == ("Running", (0, 2, 1, 0, 0))
+        assert world.memory.read(Pod, "j-a-0").metadata.uid == uid
+        assert (world.status.retry_count, world.memory.objects(Command)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("action", "end"),
+    [("TerminateJob", "Terminated"), ("CompleteJob", "Completed"), ("RestartJob", "Pending"), ("SyncJob", "Running")],
+)
+async def test_other_commands_do_what_policies_do(action: str, end: str) -> None:
+    async with running(job(task("a", 2))) as world:
+        await world.schedule()
+        world.memory.add(command(action))
+        await world.settle(6)
+        assert (world.phase, world.memory.objects(Command)) == (end, [])
+
+
+async def test_a_job_that_restarts_does_so_before_it_is_aborted() -> None:
+    async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"))) as world:
+        await world.schedule()
+        await world.fail("j-a-0")
+        world.memory.add(command("AbortJob"))
+        await world.settle()
+        assert (world.phase, len(world.memory.objects(Command))) == ("Restarting", 1)
+        await world.settle(6)
+        assert (world.phase, world.memory.objects(Command)) == ("Aborted", [])
+
+
+async def test_a_command_waits_a_little_for_its_job() -> None:
+    async with running() as world:
+        world.memory.add(command("AbortJob"))
+        await asyncio.sleep(2)
+        assert not world.controller.idle
+        world.memory.add(job(task("a", 1)))
+        await world.settle(10)
+        assert (world.phase, world.memory.objects(Command)) == ("Aborted", [])
+        world.memory.add(command("AbortJob", job="nobody"))
+        await world.settle(11)
+        assert world.memory.objects(Command) == []
+
+
+# -- tasks that wait, plugins, timeouts ----------------------------------------------------------------------------
+
+
+async def test_tasks_begin_in_order() -> None:
+    second = replace(task("b", 2), depends_on=DependsOn(name=("a",)))
+    third = replace(task("c", 1), depends_on=DependsOn(name=("b", "a"), iteration="all"))
+    async with running(job(third, second, task("a", 1, 10), min_available=1)) as world:
+        seen = [sorted(world.pods)]
+        for _ in range(2):
+            await world.schedule()
+            seen.append(sorted(world.pods))
+        assert seen == [[], ["j-a-0", "j-b-0", "j-b-1"], ["j-a-0", "j-b-0", "j-b-1", "j-c-0"]]
+
+
+async def test_what_plugins_want_is_there_while_the_job_is_alive() -> None:
+    plugins: dict[str, tuple[str, ...]] = {"svc": (), "env": (), "ssh": ()}
+    async with running(job(task("a", 1, 10), plugins=plugins)) as world:
+        owned = (ConfigMap, Secret, Service, NetworkPolicy)
+        assert [len(world.memory.objects(kind)) for kind in owned] == [1, 1, 1, 1]
+        assert world.status.controlled_resources == {f"plugin-{name}": name for name in plugins}
+        await world.schedule()
+        (claim,) = {volume.name for volume in world.memory.read(Pod, "j-a-0").spec.volumes} - {"j-ssh"}
+        assert (claim, world.memory.read(Pod, "j-a-0").spec.hostname) == ("j-svc", "j-a-0")
+        await world.settle(11)
+        assert (world.phase, world.status.controlled_resources) == ("Completed", {})
+        assert [len(world.memory.objects(kind)) for kind in owned] == [0, 0, 0, 0]
+
+
+async def test_what_plugins_made_goes_with_a_job_that_is_deleted() -> None:
+    async with running(job(task("a", 1), plugins={"svc": (), "ssh": ()})) as world:
+        await world.schedule()
+        world.memory.remove(Job, "j", "default")
+        await world.settle(6)
+        owned = (ConfigMap, Secret, Service, NetworkPolicy, Pod, PodGroup)
+        assert [len(world.memory.objects(kind)) for kind in owned] == [0] * 6
+
+
+async def test_an_action_is_taken_when_its_timeout_is_up() -> None:
+    policies = (JobPolicy(event="PodFailed", action="AbortJob", timeout="1m"),)
+    async with running(job(task("a", 2), policies=policies)) as world:
+        await world.schedule()
+        pod = world.memory.read(Pod, "j-a-0")
+        world.memory.set_status(pod, replace(pod.status, phase="Failed"))
+        await asyncio.sleep(59)
+        assert (world.phase, world.controller.idle) == ("Running", False)
+        await world.settle(10)
+        assert world.phase == "Aborted"
+
+
+async def test_a_pod_that_is_pending_for_too_long_ends_its_job() -> None:
+    policies = (JobPolicy(event="PodPending", action="TerminateJob", timeout="1m"),)
+    async with running(job(task("a", 1), policies=policies)) as world:
+        assert world.group is not None
+        world.memory.merge(PodGroup, world.group.metadata.name, {"status": {"phase": "Inqueue"}}, "default")
+        await asyncio.sleep(59)
+        assert world.phase == "Pending"
+        await world.settle(2)
+        assert (world.phase, world.pods) == ("Terminated", {})
+
+
+@pytest.mark.parametrize(("code", "end", "retries"), [(3, "Failed", 2), (4, "Terminated", 0)])
+async def test_what_becomes_of_a_job_depends_on_the_code_of_a_pod(code: int, end: str, retries: int) -> None:
+    policies = (
+        JobPolicy(exit_code=3, action="RestartJob"),
+        JobPolicy(event="PodFailed", action="TerminateJob"),
+    )
+    failing = task("a", 1, 10)
+    annotations = failing.template.metadata.annotations | {EXIT_CODE: str(code)}
+    failing = replace(failing, template=replace(failing.template, metadata=ObjectMeta(annotations=annotations)))
+    async with running(job(failing, policies=policies, max_retry=2)) as world:
+        for _ in range(3):
+            await world.schedule()
+            await world.settle(20)
+        assert (world.phase, world.status.retry_count) == (end, retries)
+        assert world.status.state.message.startswith(f"pod j-a-0 has failed with exit code {code}: ")
+
+
+# -- growing, going ------------------------------------------------------------------------------------------------
+
+
 async def test_a_job_grows_and_shrinks() -> None:
     async with running(job(task("a", 2), min_available=1)) as world:
         await world.schedule()
@@ -360,11 +509,13 @@ async def test_what_is_not_built_is_logged_once(caplog: pytest.LogCaptureFixture
     async with running(job(task("a", 1), policies=on("PodPending", "AbortJob"))) as world:
         await world.schedule()
         assert world.phase == "Running"
-    assert caplog.text.count("job default/j: spec.policies: event PodPending is passed over") == 1
+    assert caplog.text.count("job default/j: spec.policies: event PodPending without a timeout is passed over") == 1
 
 
 async def test_the_most_important_tasks_are_counted_first() -> None:
-    important = replace(task("b", 1), template=replace(template(), spec=make_pod(cpu=3, scheduler_name="").spec))
+    important = replace(
+        task("b", 1), template=replace(template(), spec=template_spec(make_pod(cpu=3, scheduler_name="").spec))
+    )
     important = replace(
         important,
         template=replace(important.template, spec=replace(important.template.spec, priority_class_name="high")),

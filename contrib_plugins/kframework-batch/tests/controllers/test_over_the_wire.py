@@ -6,11 +6,13 @@ import asyncio
 from random import Random
 
 import pytest
+from kframework_batch.belongings import ConfigMap, NetworkPolicy, Secret
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
-from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, PodTemplateSpec, Queue, TaskSpec
+from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, Queue, TaskSpec
+from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
 from kframework.apiserver.in_process import InProcess
@@ -20,11 +22,12 @@ from kframework.cluster.faults import FaultyTransport, Rates
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import ObjectMeta, Pod
+from kframework.objects import ObjectMeta, Pod, Service
 from kframework.testing import make_pod
 
 #: Nobody is evicted, so this must not happen.
 EVICTED = JobPolicy(event="PodEvicted", action="TerminateJob")
+PLUGINS: dict[str, tuple[str, ...]] = {"svc": (), "ssh": ()}
 CALM = Rates()
 LOSSY = Rates(
     conflict=0.1,
@@ -44,10 +47,14 @@ LOSSY = Rates(
 
 def job(name: str, *policies: JobPolicy, seconds: int | None = None) -> Job:
     annotations = {} if seconds is None else {RUN_SECONDS: str(seconds)}
-    template = PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=make_pod(scheduler_name="").spec)
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(annotations=annotations), spec=template_spec(make_pod(scheduler_name="").spec)
+    )
     return Job(
         metadata=ObjectMeta(name=name, namespace="default"),
-        spec=JobSpec(tasks=(TaskSpec(name="a", replicas=3, template=template),), policies=(*policies, EVICTED)),
+        spec=JobSpec(
+            tasks=(TaskSpec(name="a", replicas=3, template=template),), policies=(*policies, EVICTED), plugins=PLUGINS
+        ),
     )
 
 
@@ -75,6 +82,7 @@ def told(rates: Rates, seed: int) -> dict[str, object]:
         ]
         runs = (*(each.run() for each in controllers), Kubelet(store, clock).run())
         tasks = [asyncio.ensure_future(run) for run in runs]
+        struck = False
         for second in range(0, 2000, 10):
             await asyncio.sleep(10)
             for group in store.objects(PodGroup):
@@ -83,11 +91,12 @@ def told(rates: Rates, seed: int) -> dict[str, object]:
             for pod in store.objects(Pod):
                 if not pod.spec.node_name:
                     store.assign("default", pod.metadata.name, pod.metadata.uid, "node")
-            if second == 300:
+            first = store.find(Pod, "again-a-1")
+            if second >= 300 and first is not None and not struck:
+                struck = True
                 store.remove(Job, "gone", "default")
                 store.remove(Pod, "leaves", "default")
-                pod = store.read(Pod, "again-a-1")
-                store.set_status(pod, replace(pod.status, phase="Failed"))
+                store.set_status(first, replace(first.status, phase="Failed"))
         assert all(each.idle for each in controllers)
         assert not any(task.done() for task in tasks)
         for task in tasks:
@@ -98,6 +107,11 @@ def told(rates: Rates, seed: int) -> dict[str, object]:
             "groups": sorted((each.metadata.name, str(each.spec)) for each in store.objects(PodGroup)),
             "pods": sorted(
                 (each.metadata.name, each.status.phase, str(each.metadata.annotations)) for each in store.objects(Pod)
+            ),
+            "owned": sorted(
+                f"{kind.__name__} {each.metadata.name}"
+                for kind in (ConfigMap, NetworkPolicy, Secret, Service)
+                for each in store.objects(kind)
             ),
             "queues": sorted((each.metadata.name, each.status.state) for each in store.objects(Queue)),
         }
@@ -122,6 +136,7 @@ def test_through_the_api_all_is_as_in_memory() -> None:
     ]
     phases = {name: (status.state.phase, status.retry_count) for name, status in seen["jobs"].items()}  # type: ignore[attr-defined]  # by name
     assert phases == {"done": ("Completed", 0), "again": ("Running", 1)}
+    assert seen["owned"] == ["ConfigMap again-svc", "NetworkPolicy again", "Secret again-ssh", "Service again"]
     assert seen["queues"] == [("default", "Open"), ("root", "Open")]
 
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from kframework_batch.controllers.queues import CLOSED_BY_PARENT, QueueController, next_state
-from kframework_batch.objects import PodGroup, PodGroupSpec, Queue, QueueSpec, QueueStatus
+from kframework_batch.objects import Command, PodGroup, PodGroupSpec, Queue, QueueSpec, QueueStatus
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import ApiObject, ObjectMeta
+from kframework.objects import ApiObject, ObjectMeta, OwnerReference
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +126,30 @@ async def test_the_root_cannot_be_closed_nor_a_queue_be_its_own_parent() -> None
         operate(memory, "root", "Closed")
         operate(memory, "q", "Closed")
         assert await states(memory) == {"q": "Closed", "root": "Open", "default": "Open"}
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+def command(action: str, name: str) -> Command:
+    target = OwnerReference(api_version="scheduling.volcano.sh/v1beta1", kind="Queue", name=name)
+    return Command(metadata=ObjectMeta(name=action.lower(), namespace="default"), action=action, target=target)
+
+
+async def test_queues_are_closed_and_opened_by_command() -> None:
+    async with running(queue("a"), queue("b"), group("g", "b")) as memory:
+        memory.add(command("CloseQueue", "a"))
+        assert (await states(memory))["a"] == "Closed"
+        memory.add(command("CloseQueue", "b"))
+        assert (await states(memory))["b"] == "Closing"
+        memory.add(command("OpenQueue", "a"))
+        assert (await states(memory))["a"] == "Open"
+        memory.add(command("SyncQueue", "a"))
+        assert (await states(memory))["a"] == "Open"
+        assert memory.objects(Command) == []
+
+
+async def test_the_root_stays_open() -> None:
+    async with running() as memory:
+        memory.add(command("CloseQueue", "root"))
+        assert (await states(memory))["root"] == "Open"

@@ -7,23 +7,26 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from kframework_batch.belongings import ConfigMap
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import (
+    Command,
+    DependsOn,
     Job,
     JobPolicy,
     JobSpec,
     JobStatus,
     PodGroup,
-    PodTemplateSpec,
     Queue,
     QueueSpec,
     TaskSpec,
 )
+from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
@@ -31,7 +34,7 @@ from kframework.cluster import Cluster
 from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, ObjectMeta, Pod
+from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, Service
 from kframework.state.inbox import Message
 from kframework.testing import make_pod
 
@@ -64,6 +67,12 @@ class Line:
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
         await self._memory.watch(kinds, offer, ended_pods=ended_pods)
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        self._count(after=False)
+        found = await self._memory.get(kind, name, namespace)
+        self._count(after=True)
+        return found
 
     async def create(self, obj: T) -> T:
         self._count(after=False)
@@ -171,6 +180,10 @@ def strike(memory: MemoryCluster, blow: Blow) -> None:
     pod = memory.find(Pod, blow.pod, "default")
     job = memory.read(Job, "j", "default")
     match blow.what:
+        case "command":
+            target = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="j")
+            metadata = ObjectMeta(generate_name="c-", namespace="default")
+            memory.add(Command(metadata=metadata, action=blow.pod, target=target))
         case "fail" if pod is not None and pod.status.phase == "Running":
             memory.set_status(pod, replace(pod.status, phase="Failed"))
         case "evict" if pod is not None:
@@ -189,6 +202,8 @@ def strike(memory: MemoryCluster, blow: Blow) -> None:
 
 def state(memory: MemoryCluster) -> Seen:
     jobs = [job.status for job in memory.objects(Job)]
+    owned: list[object] = [each.metadata.name for kind in (ConfigMap, Service) for each in memory.objects(kind)]
+    owned += [each.action for each in memory.objects(Command)]
     groups: list[object] = [
         (group.metadata.annotations, group.spec, group.status.phase) for group in memory.objects(PodGroup)
     ]
@@ -196,7 +211,7 @@ def state(memory: MemoryCluster) -> Seen:
         (pod.metadata.name, pod.status.phase, pod.metadata.deletion_timestamp or "", str(pod.metadata.annotations))
         for pod in memory.objects(Pod)
     )
-    return jobs, groups, [*pods]
+    return jobs, [*groups, *owned], [*pods]
 
 
 _EVENTS = ("PodFailed", "PodEvicted", "TaskCompleted", "Unknown")
@@ -216,11 +231,18 @@ def _tasks(draw: st.DrawFn, name: str) -> TaskSpec:
         name=name,
         replicas=draw(st.integers(1, 3)),
         min_available=draw(st.sampled_from([None, 0, 1])),
-        template=PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=spec),
+        template=PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=template_spec(spec)),
         policies=draw(_POLICIES),
+        depends_on=draw(st.sampled_from([None, DependsOn(name=("a",))])) if name != "a" else None,
     )
 
 
+_COMMANDS = st.builds(
+    Blow,
+    st.integers(1, 20),
+    st.just("command"),
+    st.sampled_from(["AbortJob", "ResumeJob", "RestartJob", "TerminateJob", "CompleteJob"]),
+)
 _BLOWS = st.builds(
     Blow,
     st.integers(1, 20),
@@ -237,11 +259,13 @@ def _stories(draw: st.DrawFn) -> Story:
         min_available=draw(st.sampled_from([0, 1])),
         max_retry=draw(st.sampled_from([1, 2, 9])),
         min_success=draw(st.sampled_from([None, 2])),
+        plugins=draw(st.sampled_from([{}, {"svc": ()}])),
     )
     job = Job(metadata=ObjectMeta(name="j", namespace="default"), spec=spec)
-    return Story(job, tuple(sorted(draw(st.lists(_BLOWS, max_size=5)))))
+    return Story(job, tuple(sorted(draw(st.lists(_BLOWS | _COMMANDS, max_size=5)))))
 
 
+@settings(deadline=None)
 @given(_stories(), st.data())
 def test_broken_off_at_any_call_it_comes_to_the_same(story: Story, data: st.DataObject) -> None:
     course = told(story)
@@ -254,7 +278,7 @@ def test_broken_off_at_any_call_it_comes_to_the_same(story: Story, data: st.Data
 def test_broken_off_at_each_call_of_a_restart_it_comes_to_the_same(after: bool) -> None:
     policies = (JobPolicy(event="PodFailed", action="RestartTask"), JobPolicy(event="PodEvicted", action="RestartJob"))
     spec = replace(make_pod(scheduler_name="").spec, termination_grace_period_seconds=2)
-    tasks = tuple(TaskSpec(name=name, replicas=2, template=PodTemplateSpec(spec=spec)) for name in "ab")
+    tasks = tuple(TaskSpec(name=name, replicas=2, template=PodTemplateSpec(spec=template_spec(spec))) for name in "ab")
     job = Job(metadata=ObjectMeta(name="j", namespace="default"), spec=JobSpec(tasks=tasks, policies=policies))
     story = Story(job, (Blow(3, "fail", "j-a-1"), Blow(12, "kill", "j-b-0"), Blow(20, "shrink", "")))
     course = told(story)
@@ -320,7 +344,11 @@ def test_a_call_that_fails_although_it_was_done_does_no_harm() -> None:
     job = Job(
         metadata=ObjectMeta(name="j", namespace="default"),
         spec=JobSpec(
-            tasks=(TaskSpec(name="a", replicas=2, template=PodTemplateSpec(spec=make_pod(scheduler_name="").spec)),),
+            tasks=(
+                TaskSpec(
+                    name="a", replicas=2, template=PodTemplateSpec(spec=template_spec(make_pod(scheduler_name="").spec))
+                ),
+            ),
             policies=(JobPolicy(event="PodFailed", action="RestartJob"),),
         ),
     )

@@ -77,6 +77,14 @@ spec:
           restartPolicy: OnFailure
 """
 
+COMMAND = """
+apiVersion: bus.volcano.sh/v1alpha1
+kind: Command
+metadata: {generateName: mpi-}
+action: %s
+target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: mpi, uid: ""}
+"""
+
 GROUP = """
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: PodGroup
@@ -149,9 +157,24 @@ def test_a_job_becomes_pods_that_run_together_and_go_with_it(kubectl: Kubectl, t
     assert until(lambda: status(kubectl, GROUPS, group)["phase"] == "Running")
     assert until(lambda: status(kubectl, "queue", "research")["allocated"]["cpu"] == "5")
     assert status(kubectl, "queue", "research")["state"] == "Open"
+    headers, job = (line.split() for line in kubectl("get", "vj").splitlines())
+    assert (headers, job[:4]) == (["NAME", "STATUS", "MINAVAILABLE", "RUNNINGS", "AGE"], ["mpi", "Running", "3", "3"])
+    for name in ("podgroups", "pg"):
+        headers, found = (line.split() for line in kubectl("get", name).splitlines())
+        assert (headers, found[:3]) == (["NAME", "STATUS", "MINMEMBER", "RUNNINGS", "AGE"], [group, "Running", "3"])
+    assert kubectl("get", "q").split() == ["NAME", "PARENT", "default", "research", "root"]
+
+    worker = json.loads(kubectl("get", "pod", "mpi-worker-1", "-o", "json"))["spec"]
+    assert (worker["hostname"], worker["subdomain"]) == ("mpi-worker-1", "mpi")
+    assert {each["mountPath"] for each in worker["containers"][0]["volumeMounts"]} >= {"/etc/volcano"}
+    assert "mpi-worker-0.mpi,mpi-worker-1.mpi" in kubectl("get", "cm", "mpi-svc", "-o", "yaml")
+    for action, phase in (("AbortJob", "Aborted"), ("ResumeJob", "Running")):
+        assert kubectl("create", "-f", "-", stdin=COMMAND % action).startswith("command.bus.volcano.sh/mpi-")
+        kubectl("wait", f"--for=jsonpath={{.status.state.phase}}={phase}", f"{JOBS}/mpi", "--timeout=40s")
+    assert kubectl("get", "commands", "-o", "name") == ""
 
     assert kubectl("delete", "-f", str(tmp_path / "job.yaml")) == 'job.batch.volcano.sh "mpi" deleted\n'
-    assert until(lambda: kubectl("get", f"pods,{GROUPS}", "-o", "name") == "")
+    assert until(lambda: kubectl("get", f"pods,{GROUPS},cm,secrets,services,netpol", "-o", "name") == "")
 
 
 def test_a_gang_is_bound_as_a_whole_or_says_why_not(kubectl: Kubectl, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from kframework_batch.explain.answer import answer
 from kframework_batch.explain.explanation import Explanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
-from kframework.observe.explain.engines import EngineExplanation, Unexplainable, finished
+from kframework import Unexplainable
 from kframework.observe.explain.explanation import read
+from kframework.observe.showing import EngineExplanation, finished
 from kframework.state.inbox import Changed
 
 PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'

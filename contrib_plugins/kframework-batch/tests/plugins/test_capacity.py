@@ -62,7 +62,7 @@ def session_of(total: Mapping[str, int], queues: Sequence[QueueInfo], *jobs: Job
 def opened(session: Session, *, tree: bool = False, level: int = 0) -> Capacity:
     plugin = Capacity(CapacityArguments(ancestor_reclaim_level=level))
     plugin.hierarchical = tree
-    plugin.on_session_open(session)
+    list(plugin.on_session_open(session))
     return plugin
 
 
@@ -157,7 +157,7 @@ def test_queues_that_make_no_tree_stop_everything_with_one_line(caplog: pytest.L
     task = job.tasks["fine/0"]
     with caplog.at_level(logging.INFO):
         plugin = opened(session, tree=True)
-        plugin.on_session_open(session)
+        list(plugin.on_session_open(session))
     why = "queue lost has the parent nowhere, which does not exist: create it, or change spec.parent"
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("ERROR", f"capacity: nothing is scheduled: {why}")
@@ -172,7 +172,7 @@ def test_queues_that_make_no_tree_stop_everything_with_one_line(caplog: pytest.L
     plugin.deallocated(session, task)
     assert order(plugin, session) == ["fine", "lost"]
     mended = session_of({"cpu": 9}, [queues[0]], job)
-    plugin.on_session_open(mended)
+    list(plugin.on_session_open(mended))
     assert plugin.allocatable(mended, queues[0], task)
 
 

@@ -6,7 +6,7 @@ up to the next session, in its order of queues, who gets it; and who had to go a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -66,9 +66,12 @@ class Pool:
         asked: Callable[..., object] | None = getattr(self.plugin, hook, None)
         return default if asked is None else asked(cast("SessionView", self), *arguments)
 
+    def open(self) -> None:
+        list(cast("Iterable[None] | None", self.ask("on_session_open", default=None)) or ())
+
     def session(self) -> None:
         """Place what can be placed, then take back; promises are taken back at the end."""
-        self.ask("on_session_open", default=None)
+        self.open()
         for task in self._by_queue(lambda task: True):
             if self.ask("allocatable", self.queues[task.job.queue], task, default=True) and task.request.fits(
                 self.idle
@@ -298,7 +301,7 @@ def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
     tasks = data.draw(st.lists(st.tuples(of, st.booleans(), requests.map(Resource)), min_size=1, max_size=8))
     made = pool(PLUGINS[name](), Resource(data.draw(amounts)), queues, tasks)
-    made.ask("on_session_open", default=None)
+    made.open()
     before = answers(made)
     assert answers(made) == before
     changed = [task for task in made.tasks if data.draw(st.booleans())]
@@ -319,7 +322,7 @@ def test_the_books_are_those_of_a_session_that_opens_now(name: str, data: st.Dat
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
     tasks = data.draw(st.lists(st.tuples(of, st.booleans(), requests.map(Resource)), min_size=1, max_size=8))
     made = pool(PLUGINS[name](), Resource(data.draw(amounts)), queues, tasks)
-    made.ask("on_session_open", default=None)
+    made.open()
     for task in made.tasks:
         if data.draw(st.booleans()):
             answers(made)
@@ -327,5 +330,5 @@ def test_the_books_are_those_of_a_session_that_opens_now(name: str, data: st.Dat
             task.job.move(task, TaskStatus.PENDING if runs else TaskStatus.RUNNING)
             made.ask("deallocated" if runs else "allocated", task, default=None)
     noted = answers(made)
-    made.ask("on_session_open", default=None)
+    made.open()
     assert answers(made) == noted

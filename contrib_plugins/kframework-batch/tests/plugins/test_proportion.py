@@ -63,7 +63,7 @@ def session_of(total: Mapping[str, int], queues: Sequence[QueueInfo], *jobs: Job
 
 def opened(session: Session) -> Proportion:
     plugin = Proportion(BatchArguments())
-    plugin.on_session_open(session)
+    list(plugin.on_session_open(session))
     return plugin
 
 
@@ -262,7 +262,8 @@ def test_what_jobs_hold_beyond_their_minimum_does_not_keep_others_out() -> None:
 def test_every_session_starts_afresh() -> None:
     first = session_of({"cpu": 8}, [queue_of("a")], job_of("a", (RUNNING, {"cpu": 5})))
     plugin = opened(first)
-    plugin.on_session_open(session_of({"cpu": 4}, [queue_of("b")], job_of("b", (PENDING, {"cpu": 5}))))
+    second = session_of({"cpu": 4}, [queue_of("b")], job_of("b", (PENDING, {"cpu": 5})))
+    list(plugin.on_session_open(second))
     assert plugin.deserved("b") == {"cpu": 4}
     with pytest.raises(KeyError):
         plugin.deserved("a")

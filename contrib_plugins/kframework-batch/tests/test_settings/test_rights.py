@@ -12,7 +12,16 @@ from typing import Any
 import anyio
 import pytest
 from kframework_batch.config import parse
-from kframework_batch.objects import Job, JobPolicy, KubePodGroup, PodGroup, Queue, SigsPodGroup, SigsPodGroupSpec
+from kframework_batch.objects import (
+    Command,
+    Job,
+    JobPolicy,
+    KubePodGroup,
+    PodGroup,
+    Queue,
+    SigsPodGroup,
+    SigsPodGroupSpec,
+)
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import MakeController, Settings, rights
@@ -29,7 +38,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response, Transport
 from kframework.cluster.volume_controller import VolumeController
 from kframework.config.models import LeaderElection
-from kframework.objects import ApiObject, Event, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass
+from kframework.objects import ApiObject, Event, ObjectMeta, OwnerReference, Pod, PodSchedulingGroup, PriorityClass
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
@@ -140,13 +149,13 @@ async def sessions(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
 async def with_controllers(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
     """Let the controllers do all that they can too: make pods and groups, restart, close queues and clean up."""
     again = JobPolicy(event="PodFailed", action="RestartJob")
-    done, restarted = make_job("done", 1, seconds=5.0), make_job("restarted", 1)
+    done, restarted, grows = make_job("done", 1, seconds=5.0), make_job("restarted", 1), make_job("grows", 1)
     objects = [
         make_queue("above"),
         make_queue("below", parent="above"),
         replace(done, spec=replace(done.spec, ttl_seconds_after_finished=5)),
         replace(restarted, spec=replace(restarted.spec, policies=(again,))),
-        make_job("grows", 1),
+        replace(grows, spec=replace(grows.spec, plugins={"svc": (), "ssh": (), "env": ()})),
         make_pod("plain", scheduler_name="volcano"),
         make_node("big", cpu=64),
     ]
@@ -157,7 +166,13 @@ async def with_controllers(authorizer: Authorizer, settings: Settings) -> Memory
         memory.remove(Pod, "plain", "default")
         pod = memory.read(Pod, "restarted-worker-0", "default")
         memory.set_status(pod, replace(pod.status, phase="Failed"))
-        await asyncio.sleep(120.0)
+        job = memory.read(Job, "grows", "default")
+        tasks = (replace(job.spec.tasks[0], replicas=2),)
+        memory.replace(replace(job, spec=replace(job.spec, tasks=tasks)))
+        await asyncio.sleep(60.0)
+        target = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="grows")
+        memory.add(Command(metadata=ObjectMeta(name="c", namespace="default"), action="TerminateJob", target=target))
+        await asyncio.sleep(60.0)
     return memory
 
 

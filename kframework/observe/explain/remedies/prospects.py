@@ -53,7 +53,7 @@ class Prospects:
             if not rejected.any():
                 continue
             size, changes = np.zeros((2, len(self.rows)))
-            efforts = self._suggestions.efforts(self.evaluation, name, self.rows[rejected])
+            efforts = yield from self._suggestions.efforts(self.evaluation, name, self.rows[rejected])
             changes[rejected], size[rejected] = np.ceil(efforts), efforts % BEYOND_HELP
             self.pattern += rejected.astype(np.int64) << len(self.rejecting)
             self.rejecting[name] = _Rejecting(changes, size)

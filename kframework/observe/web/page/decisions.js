@@ -48,7 +48,7 @@ function attemptRow(decision) {
       h("p", { class: "why", title: message }, node ? "" : firstSentence(message), preempted(decision)),
     ),
     h("td", { class: "number minor", title: `${number(nodes)} nodes` }, `${number(feasible)}/${number(evaluated)}`),
-    h("td", { class: "number", title: steps }, took(nanoseconds)),
+    h("td", { class: "number", title: steps }, nanoseconds ? took(nanoseconds) : ""),
   );
 }
 

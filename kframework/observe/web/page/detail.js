@@ -1,11 +1,11 @@
-// One pod with its explanation, or one node with its pods, beside the rest.
+// One thing beside the rest: a node with its pods, or a pod or what else an engine has with what is known of it.
 
-function openDetail(kind, name) {
+function openDetail(sort, name) {
   const panel = byId("detail");
   fillDetail(name, h("p", { class: "note" }, "…"));
   if (!panel.open) panel.showModal();
-  const shown = kind === "pod" ? showPod : showNode;
-  shown(name).catch((fault) => fillDetail(name, h("p", { class: "note" }, fault instanceof Refusal ? fault.message : "No answer.")));
+  const shown = sort === "node" ? showNode(name) : showThing(sort, name);
+  shown.catch((fault) => fillDetail(name, h("p", { class: "note" }, fault instanceof Refusal ? fault.message : "No answer.")));
 }
 
 function closeDetail() {
@@ -20,11 +20,68 @@ function fillDetail(name, ...content) {
 function listenToDetail() {
   const panel = byId("detail");
   panel.addEventListener("close", () => {
-    if (/^#(pod|node)\//.test(location.hash)) history.replaceState(null, "", location.pathname + location.search);
+    if (location.hash.includes("/")) history.replaceState(null, "", location.pathname + location.search);
   });
   panel.addEventListener("click", (event) => {
     if (event.target === panel) closeDetail();
   });
+}
+
+// -- a pod, or what else an engine has ---------------------------------------------------------------------------------
+
+async function showThing(sort, name) {
+  const { sections, explained } = await source.ask("details", { sort, name });
+  const attempts = sort === "pod" ? await source.ask("attempts", { pod: name }) : { decisions: [], bindings: [] };
+  const tried = attempts.decisions.length ? [attemptsSection(attempts)] : [];
+  const tables = [...sections, ...tried].map(tablePart);
+  const said = explained ? await explanation(sort, name) : [];
+  const nothing = explained || tables.length ? null : h("p", { class: "note" }, `Nothing is known of this ${sort}.`);
+  fillDetail(title(sort, name), ...said, ...tables, nothing);
+}
+
+function tablePart(section) {
+  const frame = { class: "scroll wide", role: "region", "aria-label": section.title, tabindex: "0" };
+  return part(section.title, h("div", frame, sectionTable(section)));
+}
+
+function title(sort, name) {
+  return sort === "pod" ? name : `${sort} ${name}`;
+}
+
+async function explanation(sort, name) {
+  try {
+    const explained = await source.ask("explain", { [sort]: name });
+    return "now" in explained ? podExplained(explained) : explainedInLines(explained);
+  } catch (fault) {
+    if (!(fault instanceof Refusal)) throw fault;
+    return [h("p", { class: "note" }, fault.message)];
+  }
+}
+
+// What an engine says in words of its own: {text: "..."}, of several lines.
+function explainedInLines({ text }) {
+  return [h("pre", { class: "explained" }, text.trimEnd().split("\n").map((line) => h("span", {}, line || " ")))];
+}
+
+function attemptsSection({ decisions, bindings }) {
+  const ended = new Map(bindings.map((binding) => [binding.attempt, binding]));
+  const columns = [
+    ["At", "moment"],
+    ["Result", "text"],
+    ["Node", "text"],
+    ["Feasible", "text"],
+    ["Why", "said"],
+  ].map(([name, kind]) => ({ title: name, kind }));
+  const rows = decisions.map((decision) => {
+    const { popped_at, result, node, feasible, evaluated, message, attempt } = decision;
+    const binding = ended.get(attempt);
+    const failed = binding !== undefined && binding.code !== 0;
+    const tone = result === "scheduled" && !failed ? "good" : result === "error" || failed ? "bad" : "wait";
+    const why = failed ? `Not bound: ${binding.message}` : node ? "" : message;
+    const on = node ? { to: "node", name: node } : null;
+    return { tone, cells: [popped_at, RESULTS[result], on, `${number(feasible)}/${number(evaluated)}`, why] };
+  });
+  return { title: "Attempts", columns, rows, total: rows.length, note: "" };
 }
 
 // -- a node --------------------------------------------------------------------------------------------------------

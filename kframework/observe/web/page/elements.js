@@ -96,12 +96,16 @@ function podLink(pod) {
   return h("a", { class: "pod", href: podHash(pod), title: pod }, h("span", { class: "quiet" }, `${namespace}/`), name);
 }
 
+function detailHash(sort, name) {
+  return `#${encodeURIComponent(sort)}/${encodeURIComponent(name)}`;
+}
+
 function podHash(pod) {
-  return `#pod/${encodeURIComponent(pod)}`;
+  return detailHash("pod", pod);
 }
 
 function nodeHash(node) {
-  return `#node/${encodeURIComponent(node)}`;
+  return detailHash("node", node);
 }
 
 function nodeLink(node) {

@@ -2,6 +2,7 @@
 
 const views = {
   summary: { refresh: async () => showSummary(await source.ask("summary", {})), every: 2000 },
+  sections: { refresh: refreshSections, every: 2000 },
   queues: { refresh: refreshWaiting, every: 2000 },
   attempts: { refresh: refreshDecisions, every: 2000 },
   nodes: { refresh: refreshNodes, every: 5000 },
@@ -70,7 +71,7 @@ async function find(text) {
 function showFound(text, pods) {
   const names = text && nodes !== null ? nodes.names.filter((name) => name.includes(text)).slice(0, 10) : [];
   const entries = [
-    ...pods.map(({ pod, place, node }) => [podHash(pod), pod, node || (PLACES[place] ?? "")]),
+    ...pods.map(({ pod, place, node }) => [podHash(pod), pod, node || placeName(place)]),
     ...names.map((name) => [nodeHash(name), name, "node"]),
   ];
   const list = byId("found");
@@ -112,9 +113,9 @@ function leaveFind() {
 
 function followAddress() {
   const [kind, name] = location.hash.slice(1).split("/", 2);
-  if (kind === "pod" || kind === "node") {
+  if (name !== undefined) {
     leaveFind();
-    openDetail(kind, decodeURIComponent(name));
+    openDetail(decodeURIComponent(kind), decodeURIComponent(name));
   } else closeDetail();
 }
 

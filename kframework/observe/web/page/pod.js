@@ -1,10 +1,8 @@
 // One pod's explanation: where it is, what would help, what stands against it, what decides between nodes.
 
-async function showPod(name) {
-  const explained = await source.ask("explain", { pod: name });
+function podExplained(explained) {
   const { now: assessment, then, help, notes, outside, preemption, waiting } = explained;
-  fillDetail(
-    name,
+  return [
     standing(explained),
     notes.map((note) => h("p", { class: "note" }, note)),
     helpful(help),
@@ -14,7 +12,7 @@ async function showPod(name) {
     preemption && preemptionSaid(preemption),
     outside.length ? part("Outside data that plugins go by", h("dl", { class: "facts" }, outside.map(outsideFact))) : null,
     then && lastAttempt(explained),
-  );
+  ];
 }
 
 function part(title, ...content) {

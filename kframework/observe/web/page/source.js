@@ -9,9 +9,8 @@ async function askScheduler(view, parameters) {
   const query = new URLSearchParams(parameters);
   const path = view === "explain" ? "explain" : `view/${view}`;
   const response = await fetch(`${path}?${query}`, { cache: "no-store" });
-  const answer = await response.json();
-  if (!response.ok) throw new Refusal(answer.error);
-  return answer;
+  if (response.ok) return response.json();
+  throw new Refusal(await response.json().then(({ error }) => error, () => `The answer was ${response.status} ${response.statusText}.`));
 }
 
 // What the scheduler answered, but not with what was asked for.
@@ -21,12 +20,17 @@ function fromReport(data) {
   const answers = {
     summary: () => data.summary,
     queues: (wanted) => chosenPods(data.queues, wanted),
-    attempts: ({ after }) => (after ? { ...data.attempts, decisions: [], bindings: [] } : data.attempts),
+    sections: () => data.sections,
+    attempts: (wanted) => attemptsOf(data.attempts, wanted),
     nodes: () => data.nodes,
     profiles: () => data.profiles,
     node: ({ name }) => kept(data.node_pods, name, "The pods of this node are not in this report."),
     find: ({ text }) => foundPods(data, text),
-    explain: ({ pod }) => kept(data.explanations, pod, "No explanation of this pod is in this report."),
+    details: ({ sort, name }) => data.details[sort]?.[name] ?? { sections: [], explained: true },
+    explain: (wanted) => {
+      const [[sort, name]] = Object.entries(wanted);
+      return kept(data.explanations[sort] ?? {}, name, `No explanation of this ${sort} is in this report.`);
+    },
   };
   return { live: false, start: data.start, ask: async (view, parameters) => answers[view](parameters) };
 }
@@ -36,12 +40,18 @@ function kept(of, name, otherwise) {
   return of[name];
 }
 
+function attemptsOf(attempts, { after, pod }) {
+  if (after) return { ...attempts, decisions: [], bindings: [] };
+  if (pod === undefined) return attempts;
+  const decisions = attempts.decisions.filter((decision) => decision.pod === pod);
+  return { ...attempts, decisions, bindings: attempts.bindings.filter((binding) => binding.pod === pod) };
+}
+
 // The same choice that the scheduler makes for a live page.
 function chosenPods(queues, { place, profile, plugin }) {
   if (!place && !plugin) return queues;
-  const holds = (pod) => pod.profile === profile && (pod.plugins ?? []).includes(plugin);
-  const dormant = (pod) => pod.place === "unschedulable" || pod.place === "gated";
-  const pods = queues.pods.filter((pod) => (plugin ? dormant(pod) && holds(pod) : pod.place === place));
+  const holds = (pod) => pod.held && pod.profile === profile && (pod.plugins ?? []).includes(plugin);
+  const pods = queues.pods.filter((pod) => (plugin ? holds(pod) : pod.place === place));
   const held = queues.held.find((each) => each.profile === profile && each.plugin === plugin);
   return { ...queues, pods, total: plugin ? (held?.pods ?? 0) : (queues.counts[place] ?? 0) };
 }

@@ -5,14 +5,12 @@ let now = 0; // the scheduler's time, as last heard
 function showSummary(summary) {
   now = summary.now;
   write(byId("who"), summary.profiles.join(", "));
-  const waiting = Object.values(summary.pending).reduce((sum, count) => sum + count, summary.binding);
   const figures = [
     ["Nodes", number(summary.nodes)],
     ["Pods on nodes", number(summary.pods_on_nodes)],
-    ["Waiting", number(waiting)],
+    ["Waiting", number(summary.waiting)],
     ["Attempts", number(summary.attempts)],
-    ["Median attempt", summary.took ? took(summary.took.median) : "–"],
-    ["99th percentile", summary.took ? took(summary.took.slow) : "–"],
+    ...(summary.took || !summary.counted ? durations(summary.took) : []),
   ];
   keyed(
     byId("figures"),
@@ -22,6 +20,14 @@ function showSummary(summary) {
     (figure, [, value]) => write(figure.lastChild, value),
   );
   showTimeline(summary);
+}
+
+// Not of an engine that does not time its attempts.
+function durations(of) {
+  return [
+    ["Median attempt", of ? took(of.median) : "–"],
+    ["99th percentile", of ? took(of.slow) : "–"],
+  ];
 }
 
 function showTimeline({ timeline, counted, now }) {

@@ -16,7 +16,7 @@ function want(place, profile, plugin) {
 
 function showWaiting({ counts, held, total, pods }) {
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const places = Object.entries(counts).map(([place, count]) => [place, PLACES[place] ?? place, count]);
+  const places = Object.entries(counts).map(([place, count]) => [place, placeName(place), count]);
   choices(byId("places"), [["", "All", all], ...places], wanted.plugin ? null : wanted.place, (place) => want(place, "", ""));
   showHolders(held);
   keyed(byId("pods"), pods, (pod) => pod.pod, waitingRow, fillWaitingRow);
@@ -55,7 +55,8 @@ function fillWaitingRow(row, pod) {
   const [, held, why] = name.children;
   const [place, plugins] = held.children;
   set(place, "data-place", pod.place);
-  write(place, (PLACES[pod.place] ?? pod.place) + wait(pod));
+  set(place, "data-held", pod.held ?? false);
+  write(place, placeName(pod.place) + wait(pod));
   write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.asked)}` : plugin)).join(", "));
   write(why, firstSentence(pod.message ?? ""));
   set(why, "title", pod.message);

@@ -85,6 +85,10 @@ const PLACES = {
   binding: "Binding",
 };
 
+function placeName(place) {
+  return PLACES[place] ?? place.charAt(0).toUpperCase() + place.slice(1);
+}
+
 const RESULTS = { scheduled: "Scheduled", unschedulable: "Unschedulable", error: "Error" };
 
 // What happens to an object, as `kframework explain` says it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from kframework import (
     unresolvable,
 )
 from kframework.framework.status import Code
-from kframework.framework.suggestions import Efforts
+from kframework.framework.suggestions import BEYOND_HELP, Efforts
 from kframework.observe.explain.full_evaluation import evaluate
 from kframework.observe.explain.remedies.prospects import Prospects
 from kframework.observe.explain.remedies.suggestions import Suggestions
@@ -115,6 +116,33 @@ def test_changes_of_the_pod_are_told_apart_and_what_is_not_needed_is_left_out() 
 
 def test_a_plugin_may_say_where_to_look_first() -> None:
     assert [prospects(plugin).promising(1) for plugin in (Tiered, Estimating)] == [[0], [1]]
+
+
+class Counting(Tiered):
+    """Need as many changes as a node's number says; `asked` is how many nodes it was asked about each time."""
+
+    asked: ClassVar[list[int]] = []
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        assert isinstance(rows, np.ndarray)
+        self.asked.append(len(rows))
+        return np.array([float(nodes[row].name) for row in rows.tolist()])
+
+
+@pytest.mark.parametrize(("leaves", "estimated"), [(None, 450), ("7", 200), ("449", 200)])
+def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: int) -> None:
+    engine = engine_of([make_node(str(number)) for number in range(450)], Counting)
+    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
+    Counting.asked.clear()
+    work = Suggestions(evaluation.profile).efforts(evaluation, "Tiered", evaluation.rows)
+    next(work)
+    assert Counting.asked == [200]
+    if leaves is not None:
+        engine.cluster.remove_node(leaves)
+    efforts = finished(work).tolist()
+    assert sum(Counting.asked) == estimated
+    assert efforts == [*map(float, range(estimated)), *[BEYOND_HELP] * (450 - estimated)]
 
 
 @pytest.mark.parametrize("plugin", [Broken, Talkative])

@@ -16,7 +16,7 @@ import pytest
 from kframework import unschedulable
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.file import LIMIT, PARTS, Opening, RecordingFile
-from kframework.observe.recording.writer import Judged
+from kframework.observe.recording.pod_engine import Judged
 from tests.faults.lines import as_far_as_it_goes
 
 

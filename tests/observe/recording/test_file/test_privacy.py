@@ -49,6 +49,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> type[ApiObject]:
     """Declare Secrets, as a plugin may that watches them."""
     for registry in ("_BY_STRUCT", "_BY_NAME"):
         monkeypatch.setattr(kinds, registry, dict(getattr(kinds, registry)))
+    kinds._BY_NAME.pop(("v1", "Secret"), None)  # an installed distribution may have declared them
 
     @kind("v1", "secrets")
     class Secret(ApiObject, frozen=True, kw_only=True):

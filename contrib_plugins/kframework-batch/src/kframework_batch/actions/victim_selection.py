@@ -312,7 +312,8 @@ def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
 def _kind(task: TaskInfo) -> Hashable:
     """Return what a task has in common with those that find victims where it does."""
     job = task.job
-    said = (frozenset(job.annotations.items()), frozenset(job.labels.items()))
+    # The annotations are compared, and not read: of most a recording holds no values.
+    said = (frozenset(dict.items(job.annotations)), frozenset(job.labels.items()))
     return (task.pod.template, task.priority, job.queue, job.priority, frozenset(job.allocated.items()), said)
 
 

@@ -37,6 +37,8 @@ class Controller(ABC):
 
     #: What it watches, and what it does to it.
     watches: ClassVar[tuple[Watch, ...]]
+    #: What it reads one by one, without watching it, and what it does to it.
+    reads: ClassVar[tuple[Watch, ...]] = ()
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self.cluster: Cluster = cluster
@@ -51,6 +53,7 @@ class Controller(ABC):
         self._failures: dict[str, int] = {}  # how often a subject has failed in a row
         self._retrying: set[str] = set()  # those of them that should do better next time
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._expected: set[str] = set()  # subjects that will change when their time comes
 
     @property
     def kinds(self) -> tuple[type[ApiObject], ...]:
@@ -76,7 +79,7 @@ class Controller(ABC):
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do until something changes, or the time comes for something to be cleaned up."""
-        return self._synced and not (self._busy or self._queue or self._retrying)
+        return self._synced and not (self._busy or self._queue or self._retrying or self._expected)
 
     async def run(self) -> None:
         """Watch the cluster and keep it in order until cancelled."""
@@ -93,6 +96,11 @@ class Controller(ABC):
     def look_again(self, subject: str, seconds: float) -> None:
         """Reconcile the subject once more after so many seconds, unless it is looked at before that."""
         self._timers[subject] = asyncio.get_running_loop().call_later(seconds, self._enqueue, subject)
+
+    def expect(self, subject: str, seconds: float) -> None:
+        """Reconcile the subject once more after so many seconds, and count as busy until then."""
+        self._expected.add(subject)
+        self.look_again(subject, seconds)
 
     async def create(self, obj: ApiObject) -> bool:
         """Create an object; False if there is one of its name already, seen or not yet seen, which is left as it is."""
@@ -172,6 +180,7 @@ class Controller(ABC):
             await self._wake.wait()
 
     async def _look_at(self, subject: str) -> None:
+        self._expected.discard(subject)
         timer = self._timers.pop(subject, None)
         if timer is not None:
             timer.cancel()

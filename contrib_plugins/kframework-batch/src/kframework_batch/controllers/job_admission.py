@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from kframework.config.reading import Duration
 from kframework.objects import QuantityError
 from kframework_batch.controllers.handed_down import min_resources
+from kframework_batch.controllers.job_dependencies import are_ordered
+from kframework_batch.controllers.job_names import pod_name
+from kframework_batch.controllers.job_plugins.installed import INSTALLED, OF_VOLCANO
 from kframework_batch.objects import Job, JobPolicy, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -70,7 +74,12 @@ def _complaints(job: Job) -> Iterator[str]:
         yield from _of_task(job, task)
     if spec.min_available > sum(task.replicas for task in spec.tasks):
         yield "job 'minAvailable' should not be greater than total replicas in tasks"
+    if not are_ordered(spec.tasks):
+        yield "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
     yield from _of_policies(spec.policies, "spec.policies")
+    for name in spec.plugins:
+        if name not in INSTALLED and name not in OF_VOLCANO:
+            yield f"unable to find job plugin: {name}"
 
 
 def _out_of_range(job: Job) -> Iterator[str]:
@@ -106,7 +115,10 @@ def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
 
 def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
     events: list[str] = []
+    codes: list[int] = []
     for policy in policies:
+        yield from _of_exit_code(policy, codes, path)
+        yield from _of_timeout(policy, path)
         if policy.action not in _ACTIONS:
             yield f"{path}: invalid policy action {policy.action!r}, valid are {', '.join(sorted(_ACTIONS))}"
         mine = events_of(policy)
@@ -124,11 +136,24 @@ def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
         yield f"{path}: beside the event * there can be no other"
 
 
+def _of_exit_code(policy: JobPolicy, codes: list[int], path: str) -> Iterator[str]:
+    code = policy.exit_code
+    if code is None:
+        return
+    if code == 0:
+        yield f"{path}: 0 is not a valid error code"
+    if code in codes:
+        yield f"{path}: duplicate exitCode {code}"
+    codes.append(code)
+
+
+def _of_timeout(policy: JobPolicy, path: str) -> Iterator[str]:
+    try:
+        Duration.parse(policy.timeout or "0")
+    except ValueError as error:
+        yield f"{path}: timeout: {error}"
+
+
 def events_of(policy: JobPolicy) -> list[str]:
     """List the events to which a policy applies, each once."""
     return list(dict.fromkeys((*policy.events, policy.event) if policy.event else policy.events))
-
-
-def pod_name(job: Job, task: TaskSpec, index: int) -> str:
-    """Name a pod of a task."""
-    return f"{job.metadata.name}-{task.name}-{index}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kframework.objects import ApiObject, Pod
-from kframework_batch.controllers.job_admission import pod_name
+from kframework_batch.controllers.job_names import pod_name
 from kframework_batch.job import has_ended
 from kframework_batch.objects import Job, JobStatus, TaskSpec
 
@@ -72,6 +72,15 @@ class Members:
     def short_of(self) -> list[str]:
         """Name the tasks that have fewer pods than they want, not counting those that are being deleted."""
         return [task.name for task in self._tasks if sum(map(_stays, self.kept[task.name])) < task.replicas]
+
+    def not_running(self) -> list[str]:
+        """Name the tasks of which fewer pods run, or have ended, than they want."""
+        under_way = ("Running", "Succeeded", "Failed")
+        return [
+            task.name
+            for task in self._tasks
+            if sum(_stays(pod) and pod.status.phase in under_way for pod in self.kept[task.name]) < task.replicas
+        ]
 
     @cached_property
     def tally(self) -> Tally:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from kframework.objects import ObjectMeta, OwnerReference, Pod, PodSpec, ResourceList
+from kframework.objects import ObjectMeta, Pod, ResourceList
 from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
-from kframework_batch.controllers.job_admission import pod_name
 from kframework_batch.controllers.job_members import VERSION
+from kframework_batch.controllers.job_names import JOB_NAME, JOB_NAMESPACE, owned_by, pod_name
+from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
 from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
+from kframework_batch.pod_templates import TemplatePodSpec
 
-_JOB_NAME = "volcano.sh/job-name"
-_JOB_NAMESPACE = "volcano.sh/job-namespace"
 _QUEUE_NAME = "volcano.sh/queue-name"
 _RETRY_COUNT = "volcano.sh/job-retry-count"
 _TEMPLATE = "volcano.sh/template-uid"
@@ -33,7 +33,7 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             namespace=metadata.namespace,
             annotations=metadata.annotations | {VERSION: str(job.status.version)},
             labels=metadata.labels,
-            owner_references=_owned_by(job),
+            owner_references=owned_by(job),
         ),
         spec=PodGroupSpec(
             min_member=spec.min_available,
@@ -41,34 +41,45 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             queue=spec.queue,
             priority_class_name=spec.priority_class_name,
             min_resources=_min_resources(job, priority_of),
+            network_topology=spec.network_topology,
         ),
     )
 
 
-def made_pod(job: Job, task: TaskSpec, index: int) -> Pod:
-    """Make a pod of a task of a job that was filled in."""
+def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Pod:
+    """Make a pod of a task of a job that was filled in, with what plugins add to it."""
     metadata, template = job.metadata, task.template
-    both = {INDEX: str(index), ROLE: task.name, _JOB_NAME: metadata.name, _QUEUE_NAME: job.spec.queue}
+    spec = _pod_spec(job, template.spec)
+    for plugin in plugins:
+        spec = plugin.applied(spec, job, task, index)
+    both = {INDEX: str(index), ROLE: task.name, JOB_NAME: metadata.name, _QUEUE_NAME: job.spec.queue}
     annotations = both | {
         GROUP_NAME: f"{metadata.name}-{metadata.uid}",
         VERSION: str(job.status.version),
         _RETRY_COUNT: str(job.status.retry_count),
         _TEMPLATE: f"{metadata.name}-{task.name}",
     }
-    labels = both | {_JOB_NAMESPACE: metadata.namespace}
+    labels = both | {JOB_NAMESPACE: metadata.namespace}
     return Pod(
         metadata=ObjectMeta(
             name=pod_name(job, task, index),
             namespace=metadata.namespace,
             annotations=template.metadata.annotations | annotations | annotations_handed_down(metadata.annotations),
             labels=template.metadata.labels | labels | labels_handed_down(metadata.labels),
-            owner_references=_owned_by(job),
+            owner_references=owned_by(job),
         ),
-        spec=_pod_spec(job, template.spec),
+        spec=spec,
     )
 
 
-def _pod_spec(job: Job, spec: PodSpec) -> PodSpec:
+def unmade(job: Job) -> list[str]:
+    """Say what a job wants that is not made here."""
+    partitioned = (task.name for task in job.spec.tasks if task.partition_policy is not None)
+    wanted = [f"spec.tasks[{name}]: partitionPolicy" for name in partitioned]
+    return [*wanted, "spec: volumes"] if job.spec.volumes else wanted
+
+
+def _pod_spec(job: Job, spec: TemplatePodSpec) -> TemplatePodSpec:
     return replace(
         spec,
         scheduler_name=spec.scheduler_name or job.spec.scheduler_name,
@@ -95,16 +106,3 @@ def _filled(number: int, rooms: Iterable[int]) -> Iterator[int]:
         taken = min(number, room)
         number -= taken
         yield taken
-
-
-def _owned_by(job: Job) -> tuple[OwnerReference, ...]:
-    return (
-        OwnerReference(
-            api_version="batch.volcano.sh/v1alpha1",
-            kind="Job",
-            name=job.metadata.name,
-            uid=job.metadata.uid,
-            controller=True,
-            block_owner_deletion=True,
-        ),
-    )

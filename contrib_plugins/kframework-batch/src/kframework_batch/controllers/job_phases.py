@@ -20,8 +20,9 @@ _ENTERED = {
     "AbortJob": "Aborting",
     "CompleteJob": "Completing",
     "TerminateJob": "Terminating",
+    "ResumeJob": "Restarting",
 }
-_OF_WHOLE_JOB = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob")
+_OF_WHOLE_JOB = ("RestartJob", "AbortJob", "CompleteJob", "TerminateJob", "ResumeJob")
 
 
 def after_action(job: Job, action: Action, now: str) -> JobStatus:

@@ -1,7 +1,8 @@
 """The policies of a job: what has happened to its pods, and what is to be done about it.
 
 What has happened is read off what there is, so it is found again after a restart: a pod that failed is still there, one
-that was evicted is missing from the number that the job's status knows.
+that was evicted is missing from the number that the job's status knows. What is to be done after a timeout is done if
+it is still so then; since when it is so is remembered here, as by Volcano's controller, so that a restart begins anew.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kframework.clock import seconds_of
+from kframework.config.reading import Duration
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
+from kframework_batch.controllers.job_dependencies import may_begin
 from kframework_batch.controllers.job_members import Members, Tally
-from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup
+from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup, TaskSpec
 
-_BUILT = frozenset({"PodFailed", "PodEvicted", "TaskCompleted", "Unknown"})
-_OF_JOBS = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
+_BUILT = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"})
+#: What ends or restarts the job as a whole.
+OF_JOBS: frozenset[str] = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
 _OF_TASKS = frozenset({"RestartTask", "RestartPod"})
+
+#: So often the containers of a task are restarted until it has failed, unless it says otherwise; -1 is without limit.
+_MAX_RETRY, _UNLIMITED = 3, -1
 
 
 @dataclass(frozen=True)
@@ -31,27 +39,174 @@ class Action:
 
 @dataclass(frozen=True)
 class _Happening:
+    """An event: `subject` is what it happened to, `since` when that was if there is a record of it."""
+
     event: str
     message: str
+    subject: str = ""
     task: str = ""
     pod: Pod | None = None
+    exit_code: int = 0
+    since: float | None = None
 
 
-def due(job: Job, members: Members, group: PodGroup | None) -> Action | None:
+class Timeouts:
+    """Since when what has happened to a job is so, as far as there is a timeout on what is to be done about it."""
+
+    def __init__(self) -> None:
+        self._began: dict[tuple[str, str], float] = {}
+        self._met: dict[tuple[str, str], float] = {}  # those of this look
+        #: In how many seconds one of them will be up; None if none is running.
+        self.left: float | None = None
+
+    def begin_look(self) -> None:
+        """Go through what there is anew."""
+        self._met, self.left = {}, None
+
+    def end_look(self, *, acted: bool) -> None:
+        """Forget what is not so any more, and after an action all."""
+        self._began = {} if acted else self._met
+        if acted:
+            self.left = None
+
+    def is_up(self, happening: _Happening, seconds: float, now: float) -> bool:
+        """Return whether it has been so for as long as this."""
+        key = happening.event, happening.subject
+        began = self._began.get(key, now) if happening.since is None else happening.since
+        self._met[key] = began
+        left = began + seconds - now
+        if left <= 0:
+            return True
+        self.left = left if self.left is None else min(self.left, left)
+        return False
+
+    def running(self, event: str) -> list[str]:
+        """List what an event happened to for which a timeout runs."""
+        return [subject for name, subject in self._began if name == event]
+
+
+def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, now: float) -> Action | None:
     """Return the action that the first event calls for which any policy is about, or None.
 
-    The policies of a task come before those of the job.
+    The policies of a task come before those of the job. An action with a timeout is due when that is up.
     """
-    for happening in _happenings(job, members, group):
-        name = _called_for(job, happening)
-        if name in _OF_JOBS:
-            return Action(name, happening.event, happening.message)
-        if name == "RestartTask" and happening.task:
-            return Action(name, happening.event, happening.message, tuple(members.kept[happening.task]))
-        if name == "RestartPod" and happening.task:
-            restarted = (happening.pod,) if happening.pod is not None else ()
-            return Action(name, happening.event, happening.message, restarted)
+    timeouts.begin_look()
+    found = _first_due(job, members, _happenings(job, members, group, timeouts), timeouts, now)
+    timeouts.end_look(acted=found is not None)
+    return found
+
+
+def _first_due(
+    job: Job, members: Members, happenings: Iterable[_Happening], timeouts: Timeouts, now: float
+) -> Action | None:
+    for happening in happenings:
+        policy = _called_for(job, happening)
+        action = None if policy is None else _action(policy.action, happening, members)
+        if policy is None or action is None:
+            continue
+        if not policy.timeout or timeouts.is_up(happening, Duration.parse(policy.timeout), now):
+            return action
     return None
+
+
+def _action(name: str, happening: _Happening, members: Members) -> Action | None:
+    """Return what an action comes to; None if it is not built, or about tasks where what happened is not."""
+    restarted: tuple[Pod, ...] = ()
+    if name in _OF_TASKS:
+        if not happening.task:
+            return None
+        pods = members.kept[happening.task] if name == "RestartTask" else [happening.pod]
+        restarted = tuple(pod for pod in pods if pod is not None)
+    elif name not in OF_JOBS:
+        return None
+    return Action(name, happening.event, happening.message, restarted)
+
+
+def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:
+    of_task: Iterable[JobPolicy] = ()
+    if happening.task:
+        of_task = next(task for task in job.spec.tasks if task.name == happening.task).policies
+    return next((policy for policy in (*of_task, *job.spec.policies) if _is_about(policy, happening)), None)
+
+
+def _is_about(policy: JobPolicy, happening: _Happening) -> bool:
+    """Return whether a policy is about this; that a pod is pending is nothing unless it is so for some time."""
+    counts = happening.event != "PodPending" or bool(policy.timeout)
+    if counts and {happening.event, "*"} & set(events_of(policy)):
+        return True
+    return policy.exit_code is not None and policy.exit_code == happening.exit_code
+
+
+# -- what has happened ---------------------------------------------------------------------------------------------
+
+
+def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts) -> Iterator[_Happening]:
+    for task in job.spec.tasks:
+        for pod in members.kept[task.name]:
+            if pod.status.phase == "Failed":
+                yield _failed(pod, task)
+    for name in _short_of(job, members, timeouts):
+        yield _Happening("PodEvicted", f"a pod of task {name} was evicted", name, name)
+    for task in job.spec.tasks:
+        if 0 < task.replicas <= members.tally.succeeded_of[task.name]:
+            yield _Happening("TaskCompleted", f"task {task.name} is completed", task.name, task.name)
+        yield from _task_failed(task, members.kept[task.name])
+        yield from _pending(task, members.kept[task.name])
+    if group is not None and group.status.phase == "Unknown":
+        yield _Happening("Unknown", "some pods run and others find no place")
+
+
+def _failed(pod: Pod, task: TaskSpec) -> _Happening:
+    """Say that a pod has failed, with the code that its first container ended with."""
+    ends = (status.state.terminated for status in pod.status.container_statuses[:1] if status.state is not None)
+    code = next((end.exit_code for end in ends if end is not None), 0)
+    with_code = f" with exit code {code}" if code else ""
+    message = f"pod {pod.metadata.name} has failed{with_code}"
+    return _Happening("PodFailed", message, pod.metadata.uid, task.name, pod, code)
+
+
+def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
+    """Name the tasks of which a pod was evicted: just now, or some time ago and none runs in its place yet.
+
+    A task that waits for others has no pods yet which could have been evicted.
+    """
+    waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
+    evicted = members.short_of() if _staying(members.tally) < _staying(job.status) else []
+    evicted = [name for name in evicted if name not in waits]
+    waiting = [name for name in timeouts.running("PodEvicted") if name in members.not_running()]
+    return list(dict.fromkeys((*evicted, *waiting)))
+
+
+def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
+    """Say that the containers of a task were restarted too often; it is the pod's with most restarts."""
+    most = task.max_retry or _MAX_RETRY
+    restarts = {pod.metadata.name: (_restarts(pod), pod) for pod in pods if pod.status.phase in ("Pending", "Running")}
+    total = sum(count for count, _ in restarts.values())
+    if most != _UNLIMITED and restarts and total >= most:
+        _, worst = max(restarts.values(), key=lambda each: each[0])
+        yield _Happening("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
+
+
+def _restarts(pod: Pod) -> int:
+    status = pod.status
+    return sum(each.restart_count for each in (*status.init_container_statuses, *status.container_statuses))
+
+
+def _pending(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
+    for pod in pods:
+        metadata = pod.metadata
+        if pod.status.phase in ("", "Pending") and metadata.deletion_timestamp is None:
+            since = seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else None
+            message = f"pod {metadata.name} is pending"
+            yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
+
+
+def _staying(counts: Tally | JobStatus) -> int:
+    """Add up the pods that are not being deleted."""
+    return counts.pending + counts.running + counts.succeeded + counts.failed + counts.unknown
+
+
+# -- what is passed over -------------------------------------------------------------------------------------------
 
 
 def not_built(job: Job) -> list[str]:
@@ -62,43 +217,12 @@ def not_built(job: Job) -> list[str]:
 
 
 def _passed_over(policy: JobPolicy) -> Iterator[str]:
-    if policy.exit_code is not None:
-        yield f"exitCode {policy.exit_code}"
-    if policy.action not in _OF_JOBS | _OF_TASKS:
+    if policy.action not in OF_JOBS | _OF_TASKS:
         yield f"action {policy.action}"
     for event in events_of(policy):
         if event not in _BUILT and event != "*":
             yield f"event {event}"
+        if event == "PodPending" and not policy.timeout:
+            yield "event PodPending without a timeout"
         if event == "Unknown" and policy.action in _OF_TASKS:
             yield f"action {policy.action} for the event Unknown, which is about no task"
-
-
-def _happenings(job: Job, members: Members, group: PodGroup | None) -> Iterator[_Happening]:
-    for task in job.spec.tasks:
-        for pod in members.kept[task.name]:
-            if pod.status.phase == "Failed":
-                yield _Happening("PodFailed", f"pod {pod.metadata.name} has failed", task.name, pod)
-    tally = members.tally
-    if _staying(tally) < _staying(job.status):
-        for name in members.short_of():
-            yield _Happening("PodEvicted", f"a pod of task {name} was evicted", name)
-    for task in job.spec.tasks:
-        if 0 < task.replicas <= tally.succeeded_of[task.name]:
-            yield _Happening("TaskCompleted", f"task {task.name} is completed", task.name)
-    if group is not None and group.status.phase == "Unknown":
-        yield _Happening("Unknown", "some pods run and others find no place")
-
-
-def _staying(counts: Tally | JobStatus) -> int:
-    """Add up the pods that are not being deleted."""
-    return counts.pending + counts.running + counts.succeeded + counts.failed + counts.unknown
-
-
-def _called_for(job: Job, happening: _Happening) -> str:
-    of_task: Iterable[JobPolicy] = ()
-    if happening.task:
-        of_task = next(task for task in job.spec.tasks if task.name == happening.task).policies
-    for policy in (*of_task, *job.spec.policies):
-        if {happening.event, "*"} & set(events_of(policy)):
-            return policy.action
-    return ""

@@ -1,35 +1,48 @@
 """The job controller: a Job becomes a pod group, then pods, and its status says how far they have come.
 
 It is meant for clusters that live in memory. Where containers are really run, Volcano's own controller has to make the
-pods: of a template this one knows, and passes on, only what schedulers read.
+pods: of a template this one passes on what most templates say, not all that they could.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from random import Random, SystemRandom
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from kframework import Clock, Watch
 from kframework.clock import rfc3339, seconds_of
 from kframework.engine import Cluster
-from kframework.objects import ApiObject, Pod, PriorityClass
+from kframework.objects import ApiObject, Pod, PriorityClass, Service
+from kframework_batch.belongings import ConfigMap, NetworkPolicy, Secret
+from kframework_batch.controllers.commands import Answer, job_of, ordered
 from kframework_batch.controllers.controller import Controller, merge_patch
 from kframework_batch.controllers.job_admission import admitted, rejection
+from kframework_batch.controllers.job_belongings import JobBelongings
+from kframework_batch.controllers.job_dependencies import may_begin
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated
-from kframework_batch.controllers.job_objects import made_group, made_pod
+from kframework_batch.controllers.job_objects import made_group, made_pod, unmade
 from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
-from kframework_batch.controllers.job_policies import Action, due, not_built
-from kframework_batch.objects import Job, JobStatus, PodGroup
+from kframework_batch.controllers.job_plugins.installed import problems_of
+from kframework_batch.controllers.job_policies import Action, Timeouts, due, not_built
+from kframework_batch.job import has_ended
+from kframework_batch.objects import Command, Job, JobStatus, PodGroup
 from kframework_batch.queue import DEFAULT_QUEUE
 
 _log = logging.getLogger(__name__)
+
+#: So long commands wait for their job, which may be seen after them; seconds.
+_PATIENCE = 10.0
 
 
 class JobController(Controller):
     """Makes, restarts and deletes what belongs to the Jobs of batch.volcano.sh.
 
-    A subject is a job by its uid. What a deleted job owned is deleted if the job was seen to go: pods of one that never
+    A subject is a job by its uid, or by its place if it is to be commanded. Keys for ssh are drawn from `chance`, which
+    is the system's unless given. What a deleted job owned is deleted if the job was seen to go: pods of one that never
     was there are left alone, since a file with the objects of a cluster need not have them all.
     """
 
@@ -38,18 +51,37 @@ class JobController(Controller):
         Watch(Job, verbs=("patch_status", "delete")),
         Watch(PodGroup, verbs=("create", "patch", "delete")),
         Watch(Pod, verbs=("create", "patch", "delete")),
+        Watch(Command, verbs=("delete",)),
+    )
+    reads: ClassVar[tuple[Watch, ...]] = (
+        Watch(ConfigMap, verbs=("create", "patch", "delete")),
+        Watch(Secret, verbs=("create", "delete")),
+        Watch(Service, verbs=("create", "delete")),
+        Watch(NetworkPolicy, verbs=("create", "delete")),
     )
 
-    def __init__(self, cluster: Cluster, clock: Clock, scheduler_name: str, default_queue: str = DEFAULT_QUEUE) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        scheduler_name: str,
+        default_queue: str = DEFAULT_QUEUE,
+        chance: Random | None = None,
+    ) -> None:
         super().__init__(cluster, clock)
         self._scheduler_name = scheduler_name
         self._default_queue = default_queue
-        self._met: set[str] = set()  # uids of the jobs that were seen, until all that they owned is gone
+        self._belongings = JobBelongings(cluster, chance if chance is not None else SystemRandom())
+        self._met: dict[str, Job] = {}  # by uid, the jobs that were seen, until all that they owned is gone
+        self._timeouts: dict[str, Timeouts] = {}  # by uid of a job
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        """Name the job that it is, or that owns it."""
+        """Name the job that it is, or that owns it; or the one that a command is about, as namespace/name."""
         if isinstance(obj, Job):
             return (obj.metadata.uid,)
+        if isinstance(obj, Command):
+            place = job_of(obj)
+            return () if place is None else (place,)
         return [
             owner.uid
             for owner in obj.metadata.owner_references
@@ -62,6 +94,9 @@ class JobController(Controller):
 
     async def reconcile(self, subject: str) -> None:
         """Do what a job's policies call for, or make and delete what it wants; then write down where it stands."""
+        if "/" in subject:
+            await self._take_commands(subject)
+            return
         job = next(iter(self.mirror.concerning(subject, Job)), None)
         if job is None:
             await self._clean_up(subject)
@@ -70,13 +105,15 @@ class JobController(Controller):
             return
         job = admitted(job, self._scheduler_name, self._default_queue)
         self._meet(job)
+        if await self._obey(job):
+            return
         problem = rejection(job)
         if problem:
             await self._write(job, refused(job.status, problem, self._now()))
             return
         members = self._members(job)
         alive = job.status.state.phase in ALIVE
-        action = due(job, members, self._group(job)) if alive else None
+        action = self._due(job, members) if alive else None
         if action is not None:
             await self._begin(job, action)
             return
@@ -88,26 +125,65 @@ class JobController(Controller):
     # -- the steps -------------------------------------------------------------------------------------------------
 
     def _meet(self, job: Job) -> None:
-        uid = job.metadata.uid
-        if uid in self._met:
-            return
-        self._met.add(uid)
-        for what in not_built(job):
+        known = job.metadata.uid in self._met
+        self._met[job.metadata.uid] = job
+        for what in [] if known else [*not_built(job), *problems_of(job), *unmade(job)]:
             _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
 
     async def _clean_up(self, uid: str) -> None:
         """Delete what a job owned that is gone."""
+        self._timeouts.pop(uid, None)
         if uid not in self._met:
             return
+        await self._belongings.withdraw(self._met[uid])
         for owned in (*self.mirror.concerning(uid, Pod), *self.mirror.concerning(uid, PodGroup)):
             if owned.metadata.deletion_timestamp is None:
                 await self.delete(owned)
         if not self.mirror.concerning(uid, Pod) and not self.mirror.concerning(uid, PodGroup):
-            self._met.discard(uid)
+            del self._met[uid]
+
+    async def _take_commands(self, place: str) -> None:
+        """Have a job look at its commands; those for a job that is not there are deleted, if it does not come yet."""
+        namespace, name = place.split("/", 1)
+        job = self.mirror.find(Job, name, namespace)
+        if job is not None:
+            await self.reconcile(job.metadata.uid)
+            return
+        for command in self.mirror.concerning(place, Command):
+            created = command.metadata.creation_timestamp
+            if created is None or self.clock.now() - seconds_of(created) >= _PATIENCE:
+                await self.delete(command)
+            else:
+                self.expect(place, _PATIENCE)
+
+    async def _obey(self, job: Job) -> bool:
+        """Carry out the commands about a job, and return whether one of them began an action."""
+        for command in self.mirror.concerning(f"{job.metadata.namespace}/{job.metadata.name}", Command):
+            action = ordered(job, command)
+            if action is Answer.LATER:
+                continue
+            if isinstance(action, Action):
+                await self._begin(job, action)
+            await self.delete(command)
+            if isinstance(action, Action):
+                return True
+        return False
+
+    def _due(self, job: Job, members: Members) -> Action | None:
+        """Return the action that policies call for now, and look again when the next timeout is up."""
+        uid = job.metadata.uid
+        timeouts = self._timeouts.setdefault(uid, Timeouts())
+        action = due(job, members, self._group(job), timeouts, self.clock.now())
+        if timeouts.left is not None:
+            self.expect(uid, timeouts.left)
+        return action
 
     async def _begin(self, job: Job, action: Action) -> None:
-        """Begin an action with one write of the status; the pods that a restart takes away are marked before that."""
+        """Begin an action with one write of the status; pods that it takes away, or keeps, are marked before that."""
         status = after_action(job, action, self._now())
+        if action.name == "ResumeJob":
+            for pod in filter(has_ended, self.mirror.concerning(job.metadata.uid, Pod)):
+                await self.annotate(pod, VERSION, str(status.version))
         for pod in action.restarted:
             await self.annotate(pod, RESTARTED_BY, str(status.retry_count))
         await self._write(job, status)
@@ -121,10 +197,21 @@ class JobController(Controller):
         leaving = [each for each in doomed if each.metadata.deletion_timestamp is None]
         for each in leaving:
             await self.delete(each)
+        if over and job.status.controlled_resources:
+            await self._belongings.withdraw(job)
+            await self._write(job, replace(job.status, controlled_resources={}))
+            return True
         return bool(leaving)
 
     async def _make(self, job: Job, members: Members) -> bool:
-        """Make the pod group; once it is in the queue, make the pods that are missing; return whether any was made."""
+        """Make the pod group, after what plugins want; once it is in the queue, the pods that are missing.
+
+        Returns whether anything was made.
+        """
+        marks = await self._belongings.provide(job)
+        if job.status.controlled_resources != marks:
+            await self._write(job, replace(job.status, controlled_resources=marks))
+            return True
         wanted = made_group(job, self._priority_of)
         group = self._group(job)
         if group is None:
@@ -132,7 +219,13 @@ class JobController(Controller):
         await self.patch_spec(group, merge_patch(group.spec, wanted.spec))
         if group.status.phase in ("", "Pending"):
             return False
-        made = [await self.create(made_pod(job, task, index)) for task, index in members.missing()]
+        waiting = {task.name for task in job.spec.tasks if not may_begin(job, task, members)}
+        plugins = self._belongings.plugins(job)
+        made = [
+            await self.create(made_pod(job, task, index, plugins))
+            for task, index in members.missing()
+            if task.name not in waiting
+        ]
         return any(made)
 
     async def _write(self, job: Job, status: JobStatus) -> None:
@@ -172,7 +265,8 @@ def _read(obj: ApiObject) -> object:
     marks = obj.metadata.annotations.get(VERSION), obj.metadata.annotations.get(RESTARTED_BY)
     match obj:
         case Pod(metadata=metadata, status=status):
-            return metadata.uid, metadata.deletion_timestamp, status.phase, marks
+            containers = status.init_container_statuses, status.container_statuses
+            return metadata.uid, metadata.deletion_timestamp, status.phase, marks, containers
         case PodGroup(metadata=metadata, spec=spec, status=status):
             return metadata.uid, spec, status.phase, marks
     return obj

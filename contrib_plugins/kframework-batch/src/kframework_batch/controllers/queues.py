@@ -1,6 +1,7 @@
 """The queue controller: the queues that must exist, and the state of all: Open, Closing, Closed.
 
-Whoever closes a queue sets its state to Closed or Closing, whoever opens it to Open; the controller does the rest. All
+Whoever closes a queue sets its state to Closed or Closing, whoever opens it to Open, or gives a command to do so; the
+controller does the rest. All
 else in the status of a queue is written by the scheduler.
 """
 
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from kframework import Clock, Watch
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ObjectMeta
+from kframework_batch.controllers.commands import queue_of, state_ordered
 from kframework_batch.controllers.controller import Controller
-from kframework_batch.objects import PodGroup, Queue, QueueSpec
+from kframework_batch.objects import Command, PodGroup, Queue, QueueSpec
 from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE
 
 #: The annotation of a queue that closed with its parent, and will open with it.
@@ -28,6 +32,7 @@ class QueueController(Controller):
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(Queue, verbs=("create", "patch", "patch_status")),
         Watch(PodGroup),
+        Watch(Command, verbs=("delete",)),
     )
 
     def __init__(self, cluster: Cluster, clock: Clock, default_queue: str = DEFAULT_QUEUE) -> None:
@@ -39,12 +44,15 @@ class QueueController(Controller):
         return ROOT_QUEUE, self._default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        """Name the queue that it is, its parent, or the queue that it is in."""
+        """Name the queue that it is, its parent, the queue that it is in, or the one that a command is about."""
         match obj:
             case Queue(metadata=metadata, spec=spec):
                 return (metadata.name, spec.parent) if spec.parent else (metadata.name,)
             case PodGroup(spec=spec):
                 return (spec.queue or self._default_queue,)
+            case Command():
+                name = queue_of(obj)
+                return () if name is None else (name,)
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
@@ -58,12 +66,23 @@ class QueueController(Controller):
             if subject in self.always():
                 await self.create(_made(subject))
             return
+        for command in self.mirror.concerning(subject, Command):
+            queue = await self._obey(queue, command)
         in_use = bool(self.mirror.concerning(subject, PodGroup))
         state = "Open" if subject == ROOT_QUEUE else next_state(queue.status.state, in_use=in_use)
         await self._set(queue, state)
         for child in self.mirror.concerning(subject, Queue):
             if child is not queue and child.metadata.name != subject:
                 await self._follow(child, state)
+
+    async def _obey(self, queue: Queue, command: Command) -> Queue:
+        """Carry out a command; return the queue as it is then."""
+        state = state_ordered(command)
+        if state:
+            await self._set(queue, state)
+            queue = replace(queue, status=replace(queue.status, state=state))
+        await self.delete(command)
+        return queue
 
     async def _follow(self, child: Queue, state: str) -> None:
         """Close a queue with its parent, and open it again when it was closed so."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kframework import Unexplainable
 from kframework.engine import Scheduler
-from kframework.observe.explain.engines import (
+from kframework.observe.showing import (
     STANDS_BY,
     EngineExplanation,
-    Unexplainable,
     explain_route,
     finished_giving_way,
 )

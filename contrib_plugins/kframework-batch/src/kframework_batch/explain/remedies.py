@@ -24,7 +24,7 @@ from kframework_batch.resource import Resource
 
 #: So many changes are tried where sessions are short, by the number of jobs and tasks that one goes through; none where
 #: they are longer, since nobody else has a turn meanwhile. A session takes some 20 us for each.
-_TRIALS = ((2_000, 24), (20_000, 4))
+_TRIALS = ((500, 24), (2_000, 6))
 
 #: So many times its weight a queue is given.
 _FACTORS = (2, 4, 10)

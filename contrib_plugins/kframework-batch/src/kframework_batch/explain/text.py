@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from kframework.observe.explain.engines import NONE, table, visible
+from kframework.observe.showing import NONE, table, visible
 from kframework_batch.account import Outcome, QueueState, Spared, Turn, Verdict
 from kframework_batch.explain.explanation import Explanation, TaskPlace
 from kframework_batch.resource import quantity_of

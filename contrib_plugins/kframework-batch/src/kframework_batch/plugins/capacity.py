@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import ClassVar, TypeAlias
 
@@ -16,7 +16,7 @@ from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue import ROOT_QUEUE, QueueInfo, QueueTree
 from kframework_batch.queue_account import QueueAccount, unguaranteed
 from kframework_batch.resource import Resource
-from kframework_batch.session_view import SessionView
+from kframework_batch.session_view import SessionView, in_batches
 
 _log = logging.getLogger(__name__)
 
@@ -71,14 +71,16 @@ class Capacity(BatchPlugin):
                 _log.warning("capacity: %s has no effect: quotas of devices are not kept", alias)
 
     @hookimpl
-    def on_session_open(self, session: SessionView) -> None:
+    def on_session_open(self, session: SessionView) -> Iterator[None]:
         if self.hierarchical:
             self._open_tree(session.queues)
         else:
             self._open_alone(session.queues, session.total)
-        for job in session.jobs.values():
-            for account in self._chains.get(job.queue, ())[-1:]:
-                account.add(job)
+        for jobs in in_batches(session.jobs.values()):
+            for job in jobs:
+                for account in self._chains.get(job.queue, ())[-1:]:
+                    account.add(job)
+            yield
         for chain in sorted(self._chains.values(), key=len, reverse=True):
             for parent in chain[-2:-1]:
                 parent.include(chain[-1])

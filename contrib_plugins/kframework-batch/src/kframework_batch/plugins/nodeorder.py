@@ -60,25 +60,22 @@ class NodeOrder(BatchPlugin):
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign the task as the core does, if its memory alone answers."""
-        return session.core.signature(task) if session.core.remembers(task) else None
+        return session.core.sign(task)
 
     @hookimpl
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
-        core = session.core
-        top = core.plan(task).cache if core.remembers(task) else None
-        if top is not None:
-            return float(top.totals.cells[node.table.places[node.row]])
+        memory = session.core.remembered(task)
+        if memory is not None:
+            return float(memory.totals.cells[node.table.places[node.row]])
         return float(self.node_order_nodes(session, task, np.array([node.row]))[0])
 
     @hookimpl
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Score many nodes; PluginError for what a Score plugin did wrong."""
-        core = session.core
-        if core.remembers(task):
-            top = core.plan(task).cache
-            assert top is not None
-            return top.totals.values[session.nodes.places[rows]].astype(np.float64)
-        totals = core.search(task).score(rows)
+        memory = session.core.remembered(task)
+        if memory is not None:
+            return memory.totals.values[session.nodes.places[rows]].astype(np.float64)
+        totals = session.core.search(task).score(rows)
         if isinstance(totals, Status):
             raise PluginError(totals.message, plugin=totals.plugin, hook="score")
         return totals.astype(np.float64)

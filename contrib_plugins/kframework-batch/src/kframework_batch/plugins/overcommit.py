@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from pydantic import Field, field_validator
@@ -10,7 +11,7 @@ from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue_account import entering, minimum, still_claimed
 from kframework_batch.resource import Resource
-from kframework_batch.session_view import SessionView
+from kframework_batch.session_view import SessionView, in_batches
 
 _FACTOR = 1.2
 
@@ -43,10 +44,12 @@ class Overcommit(BatchPlugin):
         self._room = Resource()
 
     @hookimpl
-    def on_session_open(self, session: SessionView) -> None:
+    def on_session_open(self, session: SessionView) -> Iterator[None]:
         self._room = session.total.times(self.arguments.factor).minus(session.used)
-        for job in session.jobs.values():
-            self._room.sub(still_claimed(job))
+        for jobs in in_batches(session.jobs.values()):
+            for job in jobs:
+                self._room.sub(still_claimed(job))
+            yield
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:

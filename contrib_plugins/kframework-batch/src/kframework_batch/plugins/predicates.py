@@ -61,7 +61,7 @@ class Predicates(BatchPlugin):
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign the task as the core does, if its memory alone answers."""
-        return session.core.signature(task) if session.core.remembers(task) else None
+        return session.core.sign(task)
 
     @hookimpl
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
@@ -72,20 +72,20 @@ class Predicates(BatchPlugin):
     @hookimpl
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
         core = session.core
-        if not core.remembers(task):
+        memory = core.remembered(task)
+        if memory is None:
             return core.ask(task).ask(node.row)
-        top = core.plan(task).cache
-        rejection = PASS if top is None else top.rejections.cells[node.table.places[node.row]]
+        rejection = memory.rejections.cells[node.table.places[node.row]]
         return None if rejection == PASS else core.ask(task).status(rejection)
 
     @hookimpl
     def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
         """Ask about many nodes; the codes are the core's rejections."""
-        core = session.core
-        top = core.plan(task).cache if core.remembers(task) else None
-        rejections = (
-            core.search(task).by_row[rows] if top is None else top.rejections.values[session.nodes.places[rows]]
-        )
+        memory = session.core.remembered(task)
+        if memory is None:
+            rejections = session.core.search(task).by_row[rows]
+        else:
+            rejections = memory.rejections.values[session.nodes.places[rows]]
         return np.where(rejections == PASS, 0, rejections)
 
     @hookimpl

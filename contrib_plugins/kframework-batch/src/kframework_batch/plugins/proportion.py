@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from kframework_batch.job import JobInfo, TaskInfo
@@ -10,7 +10,7 @@ from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount, unguaranteed
 from kframework_batch.resource import Resource
-from kframework_batch.session_view import SessionView
+from kframework_batch.session_view import SessionView, in_batches
 from kframework_batch.water_filling import Claim, fill
 
 
@@ -32,10 +32,12 @@ class Proportion(BatchPlugin):
         self._accounts: dict[str, QueueAccount] = {}
 
     @hookimpl
-    def on_session_open(self, session: SessionView) -> None:
+    def on_session_open(self, session: SessionView) -> Iterator[None]:
         self._accounts = {name: QueueAccount(queue) for name, queue in session.queues.items()}
-        for job in session.jobs.values():
-            self._accounts[job.queue].add(job)
+        for jobs in in_batches(session.jobs.values()):
+            for job in jobs:
+                self._accounts[job.queue].add(job)
+            yield
         rest = unguaranteed(session.total, self._accounts.values())
         for account in self._accounts.values():
             account.limit(rest, 0)

@@ -1,0 +1,243 @@
+"""The accounts of sessions as tables that people read: queues, sessions, turns, verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from kframework.observe.showing import Cell, Column, Kind, Ref, Row, Section, Tone
+from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, Verdict
+
+#: Names the job of a uid.
+NameJob = Callable[[str], Ref]
+
+#: So many reasons are told of those that tasks of one job have.
+_REASONS = 3
+
+_TONES = {
+    Outcome.ADMITTED: Tone.GOOD,
+    Outcome.COMMITTED: Tone.GOOD,
+    Outcome.KEPT: Tone.WAITS,
+    Outcome.HELD_BACK: Tone.WAITS,
+    Outcome.DISCARDED: Tone.WAITS,
+    Outcome.OVERUSED: Tone.WAITS,
+    Outcome.INVALID: Tone.BAD,
+}
+
+
+def session_ref(account: SessionAccount) -> Ref:
+    """Name a session."""
+    return Ref("session", account.uid)
+
+
+def tone_of(turn: Turn) -> Tone:
+    """Return how a job fared in a turn."""
+    return _TONES[turn.outcome]
+
+
+def had(turn: Turn) -> str:
+    """Say how many tasks of a job had room or were promised it, of how many it needs."""
+    return f"{turn.had} of {turn.minimum}"
+
+
+def opponent(turn: Turn) -> str:
+    """Name the plugin that stood against a job in a turn; "" if none did alone, or only for the sake of others."""
+    rejected = (verdict.plugin for verdict in turn.verdicts if not verdict.node and verdict.plugin)
+    return turn.plugin or next(rejected, "")
+
+
+def why(*turns: Turn) -> str:
+    """Say what stood against a job in its turns, and who; everything once."""
+    return "; ".join(dict.fromkeys(chain.from_iterable(map(_reasons, turns))))
+
+
+def _reasons(turn: Turn) -> Iterator[str]:
+    if turn.plugin or turn.message:
+        yield _said(turn.plugin, turn.message)
+    rejected = list(dict.fromkeys(_said(each.plugin, each.message) for each in turn.verdicts if not each.node))
+    yield from rejected[:_REASONS]
+    if len(rejected) > _REASONS:
+        yield f"and {len(rejected) - _REASONS} other reasons"
+    for each in turn.spared:
+        yield f"{each.plugin} would not let {_tasks(each.tasks)} go"
+
+
+def _said(plugin: str, message: str) -> str:
+    return ": ".join(filter(None, (plugin, message.removesuffix("."))))
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+# -- queues and sessions ---------------------------------------------------------------------------------------------
+
+_QUEUES = (
+    Column("Queue"),
+    Column("Weight", Kind.NUMBER),
+    Column("Waiting pods", Kind.NUMBER),
+    Column("Allocated of what it is due", Kind.FILLS),
+    Column("Share of its due", Kind.SHARE),
+    Column("Held of the cluster in the end", Kind.SHARE),
+    Column("Overused by"),
+)
+
+
+def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], session: SessionAccount | None) -> Section:
+    """Show queues as a session found them, with the number of pods that wait in each."""
+    overused = {} if session is None else _overused(session)
+    rows = (_queue(state, waiting.get(state.queue, 0), overused.get(state.queue, "")) for state in states)
+    note = "" if session is None else f"In the order in which session {session.uid} was to serve them."
+    return Section.of("queues", "Queues", _QUEUES, rows, len(states), note=note)
+
+
+def _overused(session: SessionAccount) -> dict[str, str]:
+    """Name for each queue that had its due already the plugin that said so."""
+    return {turn.queue: turn.plugin for turn in session.turns if turn.outcome is Outcome.OVERUSED}
+
+
+def _queue(state: QueueState, waiting: int, overused: str) -> Row:
+    names = {**state.deserved, **state.allocated} if state.plugin else state.held
+    held = state.allocated if state.plugin else state.held
+    amounts = {name: (held.get(name, 0), state.deserved.get(name, 0)) for name in names}
+    fills = {name: pair for name, pair in amounts.items() if any(pair)}
+    share = state.share if state.plugin and any(state.deserved.values()) else None
+    tone = Tone.WAITS if waiting else Tone.GOOD if state.held else Tone.PLAIN
+    return Row((state.queue, state.weight, waiting, fills, share, state.dominant, overused), tone)
+
+
+_SESSIONS = (
+    Column("Session"),
+    Column("At", Kind.MOMENT),
+    Column("Took", Kind.TOOK),
+    Column("Turns", Kind.NUMBER),
+    Column("Bound", Kind.NUMBER),
+    Column("Evicted", Kind.NUMBER),
+    Column("Came to", Kind.SAID),
+)
+
+
+def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
+    """Show sessions, each with what came of it."""
+    return Section.of("sessions", "Sessions", _SESSIONS, map(_session, sessions), total)
+
+
+def _session(account: SessionAccount) -> Row:
+    outcomes = Counter(turn.outcome.value for turn in account.turns)
+    said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    cells = (
+        session_ref(account),
+        account.at,
+        sum(part.took for part in account.parts),
+        len(account.turns),
+        len(account.bound),
+        len(account.evicted),
+        f"ended early: {account.failure}" if account.failure else said,
+    )
+    moved = account.bound or account.evicted
+    return Row(cells, Tone.BAD if account.failure else Tone.GOOD if moved else Tone.PLAIN)
+
+
+# -- of a session ----------------------------------------------------------------------------------------------------
+
+_TURNS = (
+    Column("Job"),
+    Column("Action"),
+    Column("Queue"),
+    Column("Outcome"),
+    Column("Had"),
+    Column("Why", Kind.SAID),
+    Column("Victims", Kind.NUMBER),
+)
+
+
+_PHASES = (Column("Job"), Column("From"), Column("To"))
+
+
+def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Section]:
+    """Show a session: its turns in order, who went, which phases changed, where the time went."""
+    turns = (_turn(turn, name_job) for turn in account.turns)
+    note = f"It ended early: {account.failure}" if account.failure else ""
+    yield Section.of("turns", "Turns, in order", _TURNS, turns, len(account.turns), note=note)
+    if account.bound:
+        columns = (Column("Pod"), Column("Node"))
+        bound = (Row((Ref("pod", pod), Ref("node", node))) for pod, node in account.bound)
+        yield Section.of("bound", "Bound", columns, bound, len(account.bound))
+    if account.evicted:
+        columns = (Column("Pod"), Column("Because of"))
+        evicted = (Row((Ref("pod", pod), reason)) for pod, reason in account.evicted)
+        yield Section.of("evicted", "Evicted", columns, evicted, len(account.evicted))
+    changed = [job for job in account.jobs if job.phase != job.next_phase]
+    if changed:
+        phases = (Row((name_job(job.job), job.phase or "none", job.next_phase)) for job in changed)
+        yield Section.of("phases", "Phases that changed", _PHASES, phases, len(changed))
+    if account.parts:
+        columns = (Column("Part"), Column("Took", Kind.TOOK))
+        parts = (Row((f"{part.kind} {part.name}", part.took)) for part in account.parts)
+        yield Section.of("parts", "Where the time went", columns, parts, len(account.parts))
+
+
+def _turn(turn: Turn, name_job: NameJob) -> Row:
+    cells: tuple[Cell, ...] = (
+        name_job(turn.job),
+        turn.action,
+        turn.queue,
+        turn.outcome.value,
+        had(turn),
+        why(turn),
+        len(turn.victims) or None,
+    )
+    return Row(cells, tone_of(turn))
+
+
+# -- of a job, of a pod ----------------------------------------------------------------------------------------------
+
+_JOB_TURNS = (
+    Column("Session"),
+    Column("At", Kind.MOMENT),
+    Column("Action"),
+    Column("Outcome"),
+    Column("Had"),
+    Column("Why", Kind.SAID),
+)
+
+
+def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
+    """Show the turns of a job."""
+    rows = [
+        Row((session_ref(account), account.at, turn.action, turn.outcome.value, had(turn), why(turn)), tone_of(turn))
+        for account, turn in turns
+    ]
+    return Section.of("turns", "Turns in the last sessions", _JOB_TURNS, rows, len(rows))
+
+
+_VERDICTS = (
+    Column("Session"),
+    Column("At", Kind.MOMENT),
+    Column("Action"),
+    Column("Node"),
+    Column("Of nodes", Kind.NUMBER),
+    Column("Its job's turn"),
+    Column("Why", Kind.SAID),
+)
+
+
+def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Section:
+    """Show the verdicts on a pod."""
+    rows = [_verdict(account, turn, verdict) for account, turn, verdict in verdicts]
+    return Section.of("verdicts", "Verdicts in the last sessions", _VERDICTS, rows, len(rows))
+
+
+def _verdict(account: SessionAccount, turn: Turn, verdict: Verdict) -> Row:
+    node = Ref("node", verdict.node, f"{verdict.node}, promised" if verdict.promised else "") if verdict.node else None
+    cells: tuple[Cell, ...] = (
+        session_ref(account),
+        account.at,
+        turn.action,
+        node,
+        verdict.feasible or None,
+        f"{turn.outcome.value}, {had(turn)}",
+        _said(verdict.plugin, verdict.message),
+    )
+    return Row(cells, tone_of(turn) if verdict.node else Tone.WAITS)

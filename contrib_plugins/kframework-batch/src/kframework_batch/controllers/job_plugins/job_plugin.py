@@ -1,0 +1,130 @@
+"""What a plugin of a Job is, and how it is told its arguments: as Go's `flag` package reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from kframework.objects import ApiObject, ObjectMeta
+from kframework_batch.belongings import ConfigMap
+from kframework_batch.controllers.job_names import owned_by, pod_name
+from kframework_batch.objects import Job, TaskSpec
+from kframework_batch.pod_templates import EnvVar, TemplateContainer, TemplatePodSpec, TemplateVolume, VolumeMount
+
+V = TypeVar("V", bool, int, str)
+
+#: The texts of true and false, in Go.
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+
+
+class JobPlugin(Protocol):
+    """Adds to the pods of a job, and has objects made for it."""
+
+    def belongings(self, job: Job) -> list[ApiObject]:
+        """Make what belongs to the job while it is alive."""
+        ...
+
+    def changing(self, job: Job) -> list[ConfigMap]:
+        """Make those of them again that follow the job when it grows or shrinks."""
+        ...
+
+    def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
+        """Name what belongs to the job."""
+        ...
+
+    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+        """Return the spec of a pod with what is added to it."""
+        ...
+
+
+class Arguments:
+    """The arguments of a plugin: `--name=value`, `-name value`, and `--name` alone for what is true then.
+
+    `problems` says what cannot be understood, never a value: it may be a key.
+    """
+
+    def __init__(self, plugin: str, texts: Iterable[str], defaults: Mapping[str, bool | int | str]) -> None:
+        self.problems: list[str] = []
+        self._plugin = plugin
+        self._found = dict(defaults)
+        rest = iter(texts)
+        for text in rest:
+            if not text.startswith("-") or text in ("-", "--"):
+                break  # Go stops at the first that is no flag
+            self._read(text, rest)
+
+    def flag(self, name: str) -> bool:
+        """Return one that is true or false."""
+        return self._found[name] is True
+
+    def number(self, name: str) -> int:
+        """Return a whole number."""
+        found = self._found[name]
+        return found if isinstance(found, int) else 0
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        return str(self._found[name])
+
+    def _read(self, text: str, rest: Iterator[str]) -> None:
+        name, equals, value = text.lstrip("-").partition("=")
+        known = self._found.get(name)
+        if known is None:
+            self.problems.append(f"plugin {self._plugin} has no argument {name}")
+        elif isinstance(known, bool) and not equals:
+            self._found[name] = True
+        else:
+            read = _value(value if equals else next(rest, ""), known)
+            if read is None:
+                self.problems.append(f"argument {name} of plugin {self._plugin} is not understood")
+            else:
+                self._found[name] = read
+
+
+def _value(text: str, known: bool | int | str) -> bool | int | str | None:
+    """Read a value of the type of the one that is known."""
+    if isinstance(known, bool):
+        return True if text in _TRUE else False if text in _FALSE else None
+    if isinstance(known, int):
+        return int(text) if text.removeprefix("-").isdecimal() else None
+    return text
+
+
+# -- for all plugins -----------------------------------------------------------------------------------------------
+
+
+def named(job: Job, name: str) -> ObjectMeta:
+    """Make the metadata of what belongs to a job."""
+    return ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=owned_by(job))
+
+
+def hosts(job: Job, task: TaskSpec) -> list[tuple[str, str]]:
+    """List the hosts of a task, each with its subdomain; it is but one if the template names it."""
+    spec = task.template.spec
+    subdomain = spec.subdomain or job.metadata.name
+    if spec.hostname:
+        return [(spec.hostname, subdomain)] if task.replicas else []
+    return [(pod_name(job, task, index), subdomain) for index in range(task.replicas)]
+
+
+def in_all_containers(
+    spec: TemplatePodSpec,
+    env: Iterable[EnvVar] = (),
+    mounts: Iterable[VolumeMount] = (),
+    volumes: Iterable[TemplateVolume] = (),
+) -> TemplatePodSpec:
+    """Give all containers variables and mounts, and the pod its volumes."""
+    env, mounts = tuple(env), tuple(mounts)
+
+    def given(container: TemplateContainer) -> TemplateContainer:
+        return replace(container, env=container.env + env, volume_mounts=container.volume_mounts + mounts)
+
+    return replace(
+        spec,
+        containers=tuple(map(given, spec.containers)),
+        init_containers=tuple(map(given, spec.init_containers)),
+        volumes=(*spec.volumes, *volumes),
+    )

@@ -1,0 +1,282 @@
+"""What the page and reports show of batch scheduling: the pods that wait by queue; queues, jobs and sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+
+from kframework import PendingPod, PodInfo, Unexplainable
+from kframework.observe.showing import (
+    BINDING,
+    Cell,
+    Column,
+    Details,
+    History,
+    Kind,
+    Ref,
+    Row,
+    Section,
+    Shown,
+    ShownPod,
+    Tone,
+    created,
+    finished,
+)
+from kframework_batch.account import QueueState, SessionAccount, Turn
+from kframework_batch.account_rows import (
+    had,
+    job_turns,
+    opponent,
+    pod_verdicts,
+    queue_section,
+    session_ref,
+    session_sections,
+    sessions_section,
+    tone_of,
+    why,
+)
+from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.answer import answer
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.session_history import SessionHistory
+
+#: So many jobs, and so many pods, are explained in a report.
+_EXPLAINED = 20
+
+#: Where pods wait that no session looks at, since nobody has made a group for them.
+NO_GROUP = "no pod group"
+
+#: The tasks that wait for a node. While a session is open some of them are tried out on one.
+_WAITING = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
+class BatchShown(Shown[BatchEngine]):
+    """Shows pods by the queue of their job; `sessions` must be among the scheduler's observers, as the history is."""
+
+    def __init__(self, engine: BatchEngine, history: History, sessions: SessionHistory) -> None:
+        super().__init__(engine, history)
+        self._sessions = sessions
+        self._last: SessionAccount | None = None
+        self._against: dict[str, str] = {}
+
+    # -- the pods that wait ------------------------------------------------------------------------------------------
+
+    def places(self) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        for job in self._jobs():
+            if waiting := job.count(*_WAITING):
+                counts[_place(job)] += waiting
+        ungrouped = counts.pop(NO_GROUP, 0) + sum(1 for _ in self._without_group())
+        queues = dict(sorted(counts.items()))
+        return {**queues, **({NO_GROUP: ungrouped} if ungrouped else {}), BINDING: len(self.engine.cluster.waiting)}
+
+    def waiting(self, place: str) -> Iterable[ShownPod]:
+        if place == BINDING:
+            return super().waiting(place)
+        tasks = chain.from_iterable(map(self._tasks, (job for job in self._jobs() if _place(job) == place)))
+        return chain(tasks, map(self._ungrouped, self._without_group())) if place == NO_GROUP else tasks
+
+    def place_of(self, pod: PodInfo) -> str:
+        if self.engine.cluster.waiting.get(pod.uid) is not None:
+            return BINDING
+        task = self.engine.cache.tasks.get(pod.uid)
+        if task is None:
+            return NO_GROUP if pod.uid in self.engine.pending else ""
+        return _place(task.job) if task.status in _WAITING else ""
+
+    def holders(self) -> Mapping[tuple[str, str], int]:
+        counts: Counter[tuple[str, str]] = Counter()
+        for uid, plugin in self._opponents().items():
+            for task in self._first_waiting(uid):
+                counts[task.object.spec.scheduler_name, plugin] += task.job.count(*_WAITING)
+        return counts
+
+    def held_by(self, holder: tuple[str, str]) -> Iterable[ShownPod]:
+        profile, plugin = holder
+        for uid, found in self._opponents().items():
+            for task in self._first_waiting(uid) if found == plugin else ():
+                if task.object.spec.scheduler_name == profile:
+                    yield from self._tasks(task.job)
+
+    def _first_waiting(self, uid: str) -> Iterator[TaskInfo]:
+        """List the first task of a job that waits, whose profile stands for all; none if no task does."""
+        job = self.engine.cache.jobs.get(uid)
+        return islice(_waiting(job), 1) if job is not None else iter(())
+
+    def _opponents(self) -> Mapping[str, str]:
+        """Name by job the first plugin that stood against it in the last session; worked out once for each session."""
+        last = self._sessions.last
+        if last is not None and last is not self._last:
+            self._last = last
+            self._against = {turn.job: plugin for turn in reversed(last.turns) if (plugin := opponent(turn))}
+        return self._against
+
+    def _jobs(self) -> Iterable[JobInfo]:
+        return self.engine.cache.jobs.values()
+
+    def _without_group(self) -> Iterator[PendingPod]:
+        tasks = self.engine.cache.tasks
+        return (pod for uid, pod in self.engine.pending.items() if uid not in tasks)
+
+    def _tasks(self, job: JobInfo) -> Iterator[ShownPod]:
+        plugin = self._opponents().get(job.uid, "")
+        for task in _waiting(job):
+            yield self._pod(self.engine.core.pending(task), _place(job), task.priority, plugin)
+
+    def _ungrouped(self, pod: PendingPod) -> ShownPod:
+        return self._pod(pod, NO_GROUP, pod.priority, "")
+
+    def _pod(self, pod: PendingPod, place: str, priority: int, plugin: str) -> ShownPod:
+        decisions, since = self.history.of(pod.uid).decisions, created(pod)
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return ShownPod(
+            pod.key,
+            place,
+            pod.scheduler_name,
+            priority,
+            since,
+            decisions[-1].queued_at if decisions else since or self.engine.clock.now(),
+            decisions[-1].tries if decisions else 0,
+            plugins=(plugin,) if plugin else (),
+            held=bool(plugin),
+            message=f"gated by {gates}" if gates else self.last_message(pod),
+        )
+
+    # -- tables ------------------------------------------------------------------------------------------------------
+
+    def sections(self) -> tuple[Section, ...]:
+        return self._queue_section(), self._job_section(), sessions_section(self._sessions, len(self._sessions))
+
+    def _queue_section(self) -> Section:
+        last, queues = self._sessions.last, self.engine.cache.queues
+        states = [QueueState(queue=name, weight=queue.weight) for name, queue in queues.items()]
+        places = self.places()
+        waiting = {name: places.get(_in_queue(name), 0) for name in queues}
+        return queue_section(states if last is None else last.queues, waiting, last)
+
+    def _job_section(self) -> Section:
+        jobs = [job for job in self._jobs() if job.known]
+        ordered: tuple[list[JobInfo], ...] = ([], [], [], [])
+        for job in jobs:
+            ordered[_rank(job)].append(job)
+        note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
+        return Section.of("jobs", "Jobs", _JOBS, map(self._job, chain(*ordered)), len(jobs), note=note)
+
+    def _job(self, job: JobInfo) -> Row:
+        found = self._sessions.last_turns(job.uid)
+        counts = (f"{job.count(status)} {status.value}" for status in TaskStatus if job.with_status(status))
+        last = None if found is None else found[1][-1]
+        cells: tuple[Cell, ...] = (
+            _ref(job),
+            job.queue,
+            job.phase or "none",
+            f"{job.ready_num + job.best_effort_pending} of {job.min_available}",
+            ", ".join(counts) or "none yet",
+            "" if last is None else f"{last.outcome.value} in {last.action}",
+            "" if last is None else had(last),
+            None if found is None else session_ref(found[0]),
+            _why(job, [] if found is None else found[1]) if _is_waiting(job) else "",
+        )
+        waits = Tone.WAITS if last is None else tone_of(last)
+        return Row(cells, Tone.BAD if job.refused else waits if _is_waiting(job) else Tone.GOOD)
+
+    def _name(self, uid: str) -> Ref:
+        job = self.engine.cache.jobs.get(uid)
+        return Ref("job", uid) if job is None else _ref(job)
+
+    # -- one session, one job, one pod -------------------------------------------------------------------------------
+
+    def details(self, sort: str, name: str) -> Details:
+        match sort:
+            case "session":
+                account = self._sessions.session(name)
+                return Details() if account is None else Details(tuple(session_sections(account, self._name)))
+            case "job":
+                job = self.engine.cache.jobs.get(name)
+                turns = job_turns(self._sessions.turns(name))
+                tables = (*(() if job is None else (_task_section(job, self.history),)), turns)
+                return Details(tuple(table for table in tables if table.rows), explained=job is not None)
+            case "pod":
+                verdicts = pod_verdicts(self._sessions.verdicts(name))
+                known = any(task.key == name for task in self.engine.cache.tasks.values())
+                return Details((verdicts,) if verdicts.rows else (), explained=known)
+            case _:
+                return Details()
+
+    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
+        """Explain jobs and pods, the first ones: each is tried to be helped in sessions."""
+        found: dict[str, object] = {}
+        for each in names[:_EXPLAINED] if sort in ("job", "pod") else ():
+            head, _, name = each.rpartition("/")
+            with suppress(Unexplainable):
+                found[each] = finished(answer(self.engine, list(self._sessions), head.rpartition("/")[2], name))
+        return found
+
+
+_JOBS = (
+    Column("Job"),
+    Column("Queue"),
+    Column("Phase"),
+    Column("Ready"),
+    Column("Tasks"),
+    Column("Last turn"),
+    Column("Had"),
+    Column("Session"),
+    Column("Why", Kind.SAID),
+)
+
+_TASKS = (Column("Task"), Column("Status"), Column("Node"), Column("Why", Kind.SAID))
+
+
+def _task_section(job: JobInfo, history: History) -> Section:
+    """Show the tasks of a job, those first that wait."""
+    tasks = sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING)
+    rows = (_task(task, history) for task in tasks)
+    return Section.of("tasks", f"Tasks of {job.uid}", _TASKS, rows, len(tasks))
+
+
+def _task(task: TaskInfo, history: History) -> Row:
+    waits = task.status in _WAITING
+    decisions = history.of(task.uid).decisions if waits else ()
+    node = Ref("node", task.node_name) if task.node_name else None
+    message = decisions[-1].message if decisions else ""
+    tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
+    return Row((Ref("pod", task.key), task.status.value, node, message), tone)
+
+
+def _why(job: JobInfo, turns: list[Turn]) -> str:
+    """Say what stands against a job: that it can never run, or what its turns in a session say."""
+    return job.refused or why(*turns) or job.message
+
+
+def _place(job: JobInfo) -> str:
+    return _in_queue(job.queue) if job.known else NO_GROUP
+
+
+def _in_queue(name: str) -> str:
+    """Name the place of the pods in a queue, so that no queue is taken for another place."""
+    return f"queue {name}"
+
+
+def _waiting(job: JobInfo) -> Iterator[TaskInfo]:
+    return chain.from_iterable(job.with_status(status).values() for status in _WAITING)
+
+
+def _is_waiting(job: JobInfo) -> bool:
+    """Return whether a job has tasks that wait, or is itself waiting to be let in."""
+    return bool(job.count(*_WAITING)) or not job.tasks
+
+
+def _rank(job: JobInfo) -> int:
+    """Return how far behind a job is shown, from 0 to 3."""
+    if _is_waiting(job):
+        return 1 if job.tasks and job.is_ready else 0
+    return 3 if job.phase == "Completed" else 2
+
+
+def _ref(job: JobInfo) -> Ref:
+    """Name a job, by its owner where it has one, since the names of groups are made up by controllers."""
+    owners = job.object.metadata.owner_references if job.object is not None else ()
+    return Ref("job", job.uid, next((f"{job.namespace}/{owner.name}" for owner in owners), ""))

@@ -1,0 +1,76 @@
+"""What commands are about, and what they do where."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.controllers.commands import Answer, job_of, ordered, queue_of, state_ordered
+from kframework_batch.controllers.job_policies import Action
+from kframework_batch.objects import Command, Job, JobState, JobStatus
+from msgspec.structs import replace
+
+from kframework.objects import ObjectMeta, OwnerReference
+
+JOB, QUEUE = "batch.volcano.sh/v1alpha1 Job", "scheduling.volcano.sh/v1beta1 Queue"
+
+
+def command(action: str, target: str = JOB, name: str = "j", uid: str = "") -> Command:
+    api_version, kind = target.split()
+    owner = OwnerReference(api_version=api_version, kind=kind, name=name, uid=uid)
+    return Command(metadata=ObjectMeta(name="c", namespace="ns"), action=action, target=owner)
+
+
+@pytest.mark.parametrize(
+    ("issued", "job", "queue"),
+    [
+        (command("AbortJob"), "ns/j", None),
+        (command("CloseQueue", QUEUE, "q"), None, "q"),
+        (command("AbortJob", "batch/v1 Job"), None, None),
+        (command("AbortJob", "v1 Pod"), None, None),
+        (replace(command("AbortJob"), target=None), None, None),
+    ],
+)
+def test_a_command_is_about_a_job_or_a_queue(issued: Command, job: str | None, queue: str | None) -> None:
+    assert (job_of(issued), queue_of(issued)) == (job, queue)
+
+
+@pytest.mark.parametrize(
+    ("phase", "action", "expected"),
+    [
+        ("", "AbortJob", "AbortJob"),
+        ("Pending", "TerminateJob", "TerminateJob"),
+        ("Running", "RestartJob", "RestartJob"),
+        ("Running", "CompleteJob", "CompleteJob"),
+        ("Running", "ResumeJob", "nothing"),
+        ("Running", "SyncJob", "nothing"),
+        ("Running", "RestartTask", "nothing"),  # of which task, no command can say
+        ("Running", "Nonsense", "nothing"),
+        ("Restarting", "AbortJob", "later"),
+        ("Restarting", "RestartJob", "nothing"),
+        ("Restarting", "ResumeJob", "nothing"),
+        ("Aborting", "AbortJob", "nothing"),
+        ("Aborting", "ResumeJob", "ResumeJob"),
+        ("Aborted", "ResumeJob", "ResumeJob"),
+        ("Aborted", "RestartJob", "nothing"),
+        ("Terminated", "ResumeJob", "nothing"),
+        ("Completed", "RestartJob", "nothing"),
+        ("Failed", "ResumeJob", "nothing"),
+    ],
+)
+def test_what_a_job_does_at_a_command(phase: str, action: str, expected: str) -> None:
+    job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase=phase)))
+    found = ordered(job, command(action))
+    names = {Answer.LATER: "later", Answer.NOTHING: "nothing"}
+    assert (found.name if isinstance(found, Action) else names[found]) == expected
+
+
+def test_a_command_to_one_of_the_same_name_is_not_for_this_one() -> None:
+    job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase="Running")))
+    assert ordered(job, command("AbortJob", uid="before")) is Answer.NOTHING
+    assert ordered(job, command("AbortJob", uid="u")) == Action("AbortJob", "CommandIssued", "command c was issued")
+    why = replace(command("AbortJob"), message="night")
+    assert ordered(job, why) == Action("AbortJob", "CommandIssued", "night")
+
+
+def test_queues_are_opened_and_closed() -> None:
+    actions = ("OpenQueue", "CloseQueue", "SyncQueue")
+    assert [state_ordered(command(each, QUEUE)) for each in actions] == ["Open", "Closing", ""]

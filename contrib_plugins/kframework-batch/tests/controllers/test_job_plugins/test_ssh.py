@@ -1,0 +1,84 @@
+"""The pods of a job log in at each other."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from random import Random
+
+import msgspec
+import pytest
+from kframework_batch.belongings import Secret
+from kframework_batch.controllers.job_plugins.ed25519 import key_pair
+from kframework_batch.controllers.job_plugins.ssh import Ssh
+from kframework_batch.objects import Job, JobSpec, TaskSpec
+from kframework_batch.pod_templates import TemplateContainer, TemplatePodSpec
+
+from kframework.objects import ObjectMeta
+
+SPEC = TemplatePodSpec(containers=(TemplateContainer(name="c"),))
+TASKS = (TaskSpec(name="a", replicas=1), TaskSpec(name="b", replicas=2))
+JOB = Job(metadata=ObjectMeta(name="j", namespace="ns", uid="u"), spec=JobSpec(tasks=TASKS))
+
+
+def ssh(*arguments: str, seed: int = 1) -> Ssh:
+    return Ssh(Ssh.arguments(arguments), Random(seed))
+
+
+def plain(subject: object) -> object:
+    return msgspec.json.decode(msgspec.json.encode(subject))
+
+
+def texts(plugin: Ssh) -> dict[str, str]:
+    (secret,) = plugin.belongings(JOB)
+    assert isinstance(secret, Secret)
+    assert (secret.metadata.name, secret.type) == ("j-ssh", "Opaque")
+    assert plugin.names(JOB) == [(Secret, "j-ssh")] and plugin.changing(JOB) == []
+    return {name: b64decode(text).decode() for name, text in secret.data.items()}
+
+
+def test_the_secret_has_keys_and_a_configuration() -> None:
+    found = texts(ssh())
+    assert list(found) == ["id_rsa", "id_rsa.pub", "authorized_keys", "config"]
+    assert found["id_rsa.pub"] == found["authorized_keys"]
+    assert found["config"].splitlines() == [
+        *("StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"),
+        *("Host j-a-0", "  HostName j-a-0.j", "  Port 22"),
+        *("Host j-b-0", "  HostName j-b-0.j", "  Port 22"),
+        *("Host j-b-1", "  HostName j-b-1.j", "  Port 22"),
+    ]
+
+
+def test_keys_are_drawn_from_the_generator_and_no_other() -> None:
+    assert texts(ssh()) == texts(ssh())
+    assert texts(ssh())["id_rsa"] == key_pair(Random(1)).private != texts(ssh(seed=2))["id_rsa"]
+
+
+def test_keys_may_be_given() -> None:
+    found = texts(ssh("--ssh-private-key=mine", "--ssh-public-key=yours"))
+    assert (found["id_rsa"], found["id_rsa.pub"], found["authorized_keys"]) == ("mine", "yours", "yours")
+
+
+@pytest.mark.parametrize(("port", "expected"), [("2222", 2222), ("0", 22), ("65536", 22), ("x", 22)])
+def test_another_port_may_be_given(port: str, expected: int) -> None:
+    assert f"  Port {expected}\n" in texts(ssh(f"--ssh-port={port}"))["config"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "mode"),
+    [((), "/".join(("", "root", ".ssh")), 0o600), (("--ssh-key-file-path=/keys/.ssh",), "/keys/.ssh", 0o644)],
+)
+def test_the_files_are_mounted(arguments: tuple[str, ...], path: str, mode: int) -> None:
+    spec = ssh(*arguments).applied(SPEC, JOB, TASKS[0], 0)
+    files = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
+    items = [{"key": name, "path": f".ssh/{name}"} for name in files]
+    assert plain(spec.volumes) == [
+        {"name": "j-ssh", "secret": {"secretName": "j-ssh", "items": items, "defaultMode": mode}}
+    ]
+    mounts = plain(spec.containers[0].volume_mounts)
+    assert mounts == [{"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}]
+
+
+def test_nobody_reads_a_key_in_a_log() -> None:
+    (secret,) = ssh("--ssh-private-key=hunter2", "--ssh-prot=hunter2").belongings(JOB)
+    assert repr(secret) == "<Secret ns/j-ssh>"
+    assert Ssh.arguments(("--ssh-prot=hunter2",)).problems == ["plugin ssh has no argument ssh-prot"]

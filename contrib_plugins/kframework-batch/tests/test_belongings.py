@@ -1,0 +1,43 @@
+"""Kinds that belong to jobs look in the API as Kubernetes has them."""
+
+from __future__ import annotations
+
+import msgspec
+from kframework_batch.belongings import (
+    ConfigMap,
+    HeadlessServiceSpec,
+    NetworkPolicy,
+    NetworkPolicyIngressRule,
+    NetworkPolicyPeer,
+    NetworkPolicySpec,
+    Secret,
+)
+
+from kframework.objects import LabelSelector, ObjectMeta, kind_of
+
+
+def test_they_are_kinds_of_kubernetes() -> None:
+    kinds = [kind_of(each) for each in (ConfigMap, Secret, NetworkPolicy)]
+    assert [(each.api_version, each.plural, each.namespaced) for each in kinds] == [
+        ("v1", "configmaps", True),
+        ("v1", "secrets", True),
+        ("networking.k8s.io/v1", "networkpolicies", True),
+    ]
+
+
+def test_a_headless_service_says_so() -> None:
+    assert msgspec.to_builtins(HeadlessServiceSpec(selector={}, cluster_ip="None")) == {
+        "selector": {},
+        "clusterIP": "None",
+    }
+
+
+def test_the_peers_of_a_network_policy_stand_under_from() -> None:
+    peer = NetworkPolicyPeer(pod_selector=LabelSelector())
+    spec = NetworkPolicySpec(ingress=(NetworkPolicyIngressRule(peers=(peer,)),))
+    assert msgspec.json.decode(msgspec.json.encode(spec)) == {"ingress": [{"from": [{"podSelector": {}}]}]}
+
+
+def test_a_secret_is_not_printed() -> None:
+    secret = Secret(metadata=ObjectMeta(name="s", namespace="ns"), data={"key": "aHVudGVyMg=="})
+    assert f"{secret!r} {secret}" == "<Secret ns/s> <Secret ns/s>"

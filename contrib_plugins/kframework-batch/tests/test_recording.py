@@ -1,0 +1,187 @@
+"""The engine of batches is recorded with what it can be made of again, and told again it decides the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kframework_batch.account import SessionAccount
+from kframework_batch.config import parse
+from kframework_batch.program import compile_program
+from kframework_batch.recording import ENGINES, recorded
+from kframework_batch.scenario import make_job
+from kframework_batch.settings import Settings
+from kframework_batch.simulation import simulate_batch
+from kframework_batch.testing import make_queue
+
+from kframework import ConfigError
+from kframework.core.cycle.decision import Decision
+from kframework.errors import InputError
+from kframework.observe.history import History
+from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.replay import replay
+from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.simulate import simulate
+from kframework.simulation.recording import Recording
+from kframework.testing import make_node
+from tests.faults.lines import Line, changed, lines_of, nth
+
+CONFIGURATION = """\
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: sla}]
+- plugins: [{name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
+#: Of both values, one is read and one is nobody's business.
+ANNOTATIONS = {"sla-waiting-time": "5s", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
+
+
+def record(file: Path, *annotations: str, program: str = CONFIGURATION) -> Path:
+    """Record a simulation in which jobs wait for each other."""
+    settings = Settings(compile_program(parse(program)), ("volcano", "other"), "leftover", period=0.5, seed=7)
+    recorder = Recorder(file, annotations=annotations)
+    jobs = [make_job(f"job-{number}", 2, cpu=2, queue="q", seconds=3.0 + number) for number in range(4)]
+    for job in jobs:
+        job.metadata.annotations.update(ANNOTATIONS)
+    objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
+    simulate_batch(objects, settings, observers=[recorder], engine=recorded(settings, recorder), duration=60.0)
+    recorder.close()
+    return file
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("recorded") / "run.rec", *ENGINES.annotations)
+
+
+def test_the_header_says_what_the_engine_is_made_of(file: Path) -> None:
+    header = Recorded(file).header
+    assert (header.engine, header.part) == ("batch", 1)
+    assert header.offered_by.startswith("kframework-batch ")
+    assert json.loads(header.configuration) == {
+        "program": CONFIGURATION,
+        "schedulerNames": ["volcano", "other"],
+        "defaultQueue": "leftover",
+        "period": 0.5,
+        "seed": 7,
+    }
+
+
+def test_it_decides_the_same(file: Path) -> None:
+    told = [line["what"] for line in lines_of(file)[1:]]
+    result = replay(file)
+    assert result.difference is None and not result.cut_off
+    assert (result.steps, result.decisions) == (told.count("Step"), told.count("Decision"))
+    assert result.accounts == {"session": told.count("SessionAccount")}
+    assert result.decisions >= 8 and result.accounts["session"] > 4
+
+
+def test_what_is_nobodys_business_is_not_in_it_and_what_is_read_must_be(
+    file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "hunter2" not in str(lines_of(file)) and "'5s'" in str(lines_of(file))
+    assert replay(record(tmp_path / "run.rec")).difference is not None
+    assert "record with --record-annotations 'sla-waiting-time'" in caplog.text
+
+
+def test_a_plugin_that_is_not_there_any_more_is_named(file: Path, tmp_path: Path) -> None:
+    def rename(lines: list[Line]) -> None:
+        lines[0]["configuration"] = lines[0]["configuration"].replace("nodeorder", "noteorder")
+
+    with pytest.raises(ConfigError, match="unknown plugin 'noteorder'"):
+        replay(changed(file, tmp_path / "changed", rename))
+
+
+# -- what differs ----------------------------------------------------------------------------------------------------
+
+
+def other_node(lines: list[Line]) -> None:
+    placed = next(
+        verdict
+        for line in lines
+        if line.get("what") == "SessionAccount"
+        for turn in line["with"].get("turns", ())
+        for verdict in turn.get("verdicts", ())
+        if verdict.get("node")
+    )
+    placed["node"] = "elsewhere"
+
+
+def other_queue(lines: list[Line]) -> None:
+    lines[nth(lines, "SessionAccount", 1)]["with"]["queues"][0]["weight"] = 9
+
+
+def one_more(lines: list[Line]) -> None:
+    place = nth(lines, "SessionAccount", 1)
+    lines.insert(place, lines[place])
+
+
+def one_less(lines: list[Line]) -> None:
+    del lines[nth(lines, "SessionAccount", 1)]
+
+
+def no_decision(lines: list[Line]) -> None:
+    del lines[nth(lines, "Decision", 0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (other_node, "].node '"),
+        (other_queue, "session 2 came to queues[0].weight 1, not 9"),
+        (one_more, "session 2 is in the recording only"),
+        (one_less, "session 2 is in the replay only"),
+        (no_decision, "came to attempt 1, not 2"),
+    ],
+)
+def test_a_planted_difference_is_found(
+    file: Path, tmp_path: Path, change: Callable[[list[Line]], None], told: str
+) -> None:
+    difference = replay(changed(file, tmp_path / "changed", change)).difference
+    assert difference is not None and told in str(difference)
+
+
+def test_what_was_measured_may_differ(file: Path, tmp_path: Path) -> None:
+    def slower(lines: list[Line]) -> None:
+        for line in lines:
+            if line.get("what") == "SessionAccount":
+                line["with"] |= {"started": 1, "parts": []}
+
+    assert replay(changed(file, tmp_path / "changed", slower)).difference is None
+
+
+# -- to be looked at -------------------------------------------------------------------------------------------------
+
+
+def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
+    history = History()
+    told = Recording(file).retold(ENGINES, observers=[history])
+    for uid in ("1", "3"):
+        account = told.tell_until(lambda made, uid=uid: isinstance(made, SessionAccount) and made.uid == uid)  # type: ignore[misc]  # of the loop
+        assert isinstance(account, SessionAccount) and account.uid == uid
+        assert told.engine.sessions == int(uid) and told.clock.now() >= account.at
+        assert not told.engine.cluster.statements, "the session is over"
+    decision = told.tell_until(lambda made: isinstance(made, Decision))
+    assert isinstance(decision, Decision)
+    result = told.to_the_end()
+    assert result == replay(file) and told.tell_until(lambda made: True) is None
+    assert len(history.recent(history.kept)) == result.decisions
+
+
+def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
+    recording = Recording(file)
+    assert len(recording.decisions) == replay(file).decisions
+    assert len(recording.bindings) == [line["what"] for line in lines_of(file)[1:]].count("Binding")
+
+
+def test_another_engines_recording_is_refused(tmp_path: Path) -> None:
+    pods = tmp_path / "pods.rec"
+    recorder = Recorder(pods)
+    simulate([make_node("a")], engine=recorded_by(recorder), observers=[recorder])
+    recorder.close()
+    with pytest.raises(InputError, match="is a recording of the pod engine and not of the engine 'batch'"):
+        Recording(pods).retold(ENGINES)

@@ -1,0 +1,221 @@
+"""What the page shows of sessions: pods by queue, who holds them back, jobs, and what is known of each thing."""
+
+from __future__ import annotations
+
+from kframework_batch.objects import PodGroup
+from kframework_batch.session_history import SessionHistory
+from kframework_batch.shown import NO_GROUP, BatchShown
+from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task
+from msgspec.structs import replace
+
+from kframework.objects import OwnerReference
+from kframework.observe.showing import Details, History, Ref, Section, Tone
+from kframework.testing import make_pod
+
+
+def shown(stage: Stage) -> BatchShown:
+    """Show a stage, of whose sessions all is remembered."""
+    history, sessions = History(), SessionHistory()
+    for decision in stage.decisions:
+        history.decided(decision)
+    for account in stage.accounts:
+        sessions.accounted(account)
+    return BatchShown(stage.engine, history, sessions)
+
+
+def stage() -> Stage:
+    """Let a gang run, one have room for two of three, and a pod wait that has no group."""
+    lost = make_pod("lost", scheduler_name="volcano")
+    gangs = [make_gang("runs", 2, queue="blue"), make_gang("large", 3, queue="red", age=-1.0)]
+    queues = [make_queue("blue", weight=3), make_queue("red")]
+    return Stage(nodes=[make_node("n", cpu=4)], queues=queues, gangs=gangs, objects=[lost]).session(2)
+
+
+def named(sections: tuple[Section, ...], name: str) -> Section:
+    (found,) = (section for section in sections if section.name == name)
+    return found
+
+
+# -- the pods that wait ----------------------------------------------------------------------------------------------
+
+
+def test_pods_wait_in_their_queue_or_without_a_group() -> None:
+    found = shown(stage())
+    assert found.places() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
+    assert sorted(pod.pod for pod in found.waiting("queue red")) == [f"default/large-{n}" for n in range(3)]
+    assert [pod.pod for pod in found.waiting(NO_GROUP)] == ["default/lost"]
+    assert list(found.waiting("queue blue")) == list(found.waiting("nowhere")) == []
+
+
+def test_a_queue_is_not_taken_for_another_place() -> None:
+    made = Stage(queues=[make_queue("binding")], gangs=[make_gang("g", 2, queue="binding")]).session()
+    assert shown(made).places() == {"queue binding": 2, "binding": 0}
+
+
+def test_pods_whose_group_is_not_there_yet_have_none() -> None:
+    made = Stage(objects=[make_task("early", "later")]).session()
+    assert shown(made).places() == {NO_GROUP: 1, "binding": 0}
+    made.put(make_group("later"))
+    made.engine.catch_up()
+    assert shown(made).places() == {"queue default": 1, "binding": 0}
+
+
+def test_a_pod_is_found_where_it_is() -> None:
+    made = stage()
+    found, tasks = shown(made), made.engine.cache.tasks
+    assert {task.name: found.place_of(task.pod) for task in tasks.values()} == {
+        **{f"large-{number}": "queue red" for number in range(3)},
+        **{f"runs-{number}": "" for number in range(2)},
+    }
+    (lost,) = (pod for pod in made.engine.pending.values() if pod.name == "lost")
+    assert found.place_of(lost) == NO_GROUP
+
+
+def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
+    made = stage()
+    made.put(make_queue("green"))
+    made.time += 1.0
+    seen = []
+    while made.engine.step():
+        seen.append(shown(made).places())
+    assert len(seen) > 3
+    assert {places["queue red"] for places in seen} == {3}
+
+
+def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:
+    made = Stage(nodes=[make_node("n")], gangs=[make_gang("g", 1)])
+    while not len(made.engine.cluster.waiting):
+        assert made.engine.step()
+    found = shown(made)
+    assert found.places() == {"binding": 1}
+    assert [(pod.pod, pod.node) for pod in found.waiting("binding")] == [("default/g-0", "n")]
+    (task,) = made.engine.cache.tasks.values()
+    assert found.place_of(task.pod) == "binding"
+
+
+def test_the_plugin_that_stood_against_a_job_holds_its_pods_back() -> None:
+    found = shown(stage())
+    assert found.holders() == {("volcano", "proportion"): 3}
+    held = {pod.pod: (pod.plugins, pod.held, pod.message) for pod in found.held_by(("volcano", "proportion"))}
+    once = "Pod default/large-1 can possibly be assigned to n, once minAvailable is satisfied"
+    assert held.keys() == {f"default/large-{number}" for number in range(3)}
+    assert held["default/large-0"] == (("proportion",), True, "queue red is not due room for it")
+    assert held["default/large-1"] == (("proportion",), True, once)
+    assert list(found.held_by(("volcano", "gang"))) == []
+
+
+def test_what_an_earlier_session_said_holds_nobody_back() -> None:
+    made = stage()
+    found = shown(made)
+    made.gone("large", PodGroup)
+    made.put(make_group("large", minimum=3, queue="nowhere"))
+    made.session()
+    assert found.holders() != {} and shown(made).holders() == {}
+
+
+def test_gated_pods_name_their_gates() -> None:
+    made = Stage(gangs=[(make_group("g"), [make_task("g-0", "g", gates=["example.com/quota"])])]).session()
+    assert [pod.message for pod in shown(made).waiting("queue default")] == ["gated by example.com/quota"]
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_queues_are_shown_before_there_is_a_session() -> None:
+    made = Stage(queues=[make_queue("blue", weight=3)])
+    made.engine.catch_up()
+    assert [row.cells[:2] for row in named(shown(made).sections(), "queues").rows] == [("default", 1), ("blue", 3)]
+    assert named(shown(made).sections(), "sessions").rows == ()
+
+
+def test_queues_stand_in_the_order_of_the_last_session_with_their_pods() -> None:
+    rows = named(shown(stage()).sections(), "queues").rows
+    assert [row.cells[:3] for row in rows] == [("red", 1, 3), ("blue", 3, 0), ("default", 1, 0)]
+
+
+def test_jobs_that_wait_come_first_and_say_why() -> None:
+    section = named(shown(stage()).sections(), "jobs")
+    large, runs = section.rows
+    assert (section.total, section.note) == (2, "Those first that cannot run yet, then those of which more tasks wait.")
+    last = ("discarded in allocate", "2 of 3", Ref("session", "2"), "proportion: queue red is not due room for it")
+    assert large.cells == (Ref("job", "default/large"), "red", "Inqueue", "0 of 3", "3 Pending", *last)
+    first = ("committed in allocate", "2 of 2", Ref("session", "1"), "")
+    assert runs.cells == (Ref("job", "default/runs"), "blue", "Running", "2 of 2", "2 Running", *first)
+    assert (large.tone, runs.tone) == (Tone.WAITS, Tone.GOOD)
+
+
+def test_jobs_are_shown_by_what_they_lack() -> None:
+    group, (pod,) = make_gang("done", 1, on=["n"])
+    done = group, [replace(pod, status=replace(pod.status, phase="Succeeded"))]
+    gangs = [done, make_gang("runs", 1, on=["n"]), make_gang("more", 3, minimum=1, on=["n"])]
+    made = Stage(nodes=[make_node("n", cpu=2)], gangs=[*gangs, make_gang("large", 2)]).session()
+    rows = named(shown(made).sections(), "jobs").rows
+    assert [row.cells[0] for row in rows] == [
+        Ref("job", f"default/{name}") for name in ("large", "more", "runs", "done")
+    ]
+
+
+def test_a_job_that_had_no_turn_says_why() -> None:
+    made = Stage(nodes=[make_node("n")], gangs=[make_gang("g", 1, queue="nowhere")]).session()
+    (row,) = named(shown(made).sections(), "jobs").rows
+    assert row.cells[5:] == ("", "", None, "there is no queue 'nowhere'")
+
+
+def test_a_job_says_what_each_action_found() -> None:
+    config = """
+        actions: "allocate, preempt"
+        tiers: [{plugins: [{name: priority}, {name: gang}]}, {plugins: [{name: predicates}, {name: proportion}]}]
+    """
+    runs, large = make_gang("runs", 2, on=["n", "n"]), make_gang("large", 2, cpu=3)
+    made = Stage(config, nodes=[make_node("n", cpu=4), make_node("m", cpu=2)], gangs=[runs, large]).session()
+    why = next(row.cells[-1] for row in named(shown(made).sections(), "jobs").rows)
+    assert isinstance(why, str)
+    assert [why.count(words) for words in ("Insufficient cpu", "who may be pushed out", "would not let")] == [1, 1, 1]
+    assert shown(made).holders() == {}
+
+
+def test_a_job_goes_by_the_name_of_its_owner() -> None:
+    group = make_group("resnet-4711")
+    owned = replace(group.metadata, owner_references=(OwnerReference(kind="Job", name="resnet"),))
+    made = Stage(gangs=[(replace(group, metadata=owned), [])]).session()
+    (row,) = named(shown(made).sections(), "jobs").rows
+    assert row.cells[0] == Ref("job", "default/resnet-4711", "default/resnet")
+
+
+# -- one thing -------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_known_by_its_number() -> None:
+    turns = named(shown(stage()).details("session", "1").sections, "turns")
+    assert [row.cells[0] for row in turns.rows] == [Ref("job", "default/runs"), Ref("job", "default/large")]
+
+
+def test_a_job_has_tasks_and_turns() -> None:
+    made = shown(stage())
+    tasks, turns = made.details("job", "default/large").sections
+    assert (tasks.title, len(tasks.rows), len(turns.rows)) == ("Tasks of default/large", 3, 2)
+    tried = {row.cells[0]: row.cells[1:] for row in tasks.rows}
+    assert tried[Ref("pod", "default/large-0")] == ("Pending", None, "queue red is not due room for it")
+    runs, _ = made.details("job", "default/runs").sections
+    assert [row.cells[1:] for row in runs.rows] == [("Running", Ref("node", "n"), "")] * 2
+
+
+def test_a_job_that_is_gone_has_its_turns_still() -> None:
+    made = stage()
+    for number in range(3):
+        made.gone(f"large-{number}")
+    made.gone("large", PodGroup)
+    made.engine.catch_up()
+    (turns,) = shown(made).details("job", "default/large").sections
+    assert len(turns.rows) == 2
+
+
+def test_a_pod_has_the_verdicts_of_the_last_sessions() -> None:
+    (verdicts,) = shown(stage()).details("pod", "default/large-0").sections
+    assert [row.cells[0] for row in verdicts.rows] == [Ref("session", "2"), Ref("session", "1")]
+
+
+def test_of_what_is_not_there_nothing_is_known() -> None:
+    found = shown(stage())
+    things = [("session", "9"), ("job", "default/none"), ("pod", "default/none"), ("day", "monday")]
+    assert [found.details(*thing) for thing in things] == [Details()] * 4

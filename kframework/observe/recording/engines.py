@@ -1,0 +1,106 @@
+"""The door for engines that are recorded, and made again to be told what was recorded.
+
+A distribution offers its kind of engine by an entry point of the group `kframework.engines`: an instance of a class
+derived from `EngineKind`, by the name that recordings of it have in their headers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+import msgspec
+
+from kframework.clock import Clock
+from kframework.config.configuration import Configuration
+from kframework.core.effects import EngineHost
+from kframework.core.runtime.registry import installed
+from kframework.errors import InputError
+from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
+from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.writer import Line, MakeRecorded, R, RecordedEngine, Recorder
+from kframework.scheduler.scheduler import Engine
+from kframework.state.inbox import OwnMessage
+
+__all__ = ["EngineKind", "RecordedEngine", "Recorder", "kind_of_recording"]
+
+#: The entry-point group in which distributions offer their engines.
+GROUP = "kframework.engines"
+
+E = TypeVar("E", bound=Engine)
+
+
+class EngineKind(ABC, Generic[E]):
+    """How engines of one kind are recorded, and made again for a replay.
+
+    `messages` are those that only these engines know, `accounts` the records that they give their observers beside
+    Decisions, by what one is called in the singular; its first field is its name. Fields in `measured` say how long
+    something took, and are not compared. `annotations` are the keys of those that they read, `*` for any part.
+    """
+
+    name: ClassVar[str] = ""
+    messages: ClassVar[Sequence[type[OwnMessage]]] = ()
+    accounts: ClassVar[Mapping[str, type[msgspec.Struct]]] = {}
+    measured: ClassVar[frozenset[str]] = frozenset()
+    annotations: ClassVar[Sequence[str]] = ()
+
+    @abstractmethod
+    def again(self, configuration: str, file: str, clock: Clock, outside: EngineHost) -> E:
+        """Make an engine of what the header of a recording, a file of this name, says; raises ConfigError."""
+
+    def tell(self, engine: E, recorded: Recorded, line: Line) -> None:
+        """Do what a line says that tells of a message; InputError for one that nobody knows."""
+        own = next((kind for kind in self.messages if kind.__name__ == line.what), None)
+        engine.offer(recorded.message(line) if own is None else recorded.read(line.body, own))
+
+    def recording(
+        self, recorder: Recorder, make: MakeRecorded[R], again: Callable[[Configuration], str]
+    ) -> MakeRecorded[R]:
+        """Return what makes the same engine, and has a recorder write what reaches it."""
+        return recorder.recording(make, again, engine=self.name, offered_by=offered_by(self.name))
+
+    def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
+        """Explain what has this name, by the accounts that an engine has given so far, the newest first.
+
+        Raises Unexplainable.
+        """
+        raise Unexplainable(f"the engine {self.name!r} explains nothing")
+
+    def explain_files(
+        self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
+    ) -> EngineExplanation:
+        """Simulate cluster files, by a configuration file of the engine's own, and explain what has this name.
+
+        Raises Unexplainable.
+        """
+        raise Unexplainable(f"the engine {self.name!r} explains nothing")
+
+
+def kind_of_recording(recorded: Recorded) -> EngineKind[Engine]:
+    """Return the kind of engine that a recording is of; InputError where it is not installed."""
+    header = recorded.header
+    kind = kind_named(header.engine)
+    if kind is None:
+        distribution = header.offered_by.partition(" ")[0] or f"what offers it under {GROUP}"
+        raise recorded.error(f"is of the engine {header.engine!r}, which is not installed: install {distribution}")
+    return kind
+
+
+def kind_named(engine: str) -> EngineKind[Engine] | None:
+    """Return the kind of engine that is installed under this name, None if there is none.
+
+    InputError where what is installed is something else.
+    """
+    offer = next((offer for offer in installed(GROUP) if offer.name == engine), None)
+    if offer is None:
+        return None
+    kind = offer.load()
+    if not isinstance(kind, EngineKind):
+        raise InputError(f"{offer.target} of {offer.distribution} is no EngineKind")
+    return kind
+
+
+def offered_by(engine: str) -> str:
+    """Return the installed distribution that offers an engine, as `name version`; "" if none does."""
+    return next((offer.distribution for offer in installed(GROUP) if offer.name == engine), "")

@@ -1,0 +1,95 @@
+"""Tables of an engine's own: plain rows below a title, which the page draws without knowing what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import Self
+
+import msgspec
+
+#: So many rows of a table are shown.
+ROWS = 200
+
+
+class Kind(StrEnum):
+    """What stands in a column, and so how it is drawn."""
+
+    TEXT = "text"
+    #: Text in sentences, which may take what room there is.
+    SAID = "said"
+    NUMBER = "number"
+    #: A part of a whole that is 1.
+    SHARE = "share"
+    #: By resource how much of it is taken, of how much: milli-CPU for `cpu`, whole units for all else.
+    FILLS = "fills"
+    #: Seconds since 1970, and nanoseconds that something took.
+    MOMENT = "moment"
+    TOOK = "took"
+
+
+class Tone(StrEnum):
+    """How what a row is about fares."""
+
+    PLAIN = ""
+    GOOD = "good"
+    WAITS = "wait"
+    BAD = "bad"
+
+
+class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What has details of its own, by its sort and its name; `text` is what is shown of it, the name if empty.
+
+    The page knows the sorts "pod" (`namespace/name`) and "node"; others are the engine's (`Shown.details`).
+    """
+
+    to: str
+    name: str
+    text: str = ""
+
+
+Cell = str | int | float | None | Ref | Mapping[str, tuple[int, int]]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a table."""
+
+    title: str
+    kind: Kind = Kind.TEXT
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A row of a table: a cell for each column."""
+
+    cells: tuple[Cell, ...]
+    tone: Tone = Tone.PLAIN
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A table, or the first rows of `total`; the page knows it by its `name` and says the `note` below it."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    total: int
+    note: str = ""
+
+    @classmethod
+    def of(
+        cls, name: str, title: str, columns: Sequence[Column], rows: Iterable[Row], total: int, *, note: str = ""
+    ) -> Self:
+        """Make a section of the first rows; no others are made."""
+        return cls(name, title, tuple(columns), tuple(islice(rows, ROWS)), total, note)
+
+    def refs(self) -> Iterator[Ref]:
+        """List what the rows lead to."""
+        return (cell for row in self.rows for cell in row.cells if isinstance(cell, Ref))
+
+
+class Details(msgspec.Struct, frozen=True):
+    """What is known of one thing beyond its row: tables; and whether `/explain?SORT=NAME` has more to say of it."""
+
+    sections: tuple[Section, ...] = ()
+    explained: bool = False

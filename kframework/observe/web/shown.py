@@ -1,0 +1,151 @@
+"""What is shown of an engine: what any engine has, and what one with places, tables and words of its own adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Generic
+
+import msgspec
+
+from kframework.clock import seconds_of
+from kframework.core.queue.pool import Holder
+from kframework.observe.history import History
+from kframework.observe.web.sections import Details, Section
+from kframework.scheduler.scheduler import E
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.waiting import ReservedPod
+
+#: Where pods are between having a place on a node and being bound to it; and where all others wait, if an engine does
+#: not say more.
+BINDING, PENDING = "binding", "pending"
+
+
+class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pod that waits: in a place of the engine's, or in its binding cycle (`place` "binding").
+
+    `since` is when it was created, `queued` when it last entered the queue, `until` when its rest or its wait in Permit
+    ends; seconds since 1970. `plugins` stand against it, in this `hook` if it is being bound, since `asked`; `held`
+    says that it is not tried before they give way. `node` is the one it is nominated to, or has its place on.
+    """
+
+    pod: str
+    place: str
+    profile: str
+    priority: int
+    since: float | None
+    queued: float
+    tries: int
+    plugins: tuple[str, ...] = ()
+    held: bool = False
+    until: float | None = None
+    node: str = ""
+    message: str = ""
+    hook: str = ""
+    asked: float | None = None
+
+
+class Shown(Generic[E]):
+    """What the page and a report show of an engine; one that has more to show than this derives its own.
+
+    `history` must be among the scheduler's observers. Nothing here changes anything.
+    """
+
+    def __init__(self, engine: E, history: History) -> None:
+        self.engine: E = engine
+        self.history: History = history
+
+    # -- the pods that wait ------------------------------------------------------------------------------------------
+
+    def places(self) -> Mapping[str, int]:
+        """Count the pods that wait, place by place, in the order in which the places are shown."""
+        return {PENDING: sum(1 for _ in self._unplaced()), BINDING: len(self.engine.cluster.waiting)}
+
+    def waiting(self, place: str) -> Iterable[ShownPod]:
+        """Show the pods in a place one by one, in order; none for a place that there is not."""
+        if place == BINDING:
+            return map(self.being_bound, self.engine.cluster.waiting)
+        return map(self._pending, self._unplaced()) if place == PENDING else ()
+
+    def place_of(self, pod: PodInfo) -> str:
+        """Return where a pod waits; "" for one that does not."""
+        if self.engine.cluster.waiting.get(pod.uid) is not None:
+            return BINDING
+        return PENDING if pod.uid in self.engine.pending else ""
+
+    def holders(self) -> Mapping[Holder, int]:
+        """Count the pods that each plugin holds back."""
+        return {}
+
+    def held_by(self, holder: Holder) -> Iterable[ShownPod]:
+        """Show the pods one by one that a plugin holds back."""
+        return ()
+
+    # -- what else it has to show ------------------------------------------------------------------------------------
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the engine's own tables, in order; what their rows lead to is asked of `details`."""
+        return ()
+
+    def details(self, sort: str, name: str) -> Details:
+        """Return what is known of one thing, such as a "pod" by `namespace/name`, or what the engine's own rows name.
+
+        Of what there is not, nothing is known.
+        """
+        return Details()
+
+    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
+        """Explain things of a sort for a report, by name: as many as there is time for, the first ones first.
+
+        What is returned is what `/explain?SORT=NAME` answers.
+        """
+        return {}
+
+    # -- what all have in common -------------------------------------------------------------------------------------
+
+    def being_bound(self, reserved: ReservedPod) -> ShownPod:
+        """Show a pod that has its place on a node and is not bound yet."""
+        hook, asked = reserved.asked
+        pod = reserved.pod
+        return ShownPod(
+            pod.key,
+            BINDING,
+            pod.scheduler_name,
+            pod.priority,
+            created(pod),
+            reserved.since,
+            max((decision.tries for decision in self.history.of(pod.uid).decisions), default=1),
+            tuple(asked),
+            until=reserved.deadline,
+            node=reserved.node_name,
+            hook=hook if asked else "",
+            asked=min(asked.values(), default=None),
+        )
+
+    def last_message(self, pod: PendingPod) -> str:
+        """Return how the last attempt or its binding ended, or the pod's condition where none is remembered."""
+        decisions = self.history.of(pod.uid).decisions
+        if decisions:
+            binding = self.history.binding(decisions[-1])
+            return binding.message if binding is not None else decisions[-1].message
+        said = (condition.message for condition in pod.status.conditions if condition.type == "PodScheduled")
+        return next(said, "")
+
+    def _unplaced(self) -> Iterator[PendingPod]:
+        waiting = self.engine.cluster.waiting
+        return (pod for pod in self.engine.pending.values() if waiting.get(pod.uid) is None)
+
+    def _pending(self, pod: PendingPod) -> ShownPod:
+        decisions, since = self.history.of(pod.uid).decisions, created(pod)
+        queued = decisions[-1].queued_at if decisions else since or self.engine.clock.now()
+        tries = decisions[-1].tries if decisions else 0
+        message = self.last_message(pod)
+        return ShownPod(pod.key, PENDING, pod.scheduler_name, pod.priority, since, queued, tries, message=message)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine!r}>"
+
+
+def created(pod: PendingPod) -> float | None:
+    """Return when a pod was created, in seconds since 1970."""
+    since = pod.object.metadata.creation_timestamp
+    return seconds_of(since) if since else None

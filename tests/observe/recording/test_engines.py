@@ -1,0 +1,76 @@
+"""Recordings say what engine they are of, and those that are not installed are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.core.runtime.registry import Offer
+from kframework.errors import InputError
+from kframework.observe.recording import engines
+from kframework.observe.recording.engines import EngineKind, kind_of_recording, offered_by
+from kframework.observe.recording.following import Replay
+from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.replay import replay
+from tests.faults.lines import Line, changed
+from tests.observe.recording import rig
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Record nothing."""
+    recorded = rig.Recorded(tmp_path / "recording")
+    recorded.lines()
+    return recorded.file
+
+
+def of_engine(file: Path, name: str, offered_by: str = "") -> Path:
+    """Write the same recording as that of another engine."""
+
+    def rename(lines: list[Line]) -> None:
+        lines[0] |= {"engine": name, "offeredBy": offered_by}
+
+    return changed(file, file.with_name(name), rename)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "remedy"),
+    [
+        ("kframework-tea 1.2", "install kframework-tea"),
+        ("", "install what offers it under kframework.engines"),
+    ],
+)
+def test_an_engine_that_is_not_installed_is_named(file: Path, distribution: str, remedy: str) -> None:
+    tea = of_engine(file, "tea", distribution)
+    with pytest.raises(InputError) as caught:
+        replay(tea)
+    assert str(caught.value) == f"{tea}:1: is of the engine 'tea', which is not installed: {remedy}"
+
+
+def test_recordings_without_a_name_are_the_pod_engines(file: Path, tmp_path: Path) -> None:
+    """So were all, before there were others."""
+
+    def older(lines: list[Line]) -> None:
+        del lines[0]["engine"], lines[0]["offeredBy"]
+
+    assert replay(changed(file, tmp_path / "older", older)).difference is None
+
+
+def test_what_is_installed_is_found(file: Path) -> None:
+    recorded = Recorded(of_engine(file, "batch"))
+    kind = kind_of_recording(recorded)
+    assert isinstance(kind, EngineKind) and kind.name == "batch"
+    assert offered_by("batch").startswith("kframework-batch ") and offered_by("tea") == ""
+
+
+def test_who_offers_something_else_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer = Offer("tea", lambda: "a pot", "kframework-tea 1.2", "tea:POT")
+    monkeypatch.setattr(engines, "installed", lambda group: [offer] if group == "kframework.engines" else [])
+    with pytest.raises(InputError, match=r"tea:POT of kframework-tea 1\.2 is no EngineKind"):
+        replay(of_engine(file, "tea"))
+
+
+def test_nobody_else_is_followed(file: Path) -> None:
+    with pytest.raises(InputError, match="is of the engine 'batch', which decides as it did or not at all"):
+        Replay(of_engine(file, "batch"))

@@ -1,0 +1,130 @@
+"""A recording that is followed: what was decided is what happens, and the state is at every moment what it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kframework.config.load import parse
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.runtime.registry import Registry
+from kframework.observe.recording.following import Replay
+from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.replay import replay
+from kframework.observe.recording.writer import Recorder
+from kframework.scheduler.simulate import simulate
+from kframework.testing import make_node, make_pod
+from tests.extension_points.scripted import alone
+from tests.faults.lines import Line, changed, lines_of
+from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.support.outside import changing_plugin
+
+#: How many random runs are followed.
+RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 10, 2)
+
+SHAPE = Shape(pods=40, pause=4.0)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return run(1, SHAPE, tmp_path_factory.mktemp("recorded"))
+
+
+class Notes:
+    """What an observer was told."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.bindings: list[Binding] = []
+
+    def decided(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        self.bindings.append(binding)
+
+
+class Followed(Replay):
+    """A replay that notes what its engine decides."""
+
+    def __init__(self, file: Path, notes: Notes) -> None:
+        self.made: list[Decision] = []
+        super().__init__(file, PLUGINS, [notes])
+
+    def decided(self, decision: Decision) -> None:
+        self.made.append(decision)
+
+
+MEASURED = {"started", "timings", "plugins"}
+DECIDED = [name for name in Decision.__struct_fields__ if name not in MEASURED]
+
+
+def decided(decision: Decision) -> list[object]:
+    return [getattr(decision, name) for name in DECIDED]
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_the_engine_of_a_replay_decides_what_was_decided(seed: int, tmp_path: Path) -> None:
+    recording, notes = run(seed, SHAPE, tmp_path).recording, Notes()
+    followed = Followed(recording, notes)
+    assert followed.tell_until(lambda decision: False) is None
+    told = [line["what"] for line in lines_of(recording)[1:]]
+    assert len(notes.decisions) == told.count("Decision") and len(notes.bindings) == told.count("Binding")
+    assert list(map(decided, followed.made)) == list(map(decided, notes.decisions))
+
+
+def test_a_replay_stops_right_before_an_attempt(recorded: Report) -> None:
+    notes = Notes()
+    followed = Followed(recorded.recording, notes)
+    for attempt in (1, 7, 8, recorded.attempts):
+        decision = followed.tell_until(lambda decision, attempt=attempt: decision.attempt == attempt)  # type: ignore[misc]  # of the loop
+        assert decision is not None and decision.attempt == attempt == len(notes.decisions) + 1
+        assert followed.engine.attempts == len(followed.made) == attempt - 1
+        assert followed.clock.now() == decision.popped_at
+        queued = followed.engine.queue.get(decision.uid)
+        assert queued is not None and queued.attempts == decision.tries - 1
+        assert not len(followed.engine.inbox)
+    assert followed.tell_until(lambda decision: True) is None
+    assert followed.engine.attempts == recorded.attempts
+    assert followed.tell_until(lambda decision: True) is None
+
+
+def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> None:
+    """Also where the engine would decide otherwise: the recorded node is where the pod goes."""
+
+    def elsewhere(lines: list[Line]) -> None:
+        for line in lines:
+            if line.get("what") == "Decision" and line["with"]["feasible"] > 1:
+                line["with"]["node"] = line["with"]["top"][-1][0]
+
+    file = changed(recorded.recording, tmp_path / "changed", elsewhere)
+    assert replay(file, PLUGINS).difference is not None
+    notes = Notes()
+    followed = Followed(file, notes)
+    followed.tell_until(lambda decision: False)
+    made = {decision.attempt: decision.node for decision in followed.made}
+    told = {decision.attempt: decision.node for decision in notes.decisions if decision.feasible > 1}
+    assert len(told) > 10
+    assert {attempt: made[attempt] for attempt in told} == told
+
+
+def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "recording")
+    simulate(
+        [make_node("a"), make_pod("web")],
+        parse(alone(changing_plugin())),
+        registry=Registry.of(changing_plugin()),
+        duration=100,
+        engine=recorded_by(recorder),
+        observers=[recorder],
+    )
+    recorder.close()
+    followed = Replay(tmp_path / "recording", Registry.of(changing_plugin()))
+    (source,) = followed.engine.sources
+    held = []
+    while (decision := followed.tell_until(lambda decision: True)) is not None:
+        held.append((dict(source), decision.node))
+    assert held[0] == ({"a": 0.9}, "")
+    assert held[-1] == ({"a": 0.1, "b": 0.9}, "a")

@@ -1,0 +1,114 @@
+"""A second engine on a clock that stands still, what it shows beside what any engine does, and its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.config.load import default_configuration
+from kframework.core.cycle.decision import Decision
+from kframework.core.effects import NullEffects
+from kframework.core.plugin_handle import profiles_for
+from kframework.core.runtime.registry import Registry
+from kframework.objects import ApiObject
+from kframework.observe.history import History
+from kframework.observe.showing import Column, Details, Kind, Ref, Row, Section, Shown, ShownPod, Tone
+from kframework.observe.web.routes import web_routes
+from kframework.process.endpoints import Listener, serve
+from kframework.state.inbox import Changed, Synced
+from tests.support.closed_engine import ClosedEngine
+
+__all__ = ["SecondShown", "second", "served"]
+
+
+class _Outside(NullEffects):
+    """The clock and the observers of an engine that is stepped by hand."""
+
+    def __init__(self) -> None:
+        self.history = History()
+
+    def now(self) -> float:
+        return VIRTUAL_EPOCH
+
+    def decided(self, decision: Decision) -> None:
+        self.history.decided(decision)
+
+
+class SecondShown(Shown[ClosedEngine]):
+    """Shows what is written on the door, of which `text` is a part."""
+
+    text = "open on Monday"
+
+    def places(self) -> Mapping[str, int]:
+        return {"queue at the door": len(self.engine.pending)}
+
+    def waiting(self, place: str) -> Iterable[ShownPod]:
+        for pod in self.engine.pending.values() if place in self.places() else ():
+            yield ShownPod(pod.key, place, "p", 0, None, VIRTUAL_EPOCH, 1, plugins=("Guard",), held=True)
+
+    def holders(self) -> Mapping[tuple[str, str], int]:
+        return {("p", "Guard"): len(self.engine.pending)}
+
+    def held_by(self, holder: tuple[str, str]) -> Iterable[ShownPod]:
+        return self.waiting("queue at the door") if holder == ("p", "Guard") else ()
+
+    def sections(self) -> tuple[Section, ...]:
+        columns = (
+            Column("Day"),
+            Column("Guests", Kind.NUMBER),
+            Column("Full", Kind.SHARE),
+            Column("Tables", Kind.FILLS),
+            Column("Opened", Kind.MOMENT),
+            Column("Took", Kind.TOOK),
+            Column("Said", Kind.SAID),
+            Column("Guest"),
+        )
+        fills = {"cpu": (1500, 3000), "memory": (1 << 30, 0)}
+        guest = Ref("pod", "default/web")
+        rows = [
+            Row((Ref("day", "monday", "Monday"), 1234, 0.25, fills, VIRTUAL_EPOCH, 1_500_000, self.text, guest)),
+            Row(("Tuesday", None, None, None, None, None, None, None), Tone.BAD),
+        ]
+        return (
+            Section.of("days", "Opening days", columns, rows, 7, note="As posted."),
+            Section.of("more", "Nothing", (), (), 0),
+        )
+
+    def details(self, sort: str, name: str) -> Details:
+        if (sort, name) != ("day", "monday"):
+            return Details()
+        rows = [Row((f"{self.text} {hour}",)) for hour in (9, 10)]
+        return Details((Section.of("hours", "Hours", [Column("Hour")], rows, 2),), explained=True)
+
+    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
+        return {name: self.explanation() for name in names if sort == "day"}
+
+    def explanation(self) -> object:
+        return {"lines": [f"It is {self.text}."], "help": [{"text": "Come on Monday."}]}
+
+
+def second(*objects: ApiObject, shown: type[Shown[ClosedEngine]] = SecondShown) -> Shown[ClosedEngine]:
+    """Make what is shown of an engine that has seen these objects."""
+    outside, configuration = _Outside(), default_configuration()
+    profiles = profiles_for(configuration, Registry.installed(), outside)
+    engine = ClosedEngine(configuration, outside, outside, None, profiles)
+    for obj in objects:
+        engine.offer(Changed(obj))
+    engine.offer(Synced())
+    engine.step()
+    return shown(engine, outside.history)
+
+
+@asynccontextmanager
+async def served(shown: Shown[ClosedEngine]) -> AsyncIterator[str]:
+    """Serve the page, and what it asks about Monday; yield its address."""
+    from aiohttp import web
+
+    async def explain(request: web.Request) -> web.Response:
+        assert dict(request.query) == {"day": "monday"}
+        return web.json_response(text=json.dumps(shown.explanations("day", ["monday"])["monday"]))
+
+    async with serve([*web_routes(shown), web.get("/explain", explain)], Listener(port=0)) as url:
+        yield url

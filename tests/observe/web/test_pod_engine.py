@@ -1,0 +1,32 @@
+"""What is shown of the engine for one pod at a time beside its queues, which test_pods.py looks at: explanations."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.observe.explain.explanation import Explanation
+from kframework.observe.web import pod_engine
+from kframework.observe.web.pod_engine import PodEngineShown
+from kframework.observe.web.sections import Details
+from kframework.testing import make_node, make_pod
+from tests.observe.explain.scene import Scene
+
+
+def shown() -> PodEngineShown:
+    scene = Scene(make_node("a"), make_node("b"), *(make_pod(name, cpu=99) for name in "xyz")).settle()
+    return PodEngineShown(scene.engine, scene.history)
+
+
+def test_pods_are_explained_and_nothing_else() -> None:
+    assert (shown().details("pod", "default/x"), shown().details("job", "x")) == (Details(explained=True), Details())
+    assert shown().explanations("job", ["default/x"]) == {}
+
+
+def test_for_a_report_those_asked_for_first_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["default/z", "default/x", "default/y"]
+    found = shown().explanations("pod", names)
+    assert list(found) == names
+    assert all(isinstance(each, Explanation) and each.pod == name for name, each in found.items())
+    monkeypatch.setattr(pod_engine, "_EXPLAINED", 1)
+    monkeypatch.setattr(pod_engine, "_ASKED", 4)
+    assert list(shown().explanations("pod", names)) == names[:2]

@@ -1,0 +1,148 @@
+"""The page of a second engine: its own tables, what they lead to, and its report, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.errors import visible
+from kframework.objects import ApiObject
+from kframework.observe.report import report
+from kframework.testing import make_node, make_pod
+from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
+from tests.observe.web.second import SecondShown, second, served
+from tests.observe.web.test_page import CONTRAST, NASTY
+
+pytestmark = [pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
+
+OBJECTS: tuple[ApiObject, ...] = (make_node("a"), make_pod("web"), make_pod("late"))
+
+
+async def shown(tab: Tab) -> None:
+    for selector in ("#section-days tbody tr", "#pods tr", "#attempts tr", "#picture tr"):
+        await tab.until(f"document.querySelector({selector!r})")
+
+
+async def test_tables_are_drawn_by_the_kinds_of_their_columns(browser: Browser) -> None:
+    async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert await tab.texts("#sections h2") == ["Opening days", "Nothing"]
+        assert await tab.texts("#own a") == ["Opening days", "Nothing"]
+        (monday, tuesday) = [" ".join(row.split()) for row in await tab.texts("#section-days tbody tr")]
+        clock = await tab.run("moment(now)")
+        assert monday == f"Monday 1,234 25 % cpu 1.5 of 3 memory 1 GiB {clock} 1.5 ms open on Monday default/web"
+        assert tuesday == "Tuesday"
+        assert await tab.text("#section-days .note") == "The first 2 of 7. As posted."
+        assert await tab.text("#section-more .note") == "None."
+
+
+async def test_a_table_that_has_not_changed_stays_as_it_is(browser: Browser) -> None:
+    made = second(*OBJECTS)
+    assert isinstance(made, SecondShown)
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        row = "document.querySelector('#section-days tbody tr')"
+        await tab.run(f"window.kept = {row}; document.querySelector('#section-days a').focus()")
+        await tab.run("refresh('sections')")
+        assert await tab.run(f"window.kept === {row}")
+        made.text = "shut"
+        await tab.run("refresh('sections')")
+        assert await tab.run(f"window.kept !== {row}")
+        assert await tab.run("document.activeElement.innerText") == "Monday"
+
+
+async def test_places_and_holders_are_those_of_the_engine(browser: Browser) -> None:
+    async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert await tab.texts("#places button") == ["All\n2", "Queue at the door\n2"]
+        await tab.click("#holders [data-value='p/Guard']")
+        await tab.until("document.querySelector('#holders [aria-pressed=true]')")
+        assert await tab.texts("#pods .pod") == ["default/web", "default/late"]
+
+
+async def test_rows_lead_to_details_and_to_explanations_in_lines(browser: Browser) -> None:
+    async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
+        await shown(tab)
+        await tab.click("#section-days a")
+        await tab.until("document.querySelector('dialog tbody tr')")
+        assert await tab.text("dialog h2") == "day monday"
+        assert await tab.texts("dialog .message") == ["It is open on Monday."]
+        assert await tab.texts("dialog .help li") == ["Come on Monday."]
+        assert await tab.texts("dialog tbody tr") == ["open on Monday 9", "open on Monday 10"]
+        await tab.press("Escape")
+        await tab.until("location.hash === ''")
+
+
+async def test_a_pod_shows_its_attempts(browser: Browser) -> None:
+    async with served(second(*OBJECTS)) as url, browser.open(f"{url}/#pod/default%2Fweb") as tab:
+        await tab.until("document.querySelector('dialog tbody tr')")
+        assert "Unschedulable" in await tab.text("dialog tbody") and "closed today" in await tab.text("dialog tbody")
+
+
+async def test_of_what_is_not_there_nothing_is_known(browser: Browser) -> None:
+    async with served(second(*OBJECTS)) as url, browser.open(f"{url}/#day/sunday") as tab:
+        await tab.until("document.querySelector('dialog .note').innerText === 'Nothing is known of this day.'")
+
+
+async def test_explanations_that_are_not_there_are_told(browser: Browser) -> None:
+    class Unexplained(SecondShown):
+        def explanations(self, sort: str, names: object) -> dict[str, object]:
+            return {}
+
+    async with browser.open("about:blank#") as tab:
+        async with served(second(*OBJECTS, shown=Unexplained)) as url:
+            await tab.go(f"{url}/#day/monday")
+            await tab.until("document.querySelector('dialog .note').innerText.startsWith('The answer was 500')")
+            assert await tab.texts("dialog tbody tr") == ["open on Monday 9", "open on Monday 10"]
+        tab.complaints.clear()  # the browser notes every answer that is no 200
+
+
+@pytest.mark.parametrize(
+    "hostile", [NASTY, "a\x1b\x9b\u202eb\u2066\u200f\u200b\ufeff\u2028\x85\xa0\U000e0041\u3164\r\n\tc"]
+)
+async def test_what_stands_in_tables_is_text(browser: Browser, hostile: str) -> None:
+    made = second(*OBJECTS)
+    assert isinstance(made, SecondShown)
+    made.text = hostile
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        assert visible(hostile) in await tab.text("#section-days")
+        await tab.click("#section-days a")
+        await tab.until("document.querySelector('dialog tbody tr')")
+        assert visible(hostile) in await tab.text("dialog .message")
+        assert visible(hostile) in await tab.text("dialog tbody")
+        assert await tab.run("document.querySelectorAll('img').length") == 0
+
+
+@pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_everybody_can_read_and_use_it(browser: Browser, screen: Screen, dark: bool) -> None:
+    async with served(second(*OBJECTS)) as url, browser.open(url, screen=screen, dark=dark) as tab:
+        await shown(tab)
+        for _ in range(2):
+            assert await tab.run(CONTRAST) == []
+            assert await tab.nameless() == []
+            assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
+            await tab.click("#section-days a")
+            await tab.until("document.querySelector('dialog tbody tr')")
+
+
+async def test_a_report_has_the_tables_and_their_details(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(report(second(*OBJECTS), title="Closed"), encoding="utf-8")
+    async with browser.open(file.as_uri()) as tab:
+        await shown(tab)
+        assert {url for url in tab.asked if not url.startswith("data:")} == {file.as_uri()}
+        await tab.click("#places [data-value='queue at the door']")
+        await tab.until("document.querySelectorAll('#pods tr').length === 2")
+        await tab.click("#holders button")
+        await tab.until("document.querySelector('#holders [aria-pressed=true]')")
+        assert await tab.texts("#pods .pod") == ["default/web", "default/late"]
+        await tab.click("#section-days a")
+        await tab.until("document.querySelector('dialog .help')")
+        assert await tab.texts("dialog tbody tr") == ["open on Monday 9", "open on Monday 10"]
+        await tab.run("location.hash = 'pod/default%2Fweb'")
+        await tab.until("document.querySelector('dialog').innerText.includes('closed today')")
+        await tab.run("location.hash = 'day/sunday'")
+        await tab.until("document.querySelector('dialog').innerText.includes('No explanation of this day')")

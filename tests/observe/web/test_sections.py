@@ -1,0 +1,26 @@
+"""Tables of an engine's own: the first rows are made and no others, and what they lead to is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework.observe.web.sections import ROWS, Column, Ref, Row, Section
+
+TITLES = (Column("Job"), Column("Queue"))
+
+
+def rows(made: list[int]) -> Iterator[Row]:
+    for number in range(10 * ROWS):
+        made.append(number)
+        yield Row((Ref("job", f"job-{number}"), "blue"))
+
+
+def test_only_the_first_rows_are_made_but_all_are_counted() -> None:
+    made: list[int] = []
+    section = Section.of("jobs", "Jobs", TITLES, rows(made), 10 * ROWS, note="Of today.")
+    assert (len(section.rows), len(made), section.total, section.note) == (ROWS, ROWS, 10 * ROWS, "Of today.")
+
+
+def test_what_rows_lead_to_is_listed_in_order() -> None:
+    shown = (Row((Ref("job", "a"), "x", None)), Row(("y", Ref("node", "n", "that one"), {"cpu": (1, 2)})))
+    assert list(Section("s", "S", (), shown, 2).refs()) == [Ref("job", "a"), Ref("node", "n", "that one")]

@@ -1,0 +1,98 @@
+"""Any engine is shown, with what it says of itself and without: its pods, its tables, its report."""
+
+from __future__ import annotations
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.core.pod_engine import PodEngine
+from kframework.objects import ApiObject
+from kframework.observe.explain.slices import finished
+from kframework.observe.report import report
+from kframework.observe.web.pods import Found, find_pods, queues
+from kframework.observe.web.sections import Details
+from kframework.observe.web.shown import BINDING, Shown
+from kframework.observe.web.summary import summary
+from kframework.testing import make_node, make_pod
+from tests.observe.explain.scene import Scene
+from tests.observe.test_report import data_of
+from tests.observe.web.second import second
+from tests.support.closed_engine import ClosedEngine
+
+OBJECTS: tuple[ApiObject, ...] = (make_node("a"), make_pod("runs", node_name="a"), make_pod("web"), make_pod("late"))
+
+
+def plain() -> Shown[ClosedEngine]:
+    return second(*OBJECTS, shown=Shown)
+
+
+def bare() -> Shown[PodEngine]:
+    """Show a pod that is being bound and one that is too large as those of any engine."""
+    scene = Scene(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99)).settle()
+    return Shown(scene.engine, scene.history)
+
+
+# -- without a word of its own -------------------------------------------------------------------------------------
+
+
+def test_pods_that_wait_say_what_was_decided_on_them() -> None:
+    found = queues(plain())
+    assert (found.counts, found.held, found.total) == ({"pending": 2, "binding": 0}, (), 2)
+    assert [(pod.pod, pod.place, pod.tries, pod.message) for pod in found.pods] == [
+        ("default/web", "pending", 1, "closed today"),
+        ("default/late", "pending", 1, "closed today"),
+    ]
+
+
+def test_pods_on_their_way_to_a_node_are_in_a_place_of_their_own() -> None:
+    shown = bare()
+    assert shown.places() == {"pending": 1, "binding": 1}
+    assert [(pod.pod, pod.node) for pod in queues(shown, place=BINDING).pods] == [("default/fits", "a")]
+    assert [pod.pod for pod in queues(shown, place="pending").pods] == ["default/huge"]
+    assert queues(shown, place="elsewhere").pods == ()
+    assert queues(shown, held_by=("p", "Guard")).total == 0
+
+
+def test_pods_are_found_where_they_are() -> None:
+    assert sorted(finished(find_pods(bare(), "default/")), key=lambda found: found.pod) == [
+        Found("default/fits", "binding", "a"),
+        Found("default/huge", "pending", ""),
+    ]
+    assert finished(find_pods(plain(), "runs")) == (Found("default/runs", "", "a"),)
+
+
+def test_a_pod_that_nobody_has_tried_yet_is_shown_too() -> None:
+    scene = Scene(make_node("a"), make_pod("new"))
+    scene.engine.catch_up()
+    (pod,) = queues(Shown(scene.engine, scene.history)).pods
+    assert (pod.pod, pod.tries, pod.message, pod.queued) == ("default/new", 0, "", VIRTUAL_EPOCH)
+
+
+def test_there_is_nothing_more_to_show() -> None:
+    assert (plain().sections(), plain().details("pod", "default/web")) == ((), Details())
+
+
+def test_figures_are_of_any_engine() -> None:
+    found = summary(plain())
+    assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts, found.took) == (1, 1, 2, 2, None)
+
+
+def test_any_engine_is_reported() -> None:
+    found = data_of(report(plain(), title="Closed"))
+    assert [pod["pod"] for pod in found["queues"]["pods"]] == ["default/web", "default/late"]
+    assert (found["sections"], found["details"], found["explanations"]) == ([], {"pod": {}}, {"pod": {}})
+
+
+# -- with its own --------------------------------------------------------------------------------------------------
+
+
+def test_pods_are_in_the_places_of_the_engine() -> None:
+    found = queues(second(*OBJECTS))
+    assert found.counts == {"queue at the door": 2}
+    assert [(each.plugin, each.pods) for each in found.held] == [("Guard", 2)]
+    assert [pod.pod for pod in queues(second(*OBJECTS), held_by=("p", "Guard"), most=1).pods] == ["default/web"]
+
+
+def test_a_report_has_what_its_tables_lead_to() -> None:
+    found = data_of(report(second(*OBJECTS), title="Closed"))
+    assert [section["name"] for section in found["sections"]] == ["days", "more"]
+    assert list(found["details"]["day"]) == ["monday"]
+    assert found["explanations"]["day"]["monday"]["lines"] == ["It is open on Monday."]

@@ -1,0 +1,99 @@
+"""A second engine, as small as one can be: it takes pods in, and says of each once that it is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from kframework import Clock, PendingPod, Watch
+from kframework.clock import Seeds
+from kframework.config.configuration import Configuration
+from kframework.engine import ClusterState, Decision, EngineHost, MakeProfiles, Profiles, Result
+from kframework.objects import Node, Pod
+from kframework.state.inbox import Changed, Inbox, Message, Synced
+
+__all__ = ["ClosedEngine"]
+
+
+class ClosedEngine:
+    """Schedules nobody."""
+
+    watches: tuple[Watch, ...] = ()
+    ended_pods = False
+    under_way: None = None
+    current: None = None
+    deadline: None = None
+    timed_share = 0.0
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        clock: Clock,
+        outside: EngineHost,
+        extenders: object,
+        profiles: MakeProfiles,
+    ) -> None:
+        self.cluster = ClusterState()
+        self.clock = clock
+        self.effects = outside
+        self.seeds = Seeds(0)
+        self.inbox = Inbox()
+        self.synced = False
+        self._waiting: dict[str, PendingPod] = {}
+        self._decided = 0
+        self.profiles: Profiles = profiles(self)
+
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        return self._waiting
+
+    @property
+    def preemption(self) -> NoReturn:
+        raise RuntimeError("nobody is preempted")
+
+    @property
+    def settled(self) -> bool:
+        return self.synced and not len(self.inbox)
+
+    def retrying(self) -> tuple[str, ...]:
+        return ()
+
+    def offer(self, message: Message) -> None:
+        self.inbox.offer(message)
+
+    def ask(self, message: Message) -> None:
+        self.offer(message)
+
+    def catch_up(self) -> None:
+        for message in self.inbox.drain():
+            match message:
+                case Changed(Node() as node):
+                    self.cluster.put_node(node)
+                case Changed(Pod() as pod) if pod.spec.node_name:
+                    self.cluster.put_pod(pod)
+                case Changed(Pod() as pod):
+                    self._waiting[pod.metadata.uid] = PendingPod(pod, self.cluster.interned)
+                case Synced():
+                    self.synced = True
+                case _:
+                    pass
+
+    def step(self) -> bool:
+        self.catch_up()
+        for pod in list(self._waiting.values())[self._decided :]:
+            self._decided += 1
+            now = self.clock.now()
+            self.effects.decided(
+                Decision(
+                    attempt=self._decided,
+                    tries=1,
+                    pod=pod.key,
+                    uid=pod.uid,
+                    profile=pod.scheduler_name,
+                    queued_at=now,
+                    popped_at=now,
+                    result=Result.UNSCHEDULABLE,
+                    message="closed today",
+                )
+            )
+        return False
