@@ -40,9 +40,6 @@ from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Offers, Registry, beside_installed
 
-# Label selectors, for kinds of its own that have them.
-from kframework.objects.label_selectors import SelectorError, label_selector
-
 # A built-in that a second engine offers under a second name.
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 
@@ -85,12 +82,10 @@ __all__ = [
     "Result",
     "Rotation",
     "Scheduler",
-    "SelectorError",
     "Signature",
     "beside_installed",
     "compile_profiles",
     "fit_error",
-    "label_selector",
     "profiles_for",
     "run_reserve",
     "run_unreserve",
