@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 from kframework_batch.account import Outcome, Tried
+from kframework_batch.explain.account import explain
+from kframework_batch.explain.text import text_of
 from kframework_batch.objects import HyperNode, NetworkTopology
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
@@ -169,3 +171,17 @@ def test_hypernodes_may_come_and_change() -> None:
     assert found.session().bound == {}
     found.put(make_hypernode("r", 1, "a", "e"))
     assert nodes_of(found.session()) == "ae"
+
+
+def test_explanations_say_where_and_why_not_elsewhere() -> None:
+    found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 2, "e": 2}).session()
+    found.engine.catch_up()
+    text = text_of(explain(found.engine, found.accounts, found.job("j")))
+    assert "in hypernode r0" in text
+    assert text_of(explain(found.engine, found.accounts[:0], found.job("j"))).count("hypernode") == 0
+    found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 1, "e": 2}).session()
+    found.engine.catch_up()
+    text = text_of(explain(found.engine, found.accounts, found.job("j")))
+    assert "allocate: discarded; 0 of the 3 tasks that it needs had a place; 0/2 hypernodes hold it: " in text
+    line = "not in hypernode r0 of tier 1, where 0 had a place: Insufficient cpu: 2 is left of 3"
+    assert line in text
