@@ -224,9 +224,10 @@ def test_what_others_write_counts() -> None:
 def test_a_group_that_comes_back_is_read_anew() -> None:
     group = PodGroup(metadata=meta(), status=PodGroupStatus(phase="Running"))
     job = described(group)
-    job.phase = "Unknown"
+    job.phase, job.message, job.fit_errors = "Unknown", "Not enough valid tasks", {"uid": "0/0 nodes are available"}
     undescribe(job)
     assert (job.known, job.object, job.status, job.phase, job.queue) == (False, None, None, "", "")
+    assert (job.message, job.fit_errors, job.priority, job.min_available) == ("", {}, 0, 0)
     describe(job, group, PRIORITIES, "default")
     assert (job.known, job.phase) == (True, "Running")
 

@@ -76,7 +76,11 @@ def undescribe(job: JobInfo) -> None:
     """Take note that a job has no pod group any more, and hence is in no queue."""
     job.known = False
     job.object = job.status = None
-    job.phase = job.queue = ""
+    job.phase = job.queue = job.refused = job.message = ""
+    job.priority = job.min_available = 0
+    job.role_minimums, job.min_resources = {}, None
+    job.fit_errors.clear()
+    job.places.clear()
 
 
 #: All that a session reads of what a pod group says.

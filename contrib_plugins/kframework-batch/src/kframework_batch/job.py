@@ -246,6 +246,11 @@ class JobInfo:
         #: Where tasks had their place in this session before it was taken back, by uid.
         self.places: dict[str, Place] = {}
 
+    def unfit(self, task: TaskInfo, message: str) -> None:
+        """Note why a task found no node; where it had its place earlier in the session counts no more."""
+        self.fit_errors[task.uid] = message
+        self.places.pop(task.uid, None)
+
     @property
     def is_pending(self) -> bool:
         """Whether it has not been let in yet: see the action `enqueue`."""

@@ -139,6 +139,10 @@ class Placement:
         self.chosen[task.uid] = choice
         return choice
 
+    def forget(self, task: TaskInfo) -> None:
+        """Forget what was chosen for a task that comes by its node some other way."""
+        self.chosen.pop(task.uid, None)
+
     def _sign(self, task: TaskInfo) -> Hashable | None:
         """Return what the answers about a task depend on beside the nodes; None: it must be asked about every time."""
         signs = tuple(plugin.sign(self._session, task) for plugin in self.questions.plugins)

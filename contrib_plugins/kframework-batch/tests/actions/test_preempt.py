@@ -400,3 +400,31 @@ def test_annotations_of_which_a_recording_has_no_values_are_compared_and_not_rea
     group, pods = make_gang("high", 2, priority_class="p9", annotations={"example.com/token": "secret"})
     guarded_group = guarded(without_values(group, lambda key: False, lambda text: "0" * 24))
     assert counts(staged([make_node("n1", cpu=4)], low(4), (guarded_group, pods))) == {"low": 2}
+
+
+# -- what is said of it ------------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_others_have_to_leave_was_not_chosen_earlier() -> None:
+    """What allocate chose before somebody else got that room is no word on how preempt came by the node."""
+    stage = staged(
+        [make_node("n1", cpu=2)],
+        low(1, minimum=0),
+        high(3, minimum=2, age=9.0),
+        make_gang("between", 1, priority_class="p5"),
+    )
+    allocate, preempt = stage.accounts[0].turns_of("default/high")[:2]
+    assert [(one.node, one.feasible) for one in allocate.verdicts if one.node] == [("n1", 1)]
+    assert [(one.node, one.feasible) for one in preempt.verdicts if one.node] == [("n1", 0)]
+
+
+def test_a_task_that_finds_no_node_after_all_says_so() -> None:
+    """A place that preempt had for it, and gave back, counts no more when allocate finds none."""
+    stage = Stage(
+        CONFIGURATION.replace("allocate, preempt", "preempt, allocate"),
+        nodes=[make_node("n1", cpu=1)],
+        gangs=[make_gang("first", 1, priority_class="p9"), make_gang("second", 1, priority_class="p5")],
+        objects=CLASSES,
+    ).session()
+    assert set(stage.bound) == {"first-0"}
+    assert stage.message("second-0") == "0/1 nodes are available: 1 Insufficient cpu."

@@ -126,6 +126,29 @@ def test_a_served_job_tells_of_the_session_that_served_it() -> None:
     assert "HELP" not in said
 
 
+def test_what_was_discarded_is_not_said_to_have_happened() -> None:
+    stage = Stage(
+        PLAIN,
+        nodes=[make_node("n1", cpu=2)],
+        gangs=[
+            make_gang("low", 2, minimum=1, on=["n1", "n1"], priority=0),
+            make_gang("urgent", 3, minimum=3, priority=100, priority_class="high"),
+        ],
+        objects=[PriorityClass(metadata=ObjectMeta(name="high"), value=100)],
+    ).session()
+    said = text(stage, "urgent")
+    assert stage.evicted == {}
+    assert "was promised room on n1" in said
+    assert "for it would have had to go: default/low-" in said
+
+
+def test_a_turn_that_found_nothing_more_is_not_said_to_have_served() -> None:
+    stage = Stage(PLAIN, nodes=[make_node("n1", cpu=1)], gangs=[make_gang("train", 2, minimum=1)]).session()
+    said = text(stage, "train")
+    assert "  - allocate: served; 1 of the 1 tasks that it needs had a place" in said
+    assert "  - allocate: got nothing more; 1 of the 1 tasks that it needs had a place" in said
+
+
 def test_what_the_next_session_will_do_needs_no_help() -> None:
     stage = half_a_gang()
     stage.put(make_node("n2", cpu=2))

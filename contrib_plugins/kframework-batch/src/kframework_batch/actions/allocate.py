@@ -162,7 +162,7 @@ class _Hope:
                 if self._session.plugins.job_ready(job):
                     break
             else:
-                job.fit_errors[task.uid] = error
+                job.unfit(task, error)
                 if not self._may_still_be_ready():
                     break
 
@@ -288,4 +288,5 @@ def _nominated(session: Session, task: TaskInfo, domain: Domain | None) -> Choic
         return None
     if session.placement.rejection(task, row) is not None or (domain is not None and not domain.holds([row])):
         return None
+    session.placement.forget(task)
     return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)

@@ -62,5 +62,5 @@ def _place(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> Iterator[No
 
 
 def _rejected(session: Session, task: TaskInfo, message: str, plugin: str = "") -> None:
-    task.job.fit_errors[task.uid] = message
+    task.job.unfit(task, message)
     session.log.rejected(task, message, plugin)

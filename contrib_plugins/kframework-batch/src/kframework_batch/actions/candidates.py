@@ -31,7 +31,8 @@ def candidates(session: Session) -> Iterator[JobInfo]:
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
     """Return the candidates that may push others out, by the name of their queue.
 
-    A job that must be within one hypernode is none, as with Volcano: who went for it might go in vain.
+    A job that must be within one hypernode is none: who went for it might go in vain. In Volcano
+    no job with a topology preempts.
     """
     found: dict[str, list[JobInfo]] = {}
     for job in candidates(session):

@@ -25,6 +25,9 @@ MayGo = Callable[[TaskInfo, TaskInfo], bool]
 #: Why a task that others might make room for gets none.
 NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
 
+#: Why a job that has what it needs gets nothing here.
+_NOBODY = "nobody has to go for it"
+
 #: Where gangs are torn apart whatever is done, so many nodes are looked at.
 _ENOUGH = 100
 
@@ -87,7 +90,7 @@ class VictimSelection:
             if not plugins.job_pipelined(job):
                 self._over(job, statement, Outcome.DISCARDED)
             elif not statement.evicted:
-                self._over(job, statement, Outcome.DISCARDED, "nobody has to go for it")
+                self._over(job, statement, Outcome.DISCARDED, _NOBODY)
             else:
                 self.commit(job, statement)
 
@@ -145,6 +148,7 @@ class VictimSelection:
             if on_node.pipeline(task, self._session.nodes[candidate.row].name) is not None:
                 return False
             on_node.commit()
+        self._session.placement.forget(task)
         return True
 
     def _victims(self, statement: JobStatement, task: TaskInfo, row: int, may_go: MayGo) -> list[TaskInfo] | None:
@@ -247,11 +251,13 @@ class VictimSelection:
                 if self._repeat(trial, others, places):
                     victims = others
         with session.statement() as again:
-            if victims and self._repeat(again, victims, places):
+            if not self._repeat(again, victims, places):
+                self._over(job, again, Outcome.DISCARDED)
+            elif not victims:
+                self._over(job, again, Outcome.DISCARDED, _NOBODY)
+            else:
                 self._over(job, again, Outcome.COMMITTED)
                 again.commit()
-            else:
-                self._over(job, again, Outcome.DISCARDED, "nobody has to go for it")
 
     def _over(self, job: JobInfo, statement: JobStatement, outcome: Outcome, message: str = "") -> None:
         session = self._session

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kframework.observe.showing import NONE, table, visible
-from kframework_batch.account import Outcome, QueueState, Spared, Tried, Turn, Verdict, Victim
+from kframework_batch.account import Outcome, QueueState, Spared, Tried, Turn, Verdict
 from kframework_batch.explain.explanation import Explanation, TaskPlace
 from kframework_batch.resource import quantity_of
 
@@ -22,6 +22,8 @@ _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.OVERUSED: "passed over",
     Outcome.INVALID: "cannot be scheduled",
 }
+#: What has its minimum and found room for none of the tasks that it has beyond.
+_NOTHING_MORE = "got nothing more"
 
 
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
@@ -111,13 +113,14 @@ def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
         yield from (f"      {line}" for line in _verdicts(verdicts, wide))
         yield from (f"      {line}" for line in _tried(turn.tried, wide))
         if turn.victims:
-            yield f"      {_victims(turn.victims, wide)}"
+            yield f"      {_victims(turn, wide)}"
         yield from (f"      {spared_sentence(spared)}" for spared in turn.spared)
 
 
 def turn_sentence(turn: Turn) -> str:
     """Say how a turn ended."""
-    words = [f"{turn.action}: {_OUTCOMES[turn.outcome]}"]
+    nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
+    words = [f"{turn.action}: {_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]}"]
     if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):
         words.append(f"{turn.had} of the {turn.minimum} tasks that it needs had a place")
     if turn.hypernode:
@@ -158,7 +161,7 @@ def tried_sentence(tried: Tried) -> str:
 
 def verdict_sentence(verdict: Verdict) -> str:
     """Say where a task had its place, and by what choice."""
-    how = "is promised" if verdict.promised else "had"
+    how = "was promised" if verdict.promised else "had"
     if not verdict.feasible:
         return f"{verdict.pod} {how} room on {verdict.node}"
     tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
@@ -173,8 +176,9 @@ def spared_sentence(spared: Spared) -> str:
     return f"plugin {spared.plugin} would not let {names} go for it"
 
 
-def _victims(victims: Sequence[Victim], wide: bool) -> str:
-    return f"for it had to go: {_names([victim.pod for victim in victims], wide)}"
+def _victims(turn: Turn, wide: bool) -> str:
+    went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
+    return f"for it {went}: {_names([victim.pod for victim in turn.victims], wide)}"
 
 
 def _names(names: Sequence[str], wide: bool) -> str:
