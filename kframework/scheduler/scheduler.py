@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bdb import BdbQuit
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
@@ -38,6 +37,7 @@ from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
+from kframework.scheduler.errands import Errands, guarded
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
 from kframework.scheduler.extender import Extender
@@ -124,6 +124,8 @@ class Engine(HandledEngine, Protocol):
 #: The engine of a scheduler: one pod at a time unless another is asked for.
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
+A = TypeVar("A")
+
 #: Makes the engine that a configuration asks for.
 MakeEngine = Callable[[Configuration, Clock, EngineHost, Extenders, MakeProfiles], E]
 
@@ -190,8 +192,8 @@ class Scheduler(EngineHost, Generic[E]):
         #: Pods that have their node and whose binding cycles begin when the engine's step is over.
         self._reserved: deque[Reservation] = deque()
         self._under_way = 0  # binding cycles that wait, and evictions
-        #: What hooks have spawned, as a write that nobody waits for; but not what runs since `start`.
-        self._errands: dict[anyio.CancelScope, None] = {}
+        #: What runs since `start` is not among them.
+        self._errands = Errands(self._woken.set)
         #: Whether it only follows the cluster, as one of several replicas.
         self.standing_by: bool = False
         self._stopping = False
@@ -244,13 +246,14 @@ class Scheduler(EngineHost, Generic[E]):
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
                 tasks.start_soon(watch, self.kinds, self._heard)
                 async with anyio.create_task_group() as self._cycles:
-                    await self._loop()
-                    over = anyio.current_time() + ENDING
-                    await self._finish()
-                    # Together: a binding cycle may wait for what its plugin has spawned.
-                    for errand in self._errands:
-                        errand.cancel()
-                    self._cycles.cancel_scope.cancel()
+                    try:
+                        await self._loop()
+                        over = anyio.current_time() + ENDING
+                        await self._finish()
+                    finally:
+                        # Together: a binding cycle may wait for what its plugin has spawned, or does to its end.
+                        self._errands.cancel()
+                        self._cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
                     await self._write_events()
@@ -462,30 +465,13 @@ class Scheduler(EngineHost, Generic[E]):
         """Run a coroutine beside the scheduler; what it raises is logged and stops nobody else."""
         assert self._tasks is not None
         if self.starting is not None:
-            self._tasks.start_soon(_guarded, coroutine, by)
-            return
-        errand = anyio.CancelScope()
-        self._errands[errand] = None
-        self._tasks.start_soon(self._run_errand, errand, coroutine, by)
+            self._tasks.start_soon(guarded, coroutine, by)
+        else:
+            self._tasks.start_soon(self._errands.begin(coroutine, by))
 
-    async def _run_errand(self, errand: anyio.CancelScope, coroutine: Coroutine[object, object, None], by: str) -> None:
-        try:
-            with errand:
-                await _guarded(coroutine, by)
-        finally:
-            del self._errands[errand]
-            self._woken.set()
+    async def to_the_end(self, work: Awaitable[A]) -> A:
+        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
+        return await self._errands.to_the_end(work)
 
     def __repr__(self) -> str:
         return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._under_way} under way>"
-
-
-async def _guarded(coroutine: Coroutine[object, object, None], by: str) -> None:
-    name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
-    try:
-        await within(None, coroutine, "")
-    except BdbQuit:
-        raise
-    except Exception:
-        # What fails over and over is said once, as a hook is.
-        _log.exception("%s: its coroutine %s failed", by, name, extra={"at_fault": f"{by}, coroutine {name}"})
