@@ -46,6 +46,7 @@ from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
+from kframework.scheduler.workers import Workers
 from kframework.state.inbox import Gone, Inbox, Message
 from kframework.state.pods import PodInfo
 
@@ -188,7 +189,7 @@ class Scheduler(EngineHost, Generic[E]):
         self.on_finished: Callable[[], None] = lambda: None
         self._slice = slice
         self._tasks: TaskGroup | None = None
-        self._cycles: TaskGroup | None = None
+        self._workers: Workers | None = None
         #: Pods that have their node and whose binding cycles begin when the engine's step is over.
         self._reserved: deque[Reservation] = deque()
         self._under_way = 0  # binding cycles that wait, and evictions
@@ -245,7 +246,8 @@ class Scheduler(EngineHost, Generic[E]):
                 tasks.start_soon(self.recorder.run)
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
                 tasks.start_soon(watch, self.kinds, self._heard)
-                async with anyio.create_task_group() as self._cycles:
+                async with anyio.create_task_group() as cycles:
+                    self._workers = Workers(cycles)
                     try:
                         await self._loop()
                         over = anyio.current_time() + ENDING
@@ -253,7 +255,7 @@ class Scheduler(EngineHost, Generic[E]):
                     finally:
                         # Together: a binding cycle may wait for what its plugin has spawned, or does to its end.
                         self._errands.cancel()
-                        self._cycles.cancel_scope.cancel()
+                        cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
                     await self._write_events()
@@ -390,15 +392,18 @@ class Scheduler(EngineHost, Generic[E]):
         bind_first = self._bind_by_extenders if len(self.extenders) else None
         timeouts = self.configuration.options.hook_timeouts
         cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
-        steps, question = cycle.steps(), None
-        # What is traced knows its span by the context, which is the task's: so it is a task from the beginning.
-        if reservation.around is None:
-            try:
-                question = next(steps)
-            except StopIteration as end:
-                self._bound(end.value)
-                return
-        self._start(self._go_on_binding(steps, question))
+        steps = cycle.steps()
+        if reservation.around is not None:
+            # What is traced knows its span by the context, which is the task's.
+            assert self._workers is not None
+            self._workers.begin_alone(self._counted(self._go_on_binding(steps, None)))
+            return
+        try:
+            question = next(steps)
+        except StopIteration as end:
+            self._bound(end.value)
+        else:
+            self._start(self._go_on_binding(steps, question))
 
     async def _go_on_binding(self, steps: Asking[Binding], question: Awaitable[object] | None) -> None:
         self._bound(await awaited(steps, question))
@@ -408,11 +413,15 @@ class Scheduler(EngineHost, Generic[E]):
 
     def _start(self, work: Awaitable[None]) -> None:
         """Start what must not be broken off."""
-        assert self._cycles is not None
-        self._under_way += 1
-        self._cycles.start_soon(self._counted, work)
+        assert self._workers is not None
+        self._workers.begin(self._counted(work))
 
-    async def _counted(self, work: Awaitable[None]) -> None:
+    def _counted(self, work: Awaitable[None]) -> Awaitable[None]:
+        """Count work as under way until it has ended."""
+        self._under_way += 1
+        return self._followed(work)
+
+    async def _followed(self, work: Awaitable[None]) -> None:
         try:
             await contained(work)
         finally:
