@@ -7,7 +7,7 @@ devices back (kube-controller-manager's `resourceclaim`, without claims of pod g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -83,13 +83,14 @@ class ClaimController:
                 self._pods[_key(pod)] = None
                 self._claims |= self._of_pods.get(pod.metadata.uid, {})
             case ResourceClaim() as claim:
-                for old in _pods_of(change.old):
-                    self._of_pods[old].pop(_key(claim))
+                key, before, after = _key(claim), _pods_of(change.old), _pods_of(change.new)
+                for old in before - after:
+                    self._of_pods[old].pop(key)
                     if not self._of_pods[old]:
                         del self._of_pods[old]
-                for new in _pods_of(change.new):
-                    self._of_pods.setdefault(new, {})[_key(claim)] = None
-                self._claims[_key(claim)] = None
+                for new in after - before:
+                    self._of_pods.setdefault(new, {})[key] = None
+                self._claims[key] = None
             case _:
                 self._pods |= self._without_template
         self._wake.set()
@@ -222,12 +223,12 @@ def _owner(claim: ResourceClaim) -> OwnerReference | None:
     return next((each for each in owners if each.controller and (each.api_version, each.kind) == ("v1", "Pod")), None)
 
 
-def _pods_of(claim: ApiObject | None) -> Iterator[str]:
-    """Yield the uids of the pods that use or own a claim, each once."""
-    if isinstance(claim, ResourceClaim):
-        owner = _owner(claim)
-        users = [each.uid for each in claim.status.reserved_for]
-        yield from dict.fromkeys([owner.uid, *users] if owner is not None else users)
+def _pods_of(claim: ApiObject | None) -> set[str]:
+    """Return the uids of the pods that use or own a claim."""
+    if not isinstance(claim, ResourceClaim):
+        return set()
+    owner, users = _owner(claim), {each.uid for each in claim.status.reserved_for}
+    return users if owner is None else {owner.uid, *users}
 
 
 def _from_template(pod: Pod, named: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Protocol
+from collections.abc import Awaitable, Coroutine
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +12,8 @@ from kframework.core.cycle.decision import Decision
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
 from kframework.state.pods import PodInfo
+
+T = TypeVar("T")
 
 
 class PodEvent(msgspec.Struct, frozen=True):
@@ -69,6 +71,10 @@ class EngineHost(Effects, Protocol):
         """Run a coroutine beside the scheduler; who spawned it, as `plugin 'Quota'`, is blamed for its faults."""
         ...
 
+    async def to_the_end(self, work: Awaitable[T]) -> T:
+        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
+        ...
+
 
 class NullEffects:
     """The outside of an engine that has none: nothing that it asks for is done."""
@@ -81,6 +87,10 @@ class NullEffects:
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Drop a plugin's coroutine."""
         coroutine.close()
+
+    async def to_the_end(self, work: Awaitable[T]) -> T:
+        """Await a plugin's work."""
+        return await work
 
     def bind(self, reservation: Reservation) -> None:
         """Start no binding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 from typing import Protocol, TypeVar, cast
@@ -28,6 +28,7 @@ from kframework.state.statement import Statement
 
 T = TypeVar("T", bound=ApiObject)
 V = TypeVar("V")
+A = TypeVar("A")
 
 
 class HandledEngine(Protocol):
@@ -210,6 +211,10 @@ class PluginHandle:
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine beside the scheduler."""
         self._outside.spawn(coroutine, f"plugin {self._plugin!r}")
+
+    async def to_the_end(self, work: Awaitable[A]) -> A:
+        """Await work of `pre_bind` to its end, unless the scheduler stops."""
+        return await self._outside.to_the_end(work)
 
     @property
     def clock(self) -> Clock:

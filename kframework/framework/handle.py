@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="ApiObject")
 V = TypeVar("V")
+A = TypeVar("A")
 
 
 class WaitingPod(Protocol):
@@ -308,6 +309,14 @@ class Handle(Protocol):
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine beside the scheduler until it ends or the scheduler stops."""
+        ...
+
+    async def to_the_end(self, work: Awaitable[A]) -> A:
+        """Await work of `pre_bind` to its end; a preemption meanwhile is a CancelledError after it.
+
+        So it is known of what was asked of the API whether it was done. Only a scheduler that stops, and the time that
+        the hook has unless it stands in `keeps_time`, break it off.
+        """
         ...
 
     @property

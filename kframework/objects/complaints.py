@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from kframework.objects.codec import FieldPath
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
@@ -45,6 +46,7 @@ def _quantity_complaint(quantity: RawQuantity) -> str | None:
         return str(error)
 
 
+@lru_cache(maxsize=1024)  # many objects are made in one second
 def _is_time(text: str) -> bool:
     try:
         return datetime.fromisoformat(text).tzinfo is not None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from random import Random
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -57,25 +58,30 @@ EVENT_RETRIED = frozenset({0, 409, 429})
 #: Why events are dropped, as the metric says it.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
 
-#: Tells when something has been written: what went wrong, None if nothing did. Whoever asks gets one of its own, since
-#: several may wait for one write, and who is cancelled while it waits would else cancel what the others wait for.
-Written = asyncio.Future[ClusterError | None]
+#: Tells, once something has been written, what went wrong, None if nothing did. Several may wait for one write.
+Written = Awaitable[ClusterError | None]
 
 
-class _StatusWrite:
+class _StatusWrite(Written):
     """What waits to be written about one pod; `wanted` until a binding takes its place."""
 
-    __slots__ = ("condition", "nominated_node_name", "pod", "wanted", "written")
+    __slots__ = ("_ended", "_error", "condition", "nominated_node_name", "pod", "wanted")
 
     def __init__(self, pod: PodInfo) -> None:
         self.pod = pod
         self.condition: PodCondition | None = None
         self.nominated_node_name: str | None = None
         self.wanted = True
-        self.written: Written = asyncio.get_running_loop().create_future()
+        self._error: ClusterError | None = None
+        self._ended = asyncio.Event()
 
     def end(self, error: ClusterError | None) -> None:
-        self.written.set_result(error)
+        self._error = error
+        self._ended.set()
+
+    def __await__(self) -> Generator[Any, None, ClusterError | None]:
+        yield from self._ended.wait().__await__()
+        return self._error
 
 
 class Outbox:
@@ -111,7 +117,7 @@ class Outbox:
         said = isinstance(pod, PendingPod) and _says(pod, condition, nominated_node_name)
         if said and pod.uid not in self._statuses:
             status.end(None)
-            return asyncio.shield(status.written)
+            return status
         if _log.isEnabledFor(V3):
             fields = _fields(pod, condition, nominated_node_name)
             _log.log(V3, "Updating pod condition and nominated node name", extra=fields)
@@ -120,7 +126,7 @@ class Outbox:
         if nominated_node_name is not None:
             status.nominated_node_name = nominated_node_name
         self._statuses.put(pod.uid, status)
-        return asyncio.shield(status.written)
+        return status
 
     def make_way(self, uid: str) -> Awaitable[None]:
         """Do not write what waits about this pod's status; to be awaited until nothing is in flight: it is being bound.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bdb import BdbQuit
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
@@ -39,6 +38,7 @@ from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
+from kframework.scheduler.errands import Errands, guarded
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
 from kframework.scheduler.extender import Extender
@@ -47,6 +47,7 @@ from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
+from kframework.scheduler.workers import Workers
 from kframework.state.inbox import Gone, Inbox, Message
 from kframework.state.pods import PodInfo
 
@@ -125,6 +126,8 @@ class Engine(HandledEngine, Protocol):
 #: The engine of a scheduler: one pod at a time unless another is asked for.
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
+A = TypeVar("A")
+
 #: Makes the engine that a configuration asks for.
 MakeEngine = Callable[[Configuration, Clock, EngineHost, Extenders, MakeProfiles], E]
 
@@ -187,12 +190,12 @@ class Scheduler(EngineHost, Generic[E]):
         self.on_finished: Callable[[], None] = lambda: None
         self._slice = slice
         self._tasks: TaskGroup | None = None
-        self._cycles: TaskGroup | None = None
+        self._workers: Workers | None = None
         #: Pods that have their node and whose binding cycles begin when the engine's step is over.
         self._reserved: deque[Reservation] = deque()
         self._under_way = 0  # binding cycles that wait, and evictions
-        #: What hooks have spawned, as a write that nobody waits for; but not what runs since `start`.
-        self._errands: dict[anyio.CancelScope, None] = {}
+        #: What runs since `start` is not among them.
+        self._errands = Errands(self._woken.set)
         #: Whether it only follows the cluster, as one of several replicas.
         self.standing_by: bool = False
         self._stopping = False
@@ -244,14 +247,16 @@ class Scheduler(EngineHost, Generic[E]):
                 tasks.start_soon(self.recorder.run)
                 watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
                 tasks.start_soon(watch, self.kinds, self._heard)
-                async with anyio.create_task_group() as self._cycles:
-                    await self._loop()
-                    over = anyio.current_time() + ENDING
-                    await self._finish()
-                    # Together: a binding cycle may wait for what its plugin has spawned.
-                    for errand in self._errands:
-                        errand.cancel()
-                    self._cycles.cancel_scope.cancel()
+                async with anyio.create_task_group() as cycles:
+                    self._workers = Workers(cycles)
+                    try:
+                        await self._loop()
+                        over = anyio.current_time() + ENDING
+                        await self._finish()
+                    finally:
+                        # Together: a binding cycle may wait for what its plugin has spawned, or does to its end.
+                        self._errands.cancel()
+                        cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
                     await self._write_events()
@@ -388,15 +393,18 @@ class Scheduler(EngineHost, Generic[E]):
         bind_first = self._bind_by_extenders if len(self.extenders) else None
         timeouts = self.configuration.options.hook_timeouts
         cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
-        steps, question = cycle.steps(), None
-        # What is traced knows its span by the context, which is the task's: so it is a task from the beginning.
-        if reservation.around is None:
-            try:
-                question = next(steps)
-            except StopIteration as end:
-                self._bound(end.value)
-                return
-        self._start(self._go_on_binding(steps, question))
+        steps = cycle.steps()
+        if reservation.around is not None:
+            # What is traced knows its span by the context, which is the task's.
+            assert self._workers is not None
+            self._workers.begin_alone(self._counted(self._go_on_binding(steps, None)))
+            return
+        try:
+            question = next(steps)
+        except StopIteration as end:
+            self._bound(end.value)
+        else:
+            self._start(self._go_on_binding(steps, question))
 
     async def _go_on_binding(self, steps: Asking[Binding], question: Awaitable[object] | None) -> None:
         self._bound(await awaited(steps, question))
@@ -406,11 +414,15 @@ class Scheduler(EngineHost, Generic[E]):
 
     def _start(self, work: Awaitable[None]) -> None:
         """Start what must not be broken off."""
-        assert self._cycles is not None
-        self._under_way += 1
-        self._cycles.start_soon(self._counted, work)
+        assert self._workers is not None
+        self._workers.begin(self._counted(work))
 
-    async def _counted(self, work: Awaitable[None]) -> None:
+    def _counted(self, work: Awaitable[None]) -> Awaitable[None]:
+        """Count work as under way until it has ended."""
+        self._under_way += 1
+        return self._followed(work)
+
+    async def _followed(self, work: Awaitable[None]) -> None:
         try:
             await contained(work)
         finally:
@@ -467,30 +479,13 @@ class Scheduler(EngineHost, Generic[E]):
         """Run a coroutine beside the scheduler; what it raises is logged and stops nobody else."""
         assert self._tasks is not None
         if self.starting is not None:
-            self._tasks.start_soon(_guarded, coroutine, by)
-            return
-        errand = anyio.CancelScope()
-        self._errands[errand] = None
-        self._tasks.start_soon(self._run_errand, errand, coroutine, by)
+            self._tasks.start_soon(guarded, coroutine, by)
+        else:
+            self._tasks.start_soon(self._errands.begin(coroutine, by))
 
-    async def _run_errand(self, errand: anyio.CancelScope, coroutine: Coroutine[object, object, None], by: str) -> None:
-        try:
-            with errand:
-                await _guarded(coroutine, by)
-        finally:
-            del self._errands[errand]
-            self._woken.set()
+    async def to_the_end(self, work: Awaitable[A]) -> A:
+        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
+        return await self._errands.to_the_end(work)
 
     def __repr__(self) -> str:
         return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._under_way} under way>"
-
-
-async def _guarded(coroutine: Coroutine[object, object, None], by: str) -> None:
-    name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
-    try:
-        await within(None, coroutine, "")
-    except BdbQuit:
-        raise
-    except Exception:
-        # What fails over and over is said once, as a hook is.
-        _log.exception("%s: its coroutine %s failed", by, name, extra={"at_fault": f"{by}, coroutine {name}"})

@@ -240,9 +240,10 @@ def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
         error = await first
         assert error is not None and error.status == 403
         assert await second is error, "they are one write"
-        given_up = desk.patch("p", None, "b")
-        given_up.cancel()
-        await desk.written()
+        waited_for = desk.patch("p", None, "b")
+        given_up = asyncio.ensure_future(waited_for)
+        asyncio.get_running_loop().call_soon(given_up.cancel)
+        assert await waited_for is not None and given_up.cancelled()
 
     at_a_desk(work)
 

@@ -173,6 +173,64 @@ def test_a_binding_cycle_that_waits_for_what_it_spawned_does_not_keep_a_schedule
     running(work, spawning)
 
 
+@pytest.mark.parametrize("when", [None, 2.0])
+def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when: float | None) -> None:
+    async def work() -> None:
+        await asyncio.sleep(5.0)
+        log.append("done")
+
+    async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        if when is not None:
+            asyncio.get_running_loop().call_later(when, preempt, pod.uid)
+        await held(working).to_the_end(work())
+        log.append("bound")
+
+    def preempt(uid: str) -> None:
+        reserved = held(working)._engine.cluster.waiting.get(uid)  # type: ignore[attr-defined]  # as a preemptor does
+        assert reserved is not None and reserved.preempt("Default")
+
+    log: list[str] = []
+    working = plugin("A", pre_bind=pre_bind)
+    working.keeps_time = frozenset({"pre_bind"})
+    result = run(working, until=5.5)
+    assert log == (["done", "bound"] if when is None else ["done"])
+    assert result.place_of("pod") == "bound" or result.message_of("pod") == "preempted by Default"
+
+
+def test_what_a_plugin_does_to_the_end_does_not_keep_a_scheduler_from_ending() -> None:
+    async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await held(working).to_the_end(asyncio.sleep(1_000.0))
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        assert not scheduler.settled
+        finished = asyncio.Event()
+        scheduler.on_finished = finished.set
+        scheduler.stop()
+        with anyio.fail_after(FINISHING + CONFIRMING + 0.1):
+            await finished.wait()
+
+    working = plugin("A", pre_bind=pre_bind)
+    working.keeps_time = frozenset({"pre_bind"})
+    running(work, working)
+
+
+def test_what_a_plugin_does_to_the_end_is_broken_off_with_a_scheduler_that_is_cancelled() -> None:
+    async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
+        try:
+            await held(working).to_the_end(asyncio.sleep(1_000.0))
+        finally:
+            ended.append(asyncio.get_running_loop().time())
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        began.append(asyncio.get_running_loop().time())
+
+    began, ended = list[float](), list[float]()
+    working = plugin("A", pre_bind=pre_bind)
+    working.keeps_time = frozenset({"pre_bind"})
+    running(work, working)
+    assert ended == began
+
+
 def test_what_a_plugin_spawned_cannot_keep_the_scheduler_from_ending() -> None:
     async def deaf() -> None:
         while True:

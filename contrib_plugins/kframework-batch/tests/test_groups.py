@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.groups import Priorities, describe, phase_of, said, undescribe
-from kframework_batch.job import JobInfo
+from kframework_batch.job import Closeness, JobInfo
 from kframework_batch.membership import GroupObject
 from kframework_batch.objects import (
     KubeGang,
@@ -117,7 +117,20 @@ def test_a_group_may_not_be_pushed_out_unless_it_says_so(metadata: ObjectMeta, y
     assert described(PodGroup(metadata=metadata)).preemptable is yes
 
 
-TOPOLOGY = "spec.networkTopology: a hard topology is not supported; leave it out, or set its mode to soft"
+@pytest.mark.parametrize(
+    ("topology", "closeness"),
+    [
+        (None, None),
+        (NetworkTopology(mode="hard", highest_tier_allowed=2), Closeness(hard=True, highest_tier=2)),
+        (NetworkTopology(mode="hard", highest_tier_name="rack"), Closeness(hard=True, tier_name="rack")),
+        (NetworkTopology(), Closeness(hard=True)),
+        (NetworkTopology(mode="soft", highest_tier_allowed=2), Closeness(hard=False)),
+    ],
+)
+def test_how_close_together_tasks_are_to_be(topology: NetworkTopology | None, closeness: Closeness | None) -> None:
+    assert described(PodGroup(spec=PodGroupSpec(network_topology=topology))).closeness == closeness
+
+
 KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="rack"),))
 
 
@@ -125,9 +138,6 @@ KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="
     ("group", "refused"),
     [
         (PodGroup(), ""),
-        (PodGroup(spec=PodGroupSpec(network_topology=NetworkTopology(mode="hard"))), TOPOLOGY),
-        (PodGroup(spec=PodGroupSpec(network_topology=NetworkTopology())), TOPOLOGY),
-        (PodGroup(spec=PodGroupSpec(network_topology=NetworkTopology(mode="soft"))), ""),
         (
             PodGroup(spec=PodGroupSpec(sub_group_policy=(SubGroupPolicy(name="s"),))),
             "spec.subGroupPolicy is not supported; make a pod group of each subgroup",

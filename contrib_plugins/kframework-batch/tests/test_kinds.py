@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kframework_batch.objects import (
+    HyperNode,
     Job,
     JobSpec,
     JobState,
@@ -24,6 +25,7 @@ from kframework_batch.objects import (
     SigsPodGroupSpec,
     SigsPodGroupStatus,
 )
+from kframework_batch.topology import HyperNodeSpec
 
 from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, run_virtual
@@ -58,6 +60,11 @@ apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: train}
 spec: {minAvailable: 1}
+---
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: rack}
+spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: "^a"}}}]}
 """
 
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
@@ -94,7 +101,7 @@ def test_the_distribution_names_them() -> None:
 
 
 def test_files_may_hold_them(objects: list[ApiObject]) -> None:
-    assert [type(each) for each in objects] == [Queue, PodGroup, SigsPodGroup, KubePodGroup, Job]
+    assert [type(each) for each in objects] == [Queue, PodGroup, SigsPodGroup, KubePodGroup, Job, HyperNode]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +112,7 @@ def test_files_may_hold_them(objects: list[ApiObject]) -> None:
         ("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", "train"),
         ("/apis/scheduling.k8s.io/v1alpha2/podgroups", "train"),
         ("/apis/batch.volcano.sh/v1alpha1/jobs", "train"),
+        ("/apis/topology.volcano.sh/v1alpha1/hypernodes", "rack"),
     ],
 )
 def test_the_fake_api_serves_them_with_their_status(objects: list[ApiObject], path: str, name: str) -> None:
@@ -126,6 +134,7 @@ def test_the_fake_api_serves_them_with_their_status(objects: list[ApiObject], pa
         (VOLCANO, "podgroups", ["pg", "podgroup-v1beta1"]),
         ("/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", ["pg", "pgs"]),
         ("/apis/batch.volcano.sh/v1alpha1", "jobs", ["vcjob", "vj"]),
+        ("/apis/topology.volcano.sh/v1alpha1", "hypernodes", ["hn"]),
     ],
 )
 def test_they_have_the_short_names_of_their_definitions(place: str, plural: str, short_names: list[str]) -> None:
@@ -153,9 +162,10 @@ def test_they_are_printed_with_the_columns_of_their_definitions() -> None:
         metadata=named, spec=SigsPodGroupSpec(min_member=4), status=SigsPodGroupStatus(phase="Running", running=4)
     )
     queue = Queue(metadata=ObjectMeta(name="research"), spec=QueueSpec(parent="root"))
+    rack = HyperNode(metadata=ObjectMeta(name="rack"), spec=HyperNodeSpec(tier=1, tier_name="racks"))
 
     async def main() -> None:
-        served = Served((job, group, sigs, queue))
+        served = Served((job, group, sigs, queue, rack))
         common = {"NAME": "a", "AGE": "0s", "QUEUE": "research"}
         assert await served.printed("/apis/batch.volcano.sh/v1alpha1/jobs") == [
             common | {"STATUS": "Running", "MINAVAILABLE": 3, "RUNNINGS": 2}
@@ -164,6 +174,9 @@ def test_they_are_printed_with_the_columns_of_their_definitions() -> None:
             common | {"STATUS": "Inqueue", "MINMEMBER": 3, "RUNNINGS": None}
         ]
         assert await served.printed(f"{VOLCANO}/queues") == [{"NAME": "research", "PARENT": "root"}]
+        assert await served.printed("/apis/topology.volcano.sh/v1alpha1/hypernodes") == [
+            {"NAME": "rack", "TIER": "1", "TIERNAME": "racks", "NODECOUNT": None, "AGE": "0s"}
+        ]
         assert await served.printed("/apis/scheduling.x-k8s.io/v1alpha1/podgroups") == [
             {
                 **{"NAME": "a", "PHASE": "Running", "MINMEMBER": 4, "RUNNING": 4},

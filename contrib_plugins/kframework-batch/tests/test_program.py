@@ -226,7 +226,7 @@ def test_names_that_nobody_offers_are_refused(tiers: str, actions: str, error: s
 
 @pytest.mark.parametrize(
     "name",
-    """cdp deviceshare extender network-topology-aware nodegroup numa-aware pdb rescheduling resource-strategy-fit
+    """cdp deviceshare extender nodegroup numa-aware pdb rescheduling resource-strategy-fit
     resourcequota task-topology tdm usage""".split(),
 )
 def test_plugins_that_only_volcano_has_are_known(name: str) -> None:
@@ -265,12 +265,13 @@ def test_what_the_file_is_warned_of_is_told_too() -> None:
     ("flag", "notices"),
     [
         (
-            "enabledHyperNodeOrder: true",
-            ("enabledHyperNodeOrder: has no effect: network topologies are not supported",),
+            "enabledHyperNodeGradient: true",
+            ("enabledHyperNodeGradient: has no effect: other orders of tiers are not supported",),
         ),
         ("enabledSubJobReady: true", ("enabledSubJobReady: has no effect: subgroups of jobs are not supported",)),
         ("enabledClusterOrder: true", ("enabledClusterOrder: has no effect: several clusters are not supported",)),
-        ("enabledHyperNodeOrder: false", ()),
+        ("enabledHyperNodeGradient: false", ()),
+        ("enabledHyperNodeOrder: true", ()),
         ("enableJobOrder: true", ()),
     ],
 )

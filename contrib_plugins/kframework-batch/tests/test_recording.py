@@ -167,7 +167,7 @@ def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
         assert not told.engine.cluster.statements, "the session is over"
     decision = told.tell_until(lambda made: isinstance(made, Decision))
     assert isinstance(decision, Decision)
-    result = told.to_the_end()
+    result = told.tell_all()
     assert result == replay(file) and told.tell_until(lambda made: True) is None
     assert len(history.recent(history.kept)) == result.decisions
 

@@ -72,8 +72,8 @@ def replay(file: Path, registry: Registry | None = None) -> Replayed:
     """
     recorded = Recorded(file)
     if recorded.header.engine:
-        return Retelling(recorded, kind_of_recording(recorded)).to_the_end()
-    return Retelling(recorded, PodEngines(registry)).to_the_end()
+        return Retelling(recorded, kind_of_recording(recorded)).tell_all()
+    return Retelling(recorded, PodEngines(registry)).tell_all()
 
 
 class Retelling(NullEffects, Generic[E]):
@@ -116,7 +116,7 @@ class Retelling(NullEffects, Generic[E]):
         """
         return next((made for made in self._alike() if stop(made)), None)
 
-    def to_the_end(self) -> Replayed:
+    def tell_all(self) -> Replayed:
         """Tell all that is left."""
         self.tell_until(lambda made: False)
         accounts = {noun: self._compared[noun] for record, noun in self._nouns.items() if record is not Decision}

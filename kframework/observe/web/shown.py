@@ -96,7 +96,7 @@ class Shown(Generic[E]):
     def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
         """Explain things of a sort for a report, by name: as many as there is time for, the first ones first.
 
-        What is returned is what `/explain?SORT=NAME` answers.
+        What is returned is what `/explain?SORT=NAME` answers: an EngineExplanation each.
         """
         return {}
 

@@ -303,7 +303,8 @@ class ClaimsInCycle:
 
     def mappings(self, node: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
         """Return which requests of the claim for extended resources the containers use on a node."""
-        return self._wanted(self._as_devices(node)).mappings
+        resources = self._as_devices(node)
+        return self._wanted(resources).mappings if resources else ()
 
     def _wanted(self, resources: tuple[str, ...]) -> Wanted:
         return wanted(self.pod.spec, resources, self._classes)

@@ -146,7 +146,7 @@ class Feasibility:
         """Say of each row whether the claims can be allocated on its node."""
         scopes = self._scopes_of(rows)
         answers = self._answers[scopes]
-        unknown = np.flatnonzero(answers == _UNKNOWN)
+        unknown = (answers == _UNKNOWN).nonzero()[0]
         if len(unknown):
             patience.is_over = patience.is_over or int(answers.max()) == TIMED_OUT
             answers[unknown] = self._found(scopes[unknown].tolist(), patience)
@@ -191,7 +191,7 @@ class Feasibility:
     def _scopes_of(self, rows: Rows) -> NDArray[np.int64]:
         self._catch_up()
         scopes = self._scope_of[rows]
-        unknown = np.flatnonzero(scopes == _UNKNOWN)
+        unknown = (scopes == _UNKNOWN).nonzero()[0]
         if len(unknown):
             every = np.arange(len(self._scope_of))[rows]
             for row in every[unknown].tolist():

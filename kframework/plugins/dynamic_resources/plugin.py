@@ -368,7 +368,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if reservation is None:
             return None
         try:
-            await self._writes.to_the_end(reservation.write(self._writes, pod))
+            await self.handle.to_the_end(reservation.write(self._writes, pod))
             if any(map(binding_conditions.awaited, reservation.claims)):
                 note = f"waiting for binding conditions for device on node {node_name}"
                 self.handle.event(pod, reason="BindingConditionsPending", action="Scheduling", note=note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
@@ -24,11 +24,15 @@ MOST_EXPRESSIONS = 1024
 
 
 class Selection:
-    """Asks selectors about devices; what one says of a device is remembered while both are there."""
+    """Asks selectors about devices; what one says of a device is remembered while both are there.
+
+    Devices of which slices say the same are one to selectors, which see neither its name nor its pool.
+    """
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Expression] = OrderedDict()
         self._subjects: WeakKeyDictionary[PoolDevice, Device] = WeakKeyDictionary()
+        self._alike: WeakValueDictionary[bytes, Device] = WeakValueDictionary()
 
     def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
         """Return whether class and request choose a device that the node can reach.
@@ -77,7 +81,21 @@ class Selection:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(expression)
-        return known.answer(device, self._subjects)
+        subject = self._subjects.get(device)
+        if subject is None:
+            subject = self._subjects[device] = self._subject(device)
+        return known.answer(subject)
+
+    def _subject(self, device: PoolDevice) -> Device:
+        """Return the device as selectors see it, one for all that are alike."""
+        said = device.object
+        key = msgspec.json.encode((device.id.driver, device.shared, said.attributes, said.capacity))
+        known = self._alike.get(key)
+        if known is None:
+            attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
+            capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
+            known = self._alike[key] = Device(device.id.driver, attributes, capacity, device.shared)
+        return known
 
     def __repr__(self) -> str:
         return f"<Selection by {len(self._known)} expressions>"
@@ -88,17 +106,15 @@ class _Expression:
 
     def __init__(self, text: str) -> None:
         self._compiled: Selector | AllocationError = _compiled(text)
-        self._answers: WeakKeyDictionary[PoolDevice, bool | AllocationError] = WeakKeyDictionary()
+        self._answers: WeakKeyDictionary[Device, bool | AllocationError] = WeakKeyDictionary()
 
-    def answer(self, device: PoolDevice, subjects: WeakKeyDictionary[PoolDevice, Device]) -> bool | AllocationError:
+    def answer(self, subject: Device) -> bool | AllocationError:
         """Return whether it chooses a device, or what is wrong."""
-        answer = self._answers.get(device)
+        if isinstance(self._compiled, AllocationError):
+            return self._compiled
+        answer = self._answers.get(subject)
         if answer is None:
-            if isinstance(self._compiled, AllocationError):
-                return self._compiled
-            if device not in subjects:
-                subjects[device] = _subject(device)
-            answer = self._answers[device] = _matches(self._compiled, subjects[device])
+            answer = self._answers[subject] = _matches(self._compiled, subject)
         return answer
 
 
@@ -114,14 +130,6 @@ def _matches(selector: Selector, subject: Device) -> bool | AllocationError:
         return selector.matches(subject)
     except CelError as error:
         return AllocationError(f"CEL runtime error: {error.text}")
-
-
-def _subject(device: PoolDevice) -> Device:
-    """Return the device as selectors see it."""
-    said = device.object
-    attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
-    capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
-    return Device(device.id.driver, attributes, capacity, device.shared)
 
 
 def _reaches(node: NodeInfo, device: PoolDevice) -> bool:

@@ -8,9 +8,7 @@ from random import Random
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-import anyio
 import msgspec
-from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339
@@ -177,28 +175,6 @@ class ClaimWrites:
                 raise
             return True
         return now.metadata.uid != metadata.uid
-
-    async def to_the_end(self, work: Awaitable[None]) -> None:
-        """Do this to its end, or until the scheduler stops, even if the pod is called back meanwhile.
-
-        What is asked of the API may be done whether or not somebody waits for the answer.
-        """
-        over = asyncio.get_running_loop().create_future()
-
-        async def run() -> None:
-            try:
-                await work
-                over.set_result(None)
-            except Exception as problem:
-                over.set_exception(problem)
-            finally:
-                over.cancel()
-
-        self._handle.spawn(run())
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait((over,))
-        await checkpoint_if_cancelled()
-        over.result()
 
     # -- one write -------------------------------------------------------------------------------------------------
 

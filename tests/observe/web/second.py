@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+
+import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.load import default_configuration
@@ -14,7 +15,18 @@ from kframework.core.plugin_handle import profiles_for
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.observe.history import History
-from kframework.observe.showing import Column, Details, Kind, Ref, Row, Section, Shown, ShownPod, Tone
+from kframework.observe.showing import (
+    Column,
+    Details,
+    EngineExplanation,
+    Kind,
+    Ref,
+    Row,
+    Section,
+    Shown,
+    ShownPod,
+    Tone,
+)
 from kframework.observe.web.routes import web_routes
 from kframework.process.endpoints import Listener, serve
 from kframework.state.inbox import Changed, Synced
@@ -86,7 +98,7 @@ class SecondShown(Shown[ClosedEngine]):
         return {name: self.explanation() for name in names if sort == "day"}
 
     def explanation(self) -> object:
-        return {"lines": [f"It is {self.text}."], "help": [{"text": "Come on Monday."}]}
+        return EngineExplanation("second", f"It is {self.text}.\nCome on Monday.\n", "", msgspec.Raw(b"{}"))
 
 
 def second(*objects: ApiObject, shown: type[Shown[ClosedEngine]] = SecondShown) -> Shown[ClosedEngine]:
@@ -108,7 +120,8 @@ async def served(shown: Shown[ClosedEngine]) -> AsyncIterator[str]:
 
     async def explain(request: web.Request) -> web.Response:
         assert dict(request.query) == {"day": "monday"}
-        return web.json_response(text=json.dumps(shown.explanations("day", ["monday"])["monday"]))
+        said = msgspec.json.encode(shown.explanations("day", ["monday"])["monday"])
+        return web.json_response(text=said.decode())
 
     async with serve([*web_routes(shown), web.get("/explain", explain)], Listener(port=0)) as url:
         yield url

@@ -67,8 +67,7 @@ async def test_rows_lead_to_details_and_to_explanations_in_lines(browser: Browse
         await tab.click("#section-days a")
         await tab.until("document.querySelector('dialog tbody tr')")
         assert await tab.text("dialog h2") == "day monday"
-        assert await tab.texts("dialog .message") == ["It is open on Monday."]
-        assert await tab.texts("dialog .help li") == ["Come on Monday."]
+        assert await tab.texts("dialog .explained span") == ["It is open on Monday.", "Come on Monday."]
         assert await tab.texts("dialog tbody tr") == ["open on Monday 9", "open on Monday 10"]
         await tab.press("Escape")
         await tab.until("location.hash === ''")
@@ -110,7 +109,8 @@ async def test_what_stands_in_tables_is_text(browser: Browser, hostile: str) -> 
         assert visible(hostile) in await tab.text("#section-days")
         await tab.click("#section-days a")
         await tab.until("document.querySelector('dialog tbody tr')")
-        assert visible(hostile) in await tab.text("dialog .message")
+        explained = await tab.text("dialog .explained")
+        assert all(visible(line) in explained for line in hostile.split("\n"))
         assert visible(hostile) in await tab.text("dialog tbody")
         assert await tab.run("document.querySelectorAll('img').length") == 0
 
@@ -140,7 +140,7 @@ async def test_a_report_has_the_tables_and_their_details(browser: Browser, tmp_p
         await tab.until("document.querySelector('#holders [aria-pressed=true]')")
         assert await tab.texts("#pods .pod") == ["default/web", "default/late"]
         await tab.click("#section-days a")
-        await tab.until("document.querySelector('dialog .help')")
+        await tab.until("document.querySelector('dialog .explained')")
         assert await tab.texts("dialog tbody tr") == ["open on Monday 9", "open on Monday 10"]
         await tab.run("location.hash = 'pod/default%2Fweb'")
         await tab.until("document.querySelector('dialog').innerText.includes('closed today')")

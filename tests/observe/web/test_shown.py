@@ -95,4 +95,4 @@ def test_a_report_has_what_its_tables_lead_to() -> None:
     found = data_of(report(second(*OBJECTS), title="Closed"))
     assert [section["name"] for section in found["sections"]] == ["days", "more"]
     assert list(found["details"]["day"]) == ["monday"]
-    assert found["explanations"]["day"]["monday"]["lines"] == ["It is open on Monday."]
+    assert found["explanations"]["day"]["monday"]["text"] == "It is open on Monday.\nCome on Monday.\n"

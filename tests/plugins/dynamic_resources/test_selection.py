@@ -22,8 +22,8 @@ MODEL = "device.attributes['d'].model == 'a100'"
 LARGE = "device.capacity['d'].memory.compareTo(quantity('10Gi')) > 0"
 
 
-def device(**said: Any) -> PoolDevice:
-    spec = {"driver": "d", "pool": {"name": "p"}, "perDeviceNodeSelection": True, "devices": [{"name": "x", **said}]}
+def device(driver: str = "d", **said: Any) -> PoolDevice:
+    spec = {"driver": driver, "pool": {"name": "p"}, "perDeviceNodeSelection": True, "devices": [{"name": "x", **said}]}
     return SliceView(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)).devices[0]
 
 
@@ -46,7 +46,11 @@ def selects(by: Selection, what: Asked, one: PoolDevice) -> bool:
     return by.selects(what, one, table[0])
 
 
-A100 = {"attributes": {"model": {"string": "a100"}}, "capacity": {"memory": {"value": "40Gi"}}, "allNodes": True}
+A100: dict[str, Any] = {
+    "attributes": {"model": {"string": "a100"}},
+    "capacity": {"memory": {"value": "40Gi"}},
+    "allNodes": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_what_cannot_be_said(said: dict[str, Any], what: Asked, text: str) -> No
         assert str(refused.value).startswith(text)
 
 
-def test_an_expression_is_asked_once_about_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     matches = Selector.matches
 
@@ -97,11 +101,18 @@ def test_an_expression_is_asked_once_about_a_device(monkeypatch: pytest.MonkeyPa
         return matches(self, subject)
 
     monkeypatch.setattr(Selector, "matches", noted)
-    by, first, second = Selection(), device(**A100), device(**A100)
-    for one in (first, second, first, second):
-        assert selects(by, asked(MODEL, LARGE), one)
-    assert sorted(calls) == sorted([MODEL, LARGE] * 2)
-    assert repr(by) == "<Selection by 2 expressions>"
+    by, alike = Selection(), [device(**A100), device(name="y", **A100), device(**A100 | {"allNodes": None})]
+    different = [
+        device(**A100, driver="e"),
+        device(**A100 | {"attributes": {"model": {"string": "h100"}}}),
+        device(**A100 | {"attributes": {"model": {"version": "1.0.0"}}}),
+        device(**A100 | {"capacity": {"memory": {"value": "80Gi"}}}),
+        device(**A100, allowMultipleAllocations=True),
+    ]
+    for one in (*alike, *alike, *different):
+        selects(by, asked("true"), one)
+    assert calls == ["true"] * 6
+    assert repr(by) == "<Selection by 1 expressions>"
 
 
 def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,4 +123,4 @@ def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.Monkey
     assert list(by._known) == ["0 == 0", "2 == 2"]
     del one
     gc.collect()
-    assert not by._subjects and not by._known["0 == 0"]._answers
+    assert not by._subjects and not by._alike and not by._known["0 == 0"]._answers

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
-import anyio
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -24,7 +23,7 @@ from kframework.objects import (
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
-from kframework.testing import StubHandle, make_pod, pending_pod
+from kframework.testing import make_pod, pending_pod
 from tests.plugins.dynamic_resources.claiming import Calls, failing, wanting, with_api
 
 POD, OTHER = make_pod("web"), make_pod("other")
@@ -478,24 +477,3 @@ def test_a_claim_that_was_not_seen_yet_but_is_there_is_waited_for() -> None:
         await writes.until_told(written)
 
     assert with_api(wanting(), do=do)[1] >= 9.5
-
-
-@pytest.mark.parametrize(("patience", "ended"), [(10.0, "failed at 5"), (1.0, "called back at 5")])
-def test_what_is_begun_is_done_even_if_the_pod_is_called_back(patience: float, ended: str) -> None:
-    async def work() -> None:
-        await asyncio.sleep(5.0)
-        raise ClaimWriteError("no")
-
-    async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> str:
-        handle = cast("StubHandle", writes._handle)
-        end, began = "called back", asyncio.get_running_loop().time()
-        async with asyncio.TaskGroup() as tasks:
-            handle.spawn = lambda coroutine: tasks.create_task(coroutine)  # type: ignore[assignment,method-assign]
-            with anyio.move_on_after(patience):
-                try:
-                    await writes.to_the_end(work())
-                except ClaimWriteError:
-                    end = "failed"
-            return f"{end} at {asyncio.get_running_loop().time() - began:.0f}"
-
-    assert with_api(do=do)[0] == ended

@@ -97,7 +97,10 @@ def test_beta_devices_are_read_as_those_of_v1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}", "kind Secret of v1 is none that a scheduler here reads"),
+        (
+            "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}",
+            "kind Widget of example.com/v1 is none that a scheduler here reads",
+        ),
         (NODE + "spac: {}\n", 'unknown field "spac"'),
         (NODE.replace('"10"', "[]"), "Node: status.capacity.pods: expected a quantity, got a list"),
     ],

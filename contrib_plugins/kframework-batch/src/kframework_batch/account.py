@@ -65,12 +65,25 @@ class Spared(msgspec.Struct, frozen=True):
     examples: tuple[str, ...]
 
 
+class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A hypernode in which a job was tried in vain: `had` counts as that of a turn does, `message` says why no more.
+
+    Where nothing was tried, since it lacks too much altogether, `had` counts what the job had before.
+    """
+
+    hypernode: str
+    tier: int
+    had: int
+    message: str
+
+
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One turn of a job in an action, and how it ended.
 
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
     needs. `plugin` and `message` say who or what stood against the job as a whole; `spared` who kept tasks from going
-    for its sake.
+    for its sake. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
+    `tried` are the first of those in which they had not.
     """
 
     action: str
@@ -84,6 +97,8 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     spared: tuple[Spared, ...] = ()
     plugin: str = ""
     message: str = ""
+    hypernode: str = ""
+    tried: tuple[Tried, ...] = ()
 
 
 class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -52,6 +52,12 @@ def why(*turns: Turn) -> str:
     return "; ".join(dict.fromkeys(chain.from_iterable(map(_reasons, turns))))
 
 
+def where(turn: Turn) -> str:
+    """Say in which hypernode a job has its room, if it must be within one, and what stood against it elsewhere."""
+    tried = (f"not in {each.hypernode}: {each.message.removesuffix('.')}" for each in turn.tried[:_REASONS])
+    return "; ".join(filter(None, (turn.hypernode and f"in hypernode {turn.hypernode}", why(turn), *tried)))
+
+
 def _reasons(turn: Turn) -> Iterator[str]:
     if turn.plugin or turn.message:
         yield _said(turn.plugin, turn.message)
@@ -185,7 +191,7 @@ def _turn(turn: Turn, name_job: NameJob) -> Row:
         turn.queue,
         turn.outcome.value,
         had(turn),
-        why(turn),
+        where(turn),
         len(turn.victims) or None,
     )
     return Row(cells, tone_of(turn))
@@ -206,7 +212,7 @@ _JOB_TURNS = (
 def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
     """Show the turns of a job."""
     rows = [
-        Row((session_ref(account), account.at, turn.action, turn.outcome.value, had(turn), why(turn)), tone_of(turn))
+        Row((session_ref(account), account.at, turn.action, turn.outcome.value, had(turn), where(turn)), tone_of(turn))
         for account, turn in turns
     ]
     return Section.of("turns", "Turns in the last sessions", _JOB_TURNS, rows, len(rows))

@@ -36,6 +36,7 @@ from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, p
 from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recorder_to
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import read_cluster
+from kframework_batch.compare.command import compare
 
 if TYPE_CHECKING:
     from kframework.engine import MakeEngine, Observer, Scheduler
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 app: typer.Typer = group("Schedule jobs, gangs and queues in sessions, as Volcano does.")
+app.command()(compare)
 
 Config = Annotated[
     str | None,

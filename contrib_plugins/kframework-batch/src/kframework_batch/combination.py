@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from kframework import Code, Status
 from kframework_batch.hookspecs import Key
+from kframework_batch.hypernodes import Domain
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
@@ -119,6 +120,11 @@ class Combination:
     def victim_queue_key(self, queue: QueueInfo, preemptor_queue: QueueInfo) -> tuple[Key, ...]:
         """Return what orders a queue among those that give way to another; the last to be served is the first to go."""
         return (*self._keys("victim_queue_order", queue, preemptor_queue), Descending(self.queue_key(queue)))
+
+    def hypernode_score(self, job: JobInfo, hypernode: Domain) -> float:
+        """Return what a hypernode is worth to a job, all plugins together."""
+        calls = cast("_Flat[float]", self.tiers.flat("hypernode_order"))
+        return sum((call(self._session, job, hypernode) for call in calls), 0.0)
 
     # -- rejections --------------------------------------------------------------------------------------------------
 

@@ -32,10 +32,11 @@ from kframework_batch.cache import JobCache
 from kframework_batch.config import parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
 from kframework_batch.membership import GROUP_KINDS
 from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
-from kframework_batch.objects import Queue
+from kframework_batch.objects import HyperNode, Queue
 from kframework_batch.phases import close_job, patch_of, verdict, why_pending
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program
@@ -65,6 +66,7 @@ class BatchEngine(Consequences):
         Watch(Pod, verbs=("delete",)),
         Watch(Namespace),
         Watch(PriorityClass),
+        Watch(HyperNode),
         *(Watch(kind, verbs=("patch_status",)) for kind in (Queue, *GROUP_KINDS)),
     )
     ended_pods: bool = True
@@ -102,6 +104,7 @@ class BatchEngine(Consequences):
         #: What texts come to that are known already.
         self._programs: dict[str, Program] = {}
         self._period = period
+        self._hypernodes = HyperNodes(self.cluster)
         self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
         self._writes = BackgroundWrites(outside, self.offer, self._wake)
@@ -258,6 +261,7 @@ class BatchEngine(Consequences):
             self._program.tiers,
             self._program.actions,
             self.core,
+            self._hypernodes,
             self._score_cache,
             random,
             consequences,

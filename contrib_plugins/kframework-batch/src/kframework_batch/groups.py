@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 
 from kframework.objects import PriorityClass, QuantityError, ResourceList
-from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, JobInfo, Phase, flag
+from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, Closeness, JobInfo, Phase, flag
 from kframework_batch.membership import GroupObject
-from kframework_batch.objects import KubePodGroup, PodGroup, PodGroupSpec, SigsPodGroup
+from kframework_batch.objects import KubePodGroup, NetworkTopology, PodGroup, PodGroupSpec, SigsPodGroup
 from kframework_batch.resource import Resource
 
 #: The queue of a pod group that has no field for it; an annotation, or a label.
@@ -46,7 +46,7 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
     job.created = metadata.creation_timestamp or ""
     job.annotations, job.labels = metadata.annotations, metadata.labels
     job.preemptable = flag(metadata.annotations, metadata.labels, MAY_BE_PREEMPTED, default=False)
-    job.role_minimums, job.min_resources, job.refused = {}, None, ""
+    job.role_minimums, job.min_resources, job.closeness, job.refused = {}, None, None, ""
     job.queue = metadata.annotations.get(QUEUE_NAME) or metadata.labels.get(QUEUE_NAME) or default_queue
     job.priority = priorities.value("")
     match group:
@@ -55,6 +55,7 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
             job.priority = priorities.value(volcano.priority_class_name)
             job.min_available = volcano.min_member
             job.role_minimums = volcano.min_task_member
+            job.closeness = _closeness(volcano.network_topology)
             job.refused = _not_supported(volcano)
             _read_min_resources(job, volcano.min_resources)
         case SigsPodGroup(spec=sigs):
@@ -85,7 +86,7 @@ def undescribe(job: JobInfo) -> None:
 #: All that a session reads of what a pod group says.
 said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
     *("known", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "refused"),
-    *("min_available", "role_minimums", "min_resources"),
+    *("min_available", "role_minimums", "min_resources", "closeness"),
 )
 
 
@@ -103,11 +104,16 @@ def phase_of(group: GroupObject) -> Phase:
             return "Running" if scheduled else ""
 
 
+def _closeness(topology: NetworkTopology | None) -> Closeness | None:
+    if topology is None:
+        return None
+    if topology.mode == "soft":
+        return Closeness(hard=False)  # what it says of tiers is for hard ones, as Volcano has it
+    # Without a mode it is hard: that is the field's default.
+    return Closeness(hard=True, highest_tier=topology.highest_tier_allowed, tier_name=topology.highest_tier_name)
+
+
 def _not_supported(spec: PodGroupSpec) -> str:
-    topology = spec.network_topology
-    if topology is not None and topology.mode != "soft":
-        # Without a mode it is hard: that is the field's default.
-        return "spec.networkTopology: a hard topology is not supported; leave it out, or set its mode to soft"
     if spec.sub_group_policy:
         return "spec.subGroupPolicy is not supported; make a pod group of each subgroup"
     return ""

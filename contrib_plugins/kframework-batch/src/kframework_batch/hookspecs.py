@@ -19,6 +19,7 @@ import pluggy
 from numpy.typing import NDArray
 
 from kframework import NodeInfo, Status
+from kframework_batch.hypernodes import Domain
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
@@ -133,6 +134,15 @@ class NodeOrdering(Protocol):
         ...
 
 
+class HyperNodeOrdering(Protocol):
+    """Which hypernode of a tier is best for a job; what the plugins say is added up."""
+
+    @hookspec
+    def hypernode_order(self, session: SessionView, job: JobInfo, hypernode: Domain) -> float:
+        """Return what a hypernode is worth to a job, which is tried in the best of the lowest tier first."""
+        ...
+
+
 class Victims(Protocol):
     """Who may be pushed out.
 
@@ -244,4 +254,7 @@ class Gang(Protocol):
         ...
 
 
-SPECIFICATIONS: tuple[type, ...] = (Lifecycle, Orders, Predicate, NodeOrdering, Victims, Fairness, Gang)
+SPECIFICATIONS: tuple[type, ...] = (
+    *(Lifecycle, Orders, Predicate, NodeOrdering, HyperNodeOrdering),
+    *(Victims, Fairness, Gang),
+)

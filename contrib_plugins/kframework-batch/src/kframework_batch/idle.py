@@ -144,6 +144,12 @@ class NodeIdle:
             column = self._columns["terminating"].get(resource)
             yield resource, amount, (free if column is None else free + column.values[rows]) >= amount
 
+    def left(self, resource: str, rows: NDArray[np.int64]) -> int:
+        """Return what will be free of a resource on these nodes together, once those who are to go have gone."""
+        free = self._free_of(resource, rows)
+        column = self._columns["terminating"].get(resource)
+        return int(np.maximum(free if column is None else free + column.values[rows], 0).sum())
+
     def _free_of(self, resource: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._nodes.allocatable(resource)[rows] - self._nodes.requested(resource)[rows]
 

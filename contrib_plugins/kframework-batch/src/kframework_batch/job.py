@@ -176,6 +176,18 @@ def _number(text: str | None) -> int | None:
 _NONE: dict[str, TaskInfo] = {}
 
 
+class Closeness(NamedTuple):
+    """How close together the tasks of a job must be, or had better be where it is not `hard`.
+
+    They are to be in one hypernode of a tier up to `highest_tier`, which may be given by its `tier_name`; of any tier
+    where neither is given.
+    """
+
+    hard: bool
+    highest_tier: int | None = None
+    tier_name: str = ""
+
+
 class Place(NamedTuple):
     """Where a task would have gone, had its job been given enough: Allocated or Pipelined, on this node."""
 
@@ -208,6 +220,8 @@ class JobInfo:
         self.role_minimums: Mapping[str, int] = {}
         #: What must be free before pods are made, but for the number of pods; None if the group does not say.
         self.min_resources: Resource | None = None
+        #: How close together its tasks are to be; None if it does not say.
+        self.closeness: Closeness | None = None
         #: Whether the group says that others may push it out: Volcano's default for groups is no.
         self.preemptable: bool = False
         self.annotations: dict[str, str] = {}

@@ -17,6 +17,7 @@ from kframework_batch.belongings import ConfigMap as ConfigMap
 from kframework_batch.belongings import NetworkPolicy as NetworkPolicy
 from kframework_batch.belongings import Secret as Secret
 from kframework_batch.pod_templates import PodTemplateSpec
+from kframework_batch.topology import HyperNode as HyperNode
 
 _AGE = PrinterColumn(name="AGE", type="date", json_path=".metadata.creationTimestamp")
 _QUEUE = PrinterColumn(name="QUEUE", json_path=".spec.queue", priority=1)

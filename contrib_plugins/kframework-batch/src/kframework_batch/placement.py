@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from random import Random
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from kframework import Code, NodeTable, Status
 from kframework.engine import fit_error
 from kframework_batch.combination import Combination
 from kframework_batch.hookspecs import Rows
+from kframework_batch.hypernodes import Domain
 from kframework_batch.job import TaskInfo
 from kframework_batch.node_questions import NodeQuestions
 from kframework_batch.session_view import SessionView
@@ -59,6 +60,17 @@ class NodeScores:
         self.future: Tournament = Tournament(nodes.capacity)
         #: Reads in the log of changed rows how far the scores are behind.
         self.log = nodes.pod_log.reader()
+
+    def within(self, rows: Rows) -> ScoresWithin:
+        """Return those of some nodes alone, as they are now."""
+        return ScoresWithin(self.idle.among(rows), self.future.among(rows))
+
+
+class ScoresWithin(NamedTuple):
+    """The scores of some nodes alone, for a moment."""
+
+    idle: Tournament
+    future: Tournament
 
 
 class ScoreCache:
@@ -106,16 +118,24 @@ class Placement:
 
     # -- the best node -----------------------------------------------------------------------------------------------
 
-    def choose(self, task: TaskInfo) -> Choice | str:
-        """Return the best node with room for a task, now if there is one, else to come; or why there is none."""
+    def choose(self, task: TaskInfo, within: Domain | None = None) -> Choice | str:
+        """Return the best node with room for a task, now if there is one, else to come; or why there is none.
+
+        Only nodes `within` count, if that is given.
+        """
         rejection = self._plugins.pre_predicate(task)
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
         signature = self._sign(task)
-        scores = self._looked_at(task) if signature is None else self._caught_up(task, signature)
+        scores: NodeScores | ScoresWithin
+        if signature is None:
+            scores = self._looked_at(task, self._nodes.order if within is None else within.rows)
+        else:
+            known = self._caught_up(task, signature)
+            scores = known if within is None else known.within(within.rows)
         choice = self._best(task, scores.idle, idle=True) or self._best(task, scores.future, idle=False)
         if choice is None:
-            return self._why_not(task)
+            return self._why_not(task, self._nodes.order if within is None else within.rows)
         self.chosen[task.uid] = choice
         return choice
 
@@ -181,10 +201,10 @@ class Placement:
 
     # -- what is asked afresh ------------------------------------------------------------------------------------------
 
-    def _looked_at(self, task: TaskInfo) -> NodeScores:
+    def _looked_at(self, task: TaskInfo, rows: Rows) -> NodeScores:
         """Return scores for this task alone: those with room now are scored, or if there are none, the others."""
         scores = NodeScores(self._nodes)
-        candidates = self._nodes.order[self._passing(task, self._nodes.order)]
+        candidates = rows[self._passing(task, rows)]
         idle = candidates[self._idle.fitting_idle(task, candidates)]
         if len(idle):
             scores.idle.put_many(idle, self.questions.totals(task, idle))
@@ -220,9 +240,8 @@ class Placement:
 
     # -- why not -------------------------------------------------------------------------------------------------------
 
-    def _why_not(self, task: TaskInfo) -> str:
-        """Say why no node will do: on how many nodes each reason is among the first that stand against the task."""
-        rows = self._nodes.order
+    def _why_not(self, task: TaskInfo, rows: Rows) -> str:
+        """Say why none of these nodes will do: on how many each reason is among the first against the task."""
         reasons: dict[str, int] = {}
         short = np.zeros(len(rows), dtype=np.bool_)
         for resource, _, enough in self._idle.shortages(task, rows):

@@ -23,7 +23,6 @@ _PLUGINS_OF_VOLCANO = (
     "cdp",
     "deviceshare",
     "extender",
-    "network-topology-aware",
     "nodegroup",
     "numa-aware",
     "pdb",

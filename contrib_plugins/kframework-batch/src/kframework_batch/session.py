@@ -18,6 +18,7 @@ from kframework.engine import ClusterState, run_unreserve
 from kframework_batch.account import SessionAccount
 from kframework_batch.combination import Combination, timed
 from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.job import JobInfo, Place, TaskInfo, TaskStatus
 from kframework_batch.placement import Placement, ScoreCache
 from kframework_batch.queue import QueueInfo
@@ -79,11 +80,12 @@ class Session(SessionView, StatementHost):
         tiers: Tiers,
         actions: Sequence[Runnable],
         core: CoreQuestions,
+        hypernodes: HyperNodes,
         scores: ScoreCache,
         random: Random,
         consequences: Consequences,
     ) -> None:
-        super().__init__(uid, now, cluster, jobs, queues, leaving, core)
+        super().__init__(uid, now, cluster, jobs, queues, leaving, core, hypernodes)
         self.cluster: ClusterState = cluster
         self.actions: Sequence[Runnable] = actions
         self.random: Random = random

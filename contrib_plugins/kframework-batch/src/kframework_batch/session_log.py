@@ -17,6 +17,7 @@ from kframework_batch.account import (
     QueueState,
     SessionAccount,
     Spared,
+    Tried,
     Turn,
     Verdict,
     Victim,
@@ -29,6 +30,9 @@ from kframework_batch.resource import Resource, dominant_share
 
 #: So many of the tasks that a plugin protects are named.
 _EXAMPLES = 5
+
+#: So many of the hypernodes are named in which a job was tried in vain.
+_HYPERNODES = 8
 
 #: Statuses by which a task has room, or is promised it.
 _HAD = (
@@ -69,6 +73,17 @@ class SessionLog:
         """Note whom a plugin would not let go."""
         self._protected.setdefault(plugin, {}).update((task.uid, task) for task in tasks)
 
+    def set_aside(self) -> tuple[Verdict, ...]:
+        """Forget what was said in a try that is taken back, and return why tasks found no room in it."""
+        rejected = tuple(self._rejected)
+        self._rejected.clear()
+        self._protected.clear()
+        return rejected
+
+    def again(self, rejected: Iterable[Verdict]) -> None:
+        """Let that which was said in a try count after all."""
+        self._rejected.extend(rejected)
+
     # -- how turns end -----------------------------------------------------------------------------------------------
 
     def turn(
@@ -80,6 +95,8 @@ class SessionLog:
         placed: Sequence[TaskInfo] = (),
         victims: Sequence[TaskInfo] = (),
         message: str = "",
+        hypernode: str = "",
+        tried: Sequence[Tried] = (),
     ) -> None:
         """Note how the turn of a job ended, while its tasks still stand as the turn has left them.
 
@@ -97,6 +114,8 @@ class SessionLog:
                 victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
                 spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
                 message=message,
+                hypernode=hypernode,
+                tried=tuple(tried[:_HYPERNODES]),
             )
         )
         self._rejected.clear()

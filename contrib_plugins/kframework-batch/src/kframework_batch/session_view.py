@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kframework import NodeTable, PodInfo
 from kframework.engine import ClusterState, Column
 from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.idle import NodeIdle
 from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
@@ -21,6 +22,7 @@ class SessionView:
     `jobs` are those that can be scheduled: there is a group that says so, and its queue is known; in the order of their
     creation. `queues` are all queues by name; `total` is what all nodes offer, `used` what pods take of it, `idle` what
     is left on each node. `leaving` are the pods that still take room but are to go. `core` asks the core's plugins.
+    `hypernodes` says which nodes are close to each other.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class SessionView:
         queues: Mapping[str, QueueInfo],
         leaving: Iterable[PodInfo],
         core: CoreQuestions,
+        hypernodes: HyperNodes,
     ) -> None:
         self.uid: str = uid
         #: Seconds since 1970.
@@ -46,6 +49,7 @@ class SessionView:
         self.used: Resource = _sum(self.nodes, self.nodes.requesteds)
         self.idle: NodeIdle = NodeIdle(cluster.nodes, leaving)
         self.core: CoreQuestions = core
+        self.hypernodes: HyperNodes = hypernodes
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.uid}: {len(self.jobs)} jobs in {len(self.queues)} queues>"

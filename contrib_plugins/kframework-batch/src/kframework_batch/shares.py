@@ -60,15 +60,15 @@ class Shares(Observer):
         return f"<Shares of {len(self.held)} queues in {len(self.moments)} sessions>"
 
 
-def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]]) -> str:
+def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], title: str = _TITLE) -> str:
     """Draw rows of shares (0 to 1) over moments (seconds) as steps: a share holds until the next moment."""
     bottom = _TOP + _HEIGHT
     scale = _Scale(moments[-1] if moments else 0.0, max((share for row in held.values() for share in row), default=0.0))
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + _LEGEND} {bottom + 50}" {_STYLE}>',
-        f"<title>{escape(_TITLE)}</title>",
+        f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
-        f'<text x="12" y="26" font-weight="bold">{escape(_TITLE)}</text>',
+        f'<text x="12" y="26" font-weight="bold">{escape(title)}</text>',
         *_axes(scale),
     ]
     for place, (name, row) in enumerate(sorted(held.items())):

@@ -11,7 +11,7 @@ runs, a victim is gone when `let_go` says so. For runs over time there is `kfram
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -36,6 +36,7 @@ from kframework_batch.registry import BatchRegistry
 __all__ = ["Stage", "make_gang", "make_group", "make_node", "make_queue", "make_task"]
 
 T = TypeVar("T", bound=ApiObject)
+A = TypeVar("A")
 
 #: A gang: its pod group and its pods.
 Gang = tuple[PodGroup, list[Pod]]
@@ -304,6 +305,10 @@ class Stage:
         except StopIteration:
             return
         raise AssertionError("an errand waits for something")
+
+    async def to_the_end(self, work: Awaitable[A]) -> A:
+        """Await it: no binding is made here, so nobody calls a pod back."""
+        return await work
 
     @property
     def api(self) -> _Api:

@@ -25,6 +25,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "enablePredicate": ("pre_predicate", "predicate", "predicate_nodes", "predicate_status"),
     "enableBestNode": ("best_node",),
     "enableNodeOrder": ("node_order", "node_order_nodes"),
+    "enabledHyperNodeOrder": ("hypernode_order",),
     "enablePreemptable": ("preemptable",),
     "enableReclaimable": ("reclaimable",),
     "enablePreemptive": ("preemptive",),
@@ -45,8 +46,7 @@ HIERARCHY = "enableHierarchy"
 #: Flags for what is not built here, and what that is.
 NOT_BUILT: Mapping[str, str] = {
     "enabledClusterOrder": "several clusters",
-    "enabledHyperNodeOrder": "network topologies",
-    "enabledHyperNodeGradient": "network topologies",
+    "enabledHyperNodeGradient": "other orders of tiers",
     "enabledSubJobReady": "subgroups of jobs",
     "enabledSubJobPipelined": "subgroups of jobs",
     "enabledSubJobOrder": "subgroups of jobs",

@@ -86,6 +86,12 @@ class Tournament:
         block = self._cells[start : start + _BLOCK].tolist()
         return start + [place for place, score in enumerate(block) if score == best][number]
 
+    def among(self, rows: NDArray[np.int64]) -> Tournament:
+        """Return a tournament of these rows alone, with the scores that they have now."""
+        some = Tournament(len(self.scores))
+        some.scores[rows] = self.scores[rows]
+        return some
+
     # -- playing -------------------------------------------------------------------------------------------------------
 
     def _play(self, place: int, before: float, after: float) -> None:

@@ -23,7 +23,7 @@ class Device:
     domain is in the driver's. `failure` is what is wrong with an attribute: no selector can be asked then.
     """
 
-    __slots__ = ("failure", "fields")
+    __slots__ = ("__weakref__", "failure", "fields")
 
     def __init__(
         self,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kframework_batch.account import Outcome
+from kframework_batch.account import Outcome, Tried, Verdict
 from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, Turns, candidates, pending_tasks
-from kframework_batch.job import INQUEUE, READY, JobInfo, TaskInfo, TaskStatus
+from kframework_batch.actions.domains import domains, in_words, shortage, why_none
+from kframework_batch.hypernodes import Domain
+from kframework_batch.job import INQUEUE, READY, JobInfo, Place, TaskInfo, TaskStatus
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
@@ -76,6 +79,38 @@ def _may_have_room(task: TaskInfo) -> bool:
     return not task.gated and not task.best_effort
 
 
+@dataclass
+class _Try:
+    """What came of trying a job in one hypernode, or in the whole cluster (None), before that was taken back."""
+
+    domain: Domain | None
+    had: int
+    keeps: bool = False
+    message: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    rejected: tuple[Verdict, ...] = ()
+
+    def take_from(self, session: Session, job: JobInfo) -> None:
+        """Take what was said of the job's tasks, so that the next try begins anew."""
+        self.errors, self.places, self.rejected = dict(job.fit_errors), dict(job.places), session.log.set_aside()
+        job.fit_errors.clear()
+        self.message = next((verdict.message for verdict in self.rejected), "its tasks have room, but not enough")
+
+
+def _most(tries: Iterable[_Try], minimum: int) -> _Try | None:
+    """Return the first of those in which a job had most of what it needs."""
+    return max(tries, key=lambda each: min(each.had, minimum), default=None)
+
+
+def _named(tries: Iterable[_Try]) -> list[Tried]:
+    return [Tried(each.domain.name, each.domain.tier, each.had, each.message) for each in tries if each.domain]
+
+
+def _had(job: JobInfo) -> int:
+    return job.ready_num + job.waiting_num + job.best_effort_pending
+
+
 class _Hope:
     """A job that may get more, with its tasks that were not tried yet."""
 
@@ -88,22 +123,23 @@ class _Hope:
 
     def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
         """Try tasks until the job is ready; return whether it is to have another turn."""
+        if self._tasks is None:
+            self._tasks = deque(task for task in pending_tasks(self._session, self._job) if _may_have_room(task))
+        closeness = self._job.closeness
+        if closeness is None:
+            return (yield from self._turn_anywhere(queue))
+        found: list[Domain | None] = [*domains(self._session, self._job)]
+        if not closeness.hard:
+            if not found:
+                return (yield from self._turn_anywhere(queue))
+            found.append(None)
+        return (yield from self._turn_within(queue, found))
+
+    def _turn_anywhere(self, queue: QueueInfo) -> Generator[None, None, bool]:
         job, plugins = self._job, self._session.plugins
         broken = job.is_broken
-        if self._tasks is None:
-            self._tasks = deque(task for task in pending_tasks(self._session, job) if _may_have_room(task))
         with self._session.statement() as statement:
-            while self._tasks:
-                task = self._tasks.popleft()
-                error = self._place(statement, queue, task)
-                yield
-                if error is None:
-                    if plugins.job_ready(job):
-                        break
-                else:
-                    job.unfit(task, error)
-                    if not self._may_still_be_ready():
-                        break
+            yield from self._fill(statement, queue, None)
             if plugins.job_ready(job):
                 self._over(statement, Outcome.COMMITTED)
                 statement.commit()
@@ -115,19 +151,104 @@ class _Hope:
                 self._over(statement, Outcome.DISCARDED)
         return False
 
-    def _over(self, statement: JobStatement, outcome: Outcome) -> None:
-        session = self._session
-        placed = (*statement.allocated, *statement.pipelined)
-        session.log.turn(self._job, outcome, session.placement.chosen, placed=placed)
+    def _fill(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
+        """Give tasks room, in a hypernode if there is one, until the job is ready or cannot be any more."""
+        job, tasks = self._job, self._tasks
+        while tasks:
+            task = tasks.popleft()
+            error = self._place(statement, queue, task, domain)
+            yield
+            if error is None:
+                if self._session.plugins.job_ready(job):
+                    break
+            else:
+                job.unfit(task, error)
+                if not self._may_still_be_ready():
+                    break
 
-    def _place(self, statement: JobStatement, queue: QueueInfo, task: TaskInfo) -> str | None:
+    # -- within a hypernode --------------------------------------------------------------------------------------------
+
+    def _turn_within(self, queue: QueueInfo, found: Sequence[Domain | None]) -> Generator[None, None, bool]:
+        """Try one hypernode after the other until the job is ready in one; None stands for the whole cluster.
+
+        Room now, in whichever of them, goes before room to come: that is kept only where no hypernode has room now.
+        """
+        session, job, tasks = self._session, self._job, deque(self._tasks or ())
+        before, broken = dict(job.places), job.is_broken
+        tries: list[_Try] = []
+        for domain in found:
+            self._tasks, self._failed = deque(tasks), set()
+            attempt = _Try(domain, _had(job), message=self._hopeless(domain))
+            if not attempt.message:
+                with session.statement() as statement:
+                    yield from self._fill(statement, queue, domain)
+                    placed = bool(statement.allocated or statement.pipelined)
+                    if placed and session.plugins.job_ready(job):
+                        self._over(statement, Outcome.COMMITTED, domain, tries)
+                        statement.commit()
+                        return bool(self._tasks)
+                    attempt.had = _had(job)
+                    attempt.keeps = placed and (broken or session.plugins.job_pipelined(job))
+                attempt.take_from(session, job)
+                job.places = dict(before)
+            tries.append(attempt)
+        self._tasks, self._failed = tasks, set()
+        yield from self._not_ready_within(queue, tries)
+        return False
+
+    def _hopeless(self, domain: Domain | None) -> str:
+        """Say why trying is of no use; "" if it may be."""
+        job, plugins = self._job, self._session.plugins
+        if domain is None:
+            return ""
+        partly = job.is_broken or plugins.job_ready(job) or plugins.job_pipelined(job)
+        count = 1 if partly else max(job.min_available - _had(job), 1)
+        return shortage(self._session, self._tasks or (), count, domain)
+
+    def _not_ready_within(self, queue: QueueInfo, tries: list[_Try]) -> Iterator[None]:
+        """Keep what the job found where it found most, the lowest tier first, if it is to be kept; else say why not."""
+        session, job = self._session, self._job
+        kept = _most((each for each in tries if each.keeps), job.min_available)
+        if kept is not None:
+            others = [each for each in tries if each is not kept]
+            with session.statement() as statement:
+                yield from self._fill(statement, queue, kept.domain)
+                self._over(statement, Outcome.KEPT, kept.domain, others)
+                statement.keep()
+            return
+        best = _most(tries, job.min_available)
+        if best is not None:
+            job.fit_errors.update(best.errors)
+            job.places.update(best.places)
+            session.log.again(best.rejected)
+        ready = session.plugins.job_ready(job)
+        message = in_words(each.message for each in tries) if tries else why_none(session, job)
+        if not ready:
+            job.message = message
+        outcome = Outcome.COMMITTED if ready else Outcome.DISCARDED
+        session.log.turn(job, outcome, session.placement.chosen, message=message, tried=_named(tries))
+
+    def _over(
+        self, statement: JobStatement, outcome: Outcome, domain: Domain | None = None, tries: Iterable[_Try] = ()
+    ) -> None:
+        session = self._session
+        session.log.turn(
+            self._job,
+            outcome,
+            session.placement.chosen,
+            placed=(*statement.allocated, *statement.pipelined),
+            hypernode="" if domain is None else domain.name,
+            tried=_named(tries),
+        )
+
+    def _place(self, statement: JobStatement, queue: QueueInfo, task: TaskInfo, domain: Domain | None) -> str | None:
         """Give a task room, or promise it some; return why that cannot be."""
         session = self._session
         if refuser := session.plugins.refuses_room(queue, task):
             return self._rejected(task, f"queue {queue.name} is not due room for it", refuser)
         if task.role and task.role in self._failed:
             return self._rejected(task, f"another task of role {task.role} found no node")
-        choice = _nominated(session, task) or session.placement.choose(task)
+        choice = _nominated(session, task, domain) or session.placement.choose(task, domain)
         if isinstance(choice, str):
             self._failed.add(task.role)
             return self._rejected(task, choice)
@@ -159,13 +280,13 @@ class _Hope:
         return all(have.get(role, 0) >= minimums.get(role, 0) for role in failed)
 
 
-def _nominated(session: Session, task: TaskInfo) -> Choice | None:
+def _nominated(session: Session, task: TaskInfo, domain: Domain | None) -> Choice | None:
     """Return the node that was freed for a task, if it still has room for it."""
     name = task.object.status.nominated_node_name
     row = session.nodes.row(name) if name else None
     if row is None or not session.idle.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
         return None
-    if session.placement.rejection(task, row) is not None:
+    if session.placement.rejection(task, row) is not None or (domain is not None and not domain.holds([row])):
         return None
     session.placement.forget(task)
     return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)

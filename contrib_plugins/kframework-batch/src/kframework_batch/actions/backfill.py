@@ -8,6 +8,7 @@ from typing import ClassVar
 from kframework_batch.account import Outcome
 from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, candidates, pending_tasks
+from kframework_batch.actions.domains import choose_within
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session
@@ -43,7 +44,7 @@ def _place(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> Iterator[No
     """Place the tasks of one job."""
     with session.statement() as statement:
         for task in tasks:
-            choice = session.placement.choose(task)
+            choice = choose_within(session, task)
             if isinstance(choice, str):
                 _rejected(session, task, choice)
             else:

@@ -29,10 +29,14 @@ def candidates(session: Session) -> Iterator[JobInfo]:
 
 
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
-    """Return the candidates that may push others out, by the name of their queue."""
+    """Return the candidates that may push others out, by the name of their queue.
+
+    A job that must be within one hypernode is none: who went for it might go in vain. In Volcano
+    no job with a topology preempts.
+    """
     found: dict[str, list[JobInfo]] = {}
     for job in candidates(session):
-        if session.plugins.job_starving(job):
+        if (job.closeness is None or not job.closeness.hard) and session.plugins.job_starving(job):
             found.setdefault(job.queue, []).append(job)
         yield
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kframework.observe.showing import NONE, table, visible
-from kframework_batch.account import Outcome, QueueState, Spared, Turn, Verdict
+from kframework_batch.account import Outcome, QueueState, Spared, Tried, Turn, Verdict
 from kframework_batch.explain.explanation import Explanation, TaskPlace
 from kframework_batch.resource import quantity_of
 
@@ -111,6 +111,7 @@ def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
         pod = explanation.pod
         verdicts = [verdict for verdict in turn.verdicts if not pod or verdict.pod == pod]
         yield from (f"      {line}" for line in _verdicts(verdicts, wide))
+        yield from (f"      {line}" for line in _tried(turn.tried, wide))
         if turn.victims:
             yield f"      {_victims(turn, wide)}"
         yield from (f"      {spared_sentence(spared)}" for spared in turn.spared)
@@ -122,6 +123,8 @@ def turn_sentence(turn: Turn) -> str:
     words = [f"{turn.action}: {_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]}"]
     if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):
         words.append(f"{turn.had} of the {turn.minimum} tasks that it needs had a place")
+    if turn.hypernode:
+        words.append(f"in hypernode {turn.hypernode}")
     if turn.plugin or turn.message:
         by = f"plugin {turn.plugin}" if turn.plugin else ""
         words.append(": ".join(filter(None, (by, turn.message))))
@@ -141,6 +144,19 @@ def _verdicts(verdicts: Sequence[Verdict], wide: bool) -> Iterator[str]:
         pods = [verdict.pod for verdict in alike]
         by = f"plugin {plugin}: " if plugin else ""
         yield f"{_names(pods, wide)}: {by}{message}"
+
+
+def _tried(tried: Sequence[Tried], wide: bool) -> Iterator[str]:
+    """List the hypernodes in which a job was tried in vain."""
+    shown = tried if wide else tried[:_TASKS]
+    yield from map(tried_sentence, shown)
+    if tried[len(shown) :]:
+        yield f"and in {len(tried) - len(shown)} more hypernodes"
+
+
+def tried_sentence(tried: Tried) -> str:
+    """Say why a job is not in a hypernode."""
+    return f"not in hypernode {tried.hypernode} of tier {tried.tier}, where {tried.had} had a place: {tried.message}"
 
 
 def verdict_sentence(verdict: Verdict) -> str:

@@ -1,0 +1,21 @@
+"""elect: choose the job for which nodes are kept free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from kframework_batch.action import Action
+from kframework_batch.actions.candidates import candidates
+from kframework_batch.session import Session
+
+
+class Elect(Action):
+    """Lets the plugins choose among the jobs that were let in and are not ready (`target_job`)."""
+
+    name: ClassVar[str] = "elect"
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Let them choose."""
+        session.plugins.target_job([job for job in candidates(session) if not job.is_ready])
+        yield

@@ -1,0 +1,172 @@
+"""`kframework batch compare`: a trace of jobs through both engines, and what came of it side by side."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli.named_plugins import PluginOption, named_plugins
+from kframework.cli.options import (
+    DurationOption,
+    Filenames,
+    Logging,
+    Seed,
+    Verbosity,
+    refuse_overwriting,
+    refuse_reading_stdin_twice,
+)
+from kframework.cli.printing import print_json, print_table
+from kframework.simulation.inputs import configured, read_cluster
+
+if TYPE_CHECKING:
+    from kframework import Plugin
+    from kframework.config.reading import Configuration
+    from kframework_batch.compare.measures import Measures
+    from kframework_batch.settings import Settings
+
+#: What the two runs are called.
+PODS, SESSIONS = "pod engine", "sessions"
+
+
+class Form(StrEnum):
+    """The form of the numbers, beside the table."""
+
+    JSON = "json"
+
+
+def compare(
+    filenames: Filenames,
+    plugin: PluginOption,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            "--scheduler-conf",
+            metavar="FILE",
+            help="Volcano's scheduler configuration for the sessions; the default one without.",
+        ),
+    ] = None,
+    pod_config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="KubeSchedulerConfiguration for the pod engine, with a profile for the jobs' schedulerName.",
+        ),
+    ] = None,
+    scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="The schedulerName of the jobs.")] = "volcano",
+    duration: DurationOption = None,
+    output: Annotated[
+        Form | None, typer.Option("-o", "--output", help="Print all numbers as JSON instead of a table.")
+    ] = None,
+    picture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw here what both engines did over time, as SVG.")
+    ] = None,
+    seed: Seed = None,
+    verbosity: Verbosity = 0,
+    logging_format: Logging = None,
+) -> None:
+    """Run a trace of jobs through the pod engine and through sessions, and compare what came of it.
+
+    Nodes, queues and jobs are the same, and so are the controllers that make pods. The annotation
+    kframework.dev/arrives-seconds says on a Job when it comes. All of it happens in memory, on virtual time.
+    """
+    from kframework_batch.compare.picture import picture as drawn
+    from kframework_batch.compare.runs import Trace, run_pods, run_sessions
+
+    refuse_reading_stdin_twice(filenames, config)
+    refuse_reading_stdin_twice(filenames, pod_config)
+    refuse_overwriting([*filenames, *filter(None, (config, pod_config))], picture=picture)
+    plugins = named_plugins(plugin)
+    settings = _settings(config, scheduler_name, seed or 0)
+    configuration = _for_pods(pod_config, plugins, scheduler_name, seed)
+    trace = Trace.of(read_cluster(filenames, configuration, plugins).objects)
+    if duration is None:
+        trace.refuse_pauses()
+    with ExitStack() as closing:
+        # Opened at once, so that a simulation is not in vain that could not be drawn.
+        file = closing.enter_context(open(picture, "w", encoding="utf-8")) if picture is not None else None
+        pods, pods_course = run_pods(trace, configuration, plugins, settings, duration)
+        sessions, sessions_course = run_sessions(trace, settings, duration)
+        if file is not None:
+            courses = {_title(PODS, pods): pods_course, _title(SESSIONS, sessions): sessions_course}
+            file.write(drawn(courses, max(pods.seconds, sessions.seconds)))
+    if output is Form.JSON:
+        print_json({PODS: pods, SESSIONS: sessions})
+    else:
+        print_table(("", PODS.upper(), SESSIONS.upper()), _rows(pods, sessions))
+
+
+def _settings(config: str | None, scheduler_name: str, seed: int) -> Settings:
+    from kframework.cli.logs import say
+    from kframework_batch.config import default_configuration
+    from kframework_batch.program import compile_program
+    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.settings import Settings
+
+    program = compile_program(default_configuration()) if config is None else ConfigurationFile(config).load()
+    for notice in program.notices:
+        say("warning", notice)
+    return Settings(program, (scheduler_name,), seed=seed)
+
+
+def _for_pods(file: str | None, plugins: list[type[Plugin]], scheduler_name: str, seed: int | None) -> Configuration:
+    """Load the configuration of the pod engine; the default profile goes by the jobs' schedulerName."""
+    configuration = configured(file, plugins)
+    if seed is not None:
+        configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
+    profiles = configuration.profiles
+    if file is None:
+        return replace(configuration, profiles=(replace(profiles[0], scheduler_name=scheduler_name),))
+    if scheduler_name not in (profile.scheduler_name for profile in profiles):
+        message = f"no profile in {file} has the schedulerName of the jobs, {scheduler_name!r}"
+        raise typer.BadParameter(message, param_hint="'--pod-config'")
+    return configuration
+
+
+def _rows(*runs: Measures) -> list[tuple[str, ...]]:
+    """Return the rows of the table, a column for each run."""
+    resource = runs[0].resource
+    queues = {queue.queue: queue.weight for run in runs for queue in run.queues}
+    rows = [
+        ("jobs completed", *(f"{run.completed} of {run.jobs}" for run in runs)),
+        ("jobs that never ran", *(str(run.never_ran) for run in runs)),
+        ("completion p50", *(_span(run.completion.p50) for run in runs)),
+        ("completion p99", *(_span(run.completion.p99) for run in runs)),
+        ("last completed at", *(_span(run.last) for run in runs)),
+        ("gangs waited p50", *(_span(run.gang_waiting.p50) for run in runs)),
+        ("gangs waited p99", *(_span(run.gang_waiting.p99) for run in runs)),
+        ("pods waited p50", *(_span(run.pod_waiting.p50) for run in runs)),
+        ("pods waited p99", *(_span(run.pod_waiting.p99) for run in runs)),
+        (f"{resource} at work", *(_percent(run.utilisation) for run in runs)),
+        (f"{resource} held by half gangs", *(_percent(run.half_gangs) for run in runs)),
+        ("fairness (Jain)", *(f"{run.fairness:.3f}" for run in runs)),
+    ]
+    for name in sorted(queues):
+        cells = []
+        for run in runs:
+            found = next((queue for queue in run.queues if queue.queue == name), None)
+            cells.append("" if found is None else f"{_percent(found.held)} of {_percent(found.due)}")
+        rows.append((f"queue {name} had, of its due", *cells))
+    return [
+        *rows,
+        ("evictions", *(str(run.evictions) for run in runs)),
+        ("CPU time", *(f"{run.cpu_seconds:.2f}s" for run in runs)),
+    ]
+
+
+def _title(engine: str, run: Measures) -> str:
+    return f"{engine.capitalize()}: {run.completed} of {run.jobs} jobs completed, {run.resource} at work for queues"
+
+
+def _span(seconds: float | None) -> str:
+    from kframework.config.reading import Duration
+
+    return "" if seconds is None else str(Duration(round(seconds)))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,176 @@
+"""A trace of jobs, and its runs through both engines: on the same nodes, with the same controllers, on virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from time import process_time
+from typing import ClassVar
+
+from kframework import Clock, InputError, Plugin, Watch
+from kframework.config.reading import Configuration
+from kframework.engine import MemoryCluster, Observer, Registry
+from kframework.objects import ApiObject, Node
+from kframework.process.running import MakeController, simulate_engine
+from kframework.testing import create
+from kframework_batch.compare.measures import Measures, measure
+from kframework_batch.compare.replay import Course
+from kframework_batch.compare.timeline import Timeline, gang_of
+from kframework_batch.controllers.controller import Controller
+from kframework_batch.objects import Job, PodGroup, Queue
+from kframework_batch.resource import Resource
+from kframework_batch.scenario import Script
+from kframework_batch.settings import Settings
+from kframework_batch.simulation import simulate_batch
+
+#: Says on a Job when it comes, in seconds since the start; one without it is there from the start.
+ARRIVES_SECONDS = "kframework.dev/arrives-seconds"
+#: A simulation in which nothing has moved for so long is over.
+_PAUSE = 3600.0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Jobs with the seconds of their arrival, in that order, and all that is there from the start."""
+
+    objects: tuple[ApiObject, ...]
+    arrivals: tuple[tuple[float, Job], ...]
+
+    @classmethod
+    def of(cls, objects: Iterable[ApiObject]) -> Trace:
+        """Tell apart what comes later; InputError for a time of arrival that is none."""
+        there: list[ApiObject] = []
+        arrivals: list[tuple[float, Job]] = []
+        for obj in objects:
+            seconds = _arrival(obj)
+            if seconds and isinstance(obj, Job):
+                arrivals.append((seconds, obj))
+            else:
+                there.append(obj)
+        return cls(tuple(there), tuple(sorted(arrivals, key=lambda arrival: arrival[0])))
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs."""
+        return (*(obj for obj in self.objects if isinstance(obj, Job)), *(job for _, job in self.arrivals))
+
+    @property
+    def capacity(self) -> Resource:
+        """What the nodes have."""
+        total = Resource()
+        for obj in self.objects:
+            if isinstance(obj, Node):
+                total.add(Resource.parse(obj.status.allocatable or obj.status.capacity))
+        return total
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weights of the queues."""
+        return {obj.metadata.name: obj.spec.weight for obj in self.objects if isinstance(obj, Queue)}
+
+    @property
+    def scarcest(self) -> str:
+        """The resource of which the jobs want the largest part of what there is, `cpu` where they want nothing."""
+        wanted, capacity = Resource(), self.capacity
+        for job in self.jobs:
+            wanted.add(gang_of(job).wanted)
+        parts = {name: amount / capacity[name] for name, amount in wanted.items() if capacity.get(name)}
+        return max(parts, key=lambda name: parts[name], default="cpu")
+
+    def refuse_pauses(self) -> None:
+        """Refuse what a simulation does not wait for: an hour in which nobody comes."""
+        moments = [0.0, *(seconds for seconds, _ in self.arrivals)]
+        for before, after in pairwise(moments):
+            if after - before >= _PAUSE:
+                raise InputError(f"nobody comes from {before:g} s to {after:g} s; give --duration")
+
+
+class LetIn(Controller):
+    """Lets every pod group in at once, as nobody else does where no sessions are: only then are its pods made."""
+
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, verbs=("patch_status",)),)
+
+    def subjects(self, obj: ApiObject) -> Iterable[str]:
+        """Name the group that it is."""
+        return (f"{obj.metadata.namespace}/{obj.metadata.name}",)
+
+    async def reconcile(self, subject: str) -> None:
+        """Let it in."""
+        namespace, name = subject.split("/", 1)
+        group = self.mirror.find(PodGroup, name, namespace)
+        if group is not None and group.status.phase in ("", "Pending"):
+            await self.patch_status(group, {"phase": "Inqueue"})
+
+
+def run_sessions(trace: Trace, settings: Settings, duration: float | None) -> tuple[Measures, Course]:
+    """Run a trace through sessions of batches."""
+    return _measured(
+        trace,
+        duration,
+        lambda observers, controllers: simulate_batch(
+            trace.objects, settings, duration=duration, observers=observers, controllers=controllers
+        ),
+    )
+
+
+def run_pods(
+    trace: Trace,
+    configuration: Configuration,
+    plugins: Iterable[type[Plugin]],
+    settings: Settings,
+    duration: float | None,
+) -> tuple[Measures, Course]:
+    """Run a trace through the pod engine, with the controllers of batches beside it."""
+    return _measured(
+        trace,
+        duration,
+        lambda observers, controllers: simulate_engine(
+            trace.objects,
+            configuration,
+            duration=duration,
+            registry=Registry.of(*plugins),
+            observers=observers,
+            controllers=[*settings.simulated_controllers, LetIn, *controllers],
+        ),
+    )
+
+
+def _measured(
+    trace: Trace, duration: float | None, simulate: Callable[[list[Observer], list[MakeController]], object]
+) -> tuple[Measures, Course]:
+    """Let jobs come in a simulation, and measure what comes of them."""
+    timeline = Timeline()
+
+    def arriving(cluster: MemoryCluster, clock: Clock) -> Script:
+        timeline.follow(cluster, clock)
+        return Script(cluster, clock, [(seconds, create(job)) for seconds, job in trace.arrivals])
+
+    began = process_time()
+    simulate([timeline], [arriving])
+    spent = process_time() - began
+    resource = trace.scarcest
+    return measure(
+        timeline,
+        resource=resource,
+        capacity=trace.capacity.get(resource) or 1,
+        weights=trace.weights,
+        duration=duration,
+        cpu_seconds=spent,
+    )
+
+
+def _arrival(obj: ApiObject) -> float:
+    text = obj.metadata.annotations.get(ARRIVES_SECONDS)
+    if text is None:
+        return 0.0
+    name = f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"
+    if not isinstance(obj, Job):
+        raise InputError(f"{name}: {ARRIVES_SECONDS} stands on Jobs alone")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise InputError(f"job {name}: {ARRIVES_SECONDS} is {text!r}, not a number of seconds")
+    return seconds

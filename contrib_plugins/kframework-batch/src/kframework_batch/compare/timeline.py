@@ -1,0 +1,188 @@
+"""What happened to jobs and pods, seen from outside, so that every engine is measured alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from math import inf
+
+import msgspec
+from msgspec.structs import replace
+
+from kframework import Clock
+from kframework.engine import Decision, MemoryCluster, Observer
+from kframework.objects import Pod, PodSpec, on_node_requests
+from kframework.testing import Change
+from kframework_batch.controllers.job_admission import admitted
+from kframework_batch.controllers.job_members import ENDED
+from kframework_batch.controllers.job_phases import ALIVE
+from kframework_batch.groups import QUEUE_NAME
+from kframework_batch.job import has_ended
+from kframework_batch.objects import Job
+from kframework_batch.queue import DEFAULT_QUEUE
+from kframework_batch.resource import Resource
+
+
+class What(StrEnum):
+    """What may happen to a job (the first two) or to a pod.
+
+    A pod has its place from when an engine decides for a node, though it may wait in Permit then; it is released if it
+    is not bound after all. It is gone when it failed, or was deleted. It is evicted if somebody deletes it on its node
+    while its job lives: the controller of jobs does so only after it has written that the job ends or restarts.
+    """
+
+    ARRIVED = "arrived"
+    FINISHED = "finished"
+    MADE = "made"
+    PLACED = "placed"
+    RELEASED = "released"
+    BOUND = "bound"
+    SUCCEEDED = "succeeded"
+    EVICTED = "evicted"
+    GONE = "gone"
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Something happened: `at` in seconds since the start, to a gang, or to a pod of it, by its uid."""
+
+    at: float
+    what: What
+    gang: str
+    pod: str = ""
+
+
+class Gang(msgspec.Struct):
+    """A job, or a pod of no job: so many pods, of which at least `minimum` are to run together, in a queue."""
+
+    name: str
+    queue: str
+    minimum: int
+    pods: int
+    wanted: Resource
+    finished: float = inf
+    phase: str = ""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A pod, by `namespace/name` and its gang's name, and what it asks for."""
+
+    name: str
+    gang: str
+    requests: Resource
+
+
+class Timeline(Observer):
+    """Keeps moments in order, gangs by `namespace/name`, and pods by their uid."""
+
+    def __init__(self) -> None:
+        self.moments: list[Moment] = []
+        self.gangs: dict[str, Gang] = {}
+        self.members: dict[str, Member] = {}
+        self._now: Callable[[], float] = lambda: 0.0
+        self._over: set[str] = set()  # uids of pods that hold nothing any more
+        self._evicted: set[str] = set()
+
+    def follow(self, cluster: MemoryCluster, clock: Clock) -> None:
+        """Take note of what happens in a cluster from now on, beside what an engine tells."""
+        began = clock.now()
+        self._now = lambda: clock.now() - began
+        for obj in (*cluster.objects(Job), *cluster.objects(Pod)):
+            self._changed(Change(0, None, obj))
+        cluster.subscribe([Job, Pod], self._changed)
+
+    # -- what an engine tells ------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision) -> None:
+        """Take note of a pod that has a place."""
+        if decision.node:
+            self._note(What.PLACED, decision.uid)
+
+    def bound(self, binding: object) -> None:
+        """Take note of a pod that lost its place before it was bound."""
+        if getattr(binding, "message", "") and (uid := getattr(binding, "uid", "")):
+            self._note(What.RELEASED, uid)
+
+    # -- what changes in the cluster -----------------------------------------------------------------------------------
+
+    def _changed(self, change: Change) -> None:
+        if isinstance(change.subject, Job):
+            self._job(change.subject, change.new is None)
+        elif isinstance(change.subject, Pod):
+            self._pod(change.subject, change.new is None)
+
+    def _job(self, job: Job, gone: bool) -> None:
+        name, phase = _place(job), job.status.state.phase
+        gang = self.gangs.get(name)
+        if gang is None:
+            gang = self.gangs[name] = gang_of(job)
+            self.moments.append(Moment(self._now(), What.ARRIVED, name))
+        gang.phase = "Deleted" if gone and phase not in ENDED else phase
+        if (gone or phase in ENDED) and gang.finished == inf:
+            gang.finished = self._now()
+            self.moments.append(Moment(gang.finished, What.FINISHED, name))
+
+    def _pod(self, pod: Pod, gone: bool) -> None:
+        uid = pod.metadata.uid
+        if uid not in self.members:
+            self._meet(pod)
+        if uid in self._over:
+            return
+        phase = self.gangs[self.members[uid].gang].phase
+        leaving = gone or pod.metadata.deletion_timestamp is not None
+        if leaving and phase in ALIVE and pod.spec.node_name and not has_ended(pod):
+            self._note(What.EVICTED, uid)
+        for what in _told_by(pod, gone):
+            self._note(what, uid)
+
+    def _meet(self, pod: Pod) -> None:
+        owner = next((each.name for each in pod.metadata.owner_references if each.kind == "Job"), None)
+        gang = f"{pod.metadata.namespace}/{owner}" if owner else _place(pod)
+        requests = Resource(on_node_requests(pod))
+        if gang not in self.gangs:
+            queue = pod.metadata.annotations.get(QUEUE_NAME) or DEFAULT_QUEUE
+            self.gangs[gang] = Gang(gang, queue, 1, 1, requests)
+            self.moments.append(Moment(self._now(), What.ARRIVED, gang))
+        self.members[pod.metadata.uid] = Member(_place(pod), gang, requests)
+        self._note(What.MADE, pod.metadata.uid)
+
+    def _note(self, what: What, uid: str) -> None:
+        if uid in self._over or (what is What.EVICTED and uid in self._evicted):
+            return
+        if what is What.EVICTED:
+            self._evicted.add(uid)
+        if what in (What.SUCCEEDED, What.GONE):
+            self._over.add(uid)
+        self.moments.append(Moment(self._now(), what, self.members[uid].gang, uid))
+
+
+def _told_by(pod: Pod, gone: bool) -> Iterator[What]:
+    """Say how far a pod has come, which may have been said before."""
+    if gone or pod.status.phase == "Failed":
+        yield What.GONE
+    elif pod.status.phase == "Succeeded":
+        yield What.SUCCEEDED
+    elif pod.spec.node_name:
+        yield What.BOUND
+
+
+def gang_of(job: Job) -> Gang:
+    """Return the gang that a job is, with the defaults of admission."""
+    job = admitted(job, job.spec.scheduler_name)
+    wanted = Resource()
+    for task in job.spec.tasks:
+        wanted.add(Resource(on_node_requests(Pod(spec=_with_defaults(task.template.spec)))).times(task.replicas))
+    pods = sum(task.replicas for task in job.spec.tasks)
+    return Gang(_place(job), job.spec.queue, job.spec.min_available, pods, wanted)
+
+
+def _with_defaults(spec: PodSpec) -> PodSpec:
+    """Let containers request what they are limited to, where they say nothing, as the API server does."""
+    containers = tuple(
+        replace(each, resources=replace(each.resources, requests={**each.resources.limits, **each.resources.requests}))
+        for each in spec.containers
+    )
+    return replace(spec, containers=containers)
+
+
+def _place(obj: Job | Pod) -> str:
+    return f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"

@@ -1,0 +1,153 @@
+"""Hypernodes as sets of rows of the node table: which nodes are close to each other, and how close.
+
+A job with a network topology is placed within one of them (`kframework_batch.actions.domains`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework import NodeTable
+from kframework.engine import ClusterState
+from kframework.objects import LabelSelector
+from kframework_batch.job import ALLOCATED, JobInfo, TaskStatus
+from kframework_batch.objects import HyperNode
+from kframework_batch.topology import Member
+
+_log = logging.getLogger(__name__)
+
+
+class Domain(msgspec.Struct, frozen=True, eq=False):
+    """The nodes of one hypernode, by their rows (int64, ascending)."""
+
+    name: str
+    tier: int
+    rows: NDArray[np.int64]
+
+    def holds(self, rows: Iterable[int]) -> bool:
+        """Return whether all of these rows are among its own."""
+        return bool(np.isin(list(rows), self.rows, assume_unique=True).all())
+
+
+#: Whether the value of a label, None if there is none, is as one of the values of a requirement has it.
+_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+}
+
+
+def _matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Return whether labels are as a selector wants them."""
+    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        return False
+    return all(_OPERATORS[each.operator](labels.get(each.key), each.values) for each in selector.match_expressions)
+
+
+def placed_rows(nodes: NodeTable, job: JobInfo) -> set[int]:
+    """Return the rows of the nodes on which a job has room, or is promised it."""
+    statuses = (*ALLOCATED, TaskStatus.PIPELINED)
+    names = {task.node_name for status in statuses for task in job.with_status(status).values()}
+    return {row for name in names if (row := nodes.row(name)) is not None}
+
+
+class HyperNodes:
+    """The hypernodes of a cluster, looked up anew where these or the nodes have changed.
+
+    `domains()` are those with nodes, the lowest tier first, by name within a tier. A hypernode that does not exist, or
+    that contains itself, adds nothing to the one that names it.
+    """
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._nodes = cluster.nodes
+        self._store = cluster.objects(HyperNode)
+        self._log = cluster.nodes.node_log.reader()
+        self._objects: dict[str, HyperNode] = {}
+        self._generation = -1
+        self._labels: dict[int, dict[str, str]] = {}
+        self._domains: tuple[Domain, ...] = ()
+        #: What could not be read of hypernodes: it is told once.
+        self._told: set[str] = set()
+
+    def domains(self) -> tuple[Domain, ...]:
+        """Return the hypernodes as of now."""
+        objects = {obj.metadata.name: obj for obj in self._store}
+        if self._nodes_differ() or objects.keys() != self._objects.keys() or self._specs_differ(objects):
+            self._objects = objects
+            found = (Domain(name, obj.spec.tier, self._rows(name)) for name, obj in objects.items())
+            self._domains = tuple(sorted((one for one in found if len(one.rows)), key=lambda one: (one.tier, one.name)))
+        return self._domains
+
+    def tier_named(self, name: str) -> int | None:
+        """Return the tier that hypernodes call by a name, the lowest if they do not agree; None if nobody does."""
+        return min((obj.spec.tier for obj in self._store if obj.spec.tier_name == name), default=None)
+
+    def _specs_differ(self, objects: dict[str, HyperNode]) -> bool:
+        return any(self._objects[name].spec != obj.spec for name, obj in objects.items())
+
+    def _nodes_differ(self) -> bool:
+        """Return whether nodes have come or gone, or have other labels, since this was asked last."""
+        nodes, rows = self._nodes, self._log.changed()
+        if nodes.generation != self._generation:
+            self._generation = nodes.generation
+            self._labels = {}
+            rows = None
+        differs = rows is None
+        for row in nodes.order.tolist() if rows is None else set(rows):
+            labels = nodes[row].object.metadata.labels
+            if labels != self._labels.get(row):
+                self._labels[row], differs = labels, True
+        return differs
+
+    # -- members -------------------------------------------------------------------------------------------------------
+
+    def _rows(self, name: str) -> NDArray[np.int64]:
+        """Return the rows of the nodes that are in a hypernode, or in one that is in it."""
+        found: set[int] = set()
+        seen, left = {name}, [name]
+        while left:
+            obj = self._objects.get(left.pop())
+            for member in () if obj is None else obj.spec.members:
+                if member.type == "Node":
+                    found.update(self._matching(member))
+                elif (exact := member.selector.exact_match) is not None and exact.name not in seen:
+                    seen.add(exact.name)
+                    left.append(exact.name)
+        return np.array(sorted(found), dtype=np.int64)
+
+    def _matching(self, member: Member) -> Iterator[int]:
+        """Yield the rows of the nodes that a member means; none where it cannot be read."""
+        nodes, selector = self._nodes, member.selector
+        if selector.exact_match is not None:
+            row = nodes.row(selector.exact_match.name)
+            if row is not None:
+                yield row
+        if selector.regex_match is not None:
+            try:
+                search = re.compile(selector.regex_match.pattern).search
+            except re.error as error:
+                self._tell(f"regexMatch {selector.regex_match.pattern!r}: {error}")
+            else:
+                yield from (row for row in nodes.order.tolist() if search(nodes[row].name))
+        labels = selector.label_match
+        if labels is not None and (labels.match_labels or labels.match_expressions):
+            unknown = {each.operator for each in labels.match_expressions} - _OPERATORS.keys()
+            if unknown:
+                self._tell(f"labelMatch: there is no operator {min(unknown)!r}")
+            else:
+                yield from (row for row in nodes.order.tolist() if _matches(labels, self._labels[row]))
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            _log.warning("a member of a hypernode is left out: %s", what)
+
+    def __repr__(self) -> str:
+        return f"<HyperNodes: {', '.join(domain.name for domain in self._domains) or 'none'}>"

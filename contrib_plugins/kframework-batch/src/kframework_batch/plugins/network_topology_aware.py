@@ -1,0 +1,108 @@
+"""network-topology-aware: the fuller a hypernode, the better; and tasks of a job had better be close to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from kframework_batch.hookspecs import Rows
+from kframework_batch.hypernodes import Domain, placed_rows
+from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
+from kframework_batch.session_view import SessionView
+
+_MAX_SCORE = 100
+_RESOURCES = "hypernode.binpack.resources"
+
+
+class NetworkTopologyAwareArguments(BatchArguments):
+    """What the plugin as a whole weighs, and each resource; of others than cpu and memory `resources` is a list.
+
+    Their weights stand under `hypernode.binpack.resources.<name>`. What is not said, or is below 0, weighs 1.
+    """
+
+    weight: int = Field(1, alias="weight")
+    cpu: int = Field(1, alias="hypernode.binpack.cpu")
+    memory: int = Field(1, alias="hypernode.binpack.memory")
+    resources: str = Field("", alias=_RESOURCES)
+
+    @cached_property
+    def weights(self) -> Mapping[str, int]:
+        """What each resource weighs."""
+        names = filter(None, map(str.strip, self.resources.split(",")))
+        weights = {name: self._weight_of(name) for name in names} | {"cpu": self.cpu, "memory": self.memory}
+        return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
+
+    @model_validator(mode="after")
+    def _read_weights(self) -> Self:
+        """Refuse a weight that is no number when the configuration is read, not in the first session."""
+        assert self.weights
+        return self
+
+    def _weight_of(self, resource: str) -> int:
+        key = f"{_RESOURCES}.{resource}"
+        said = (self.model_extra or {}).get(key, 1)
+        try:
+            return int(said)
+        except (TypeError, ValueError):
+            raise ValueError(f"{key}: expected a whole number, not {said!r}") from None
+
+
+class NetworkTopologyAware(BatchPlugin):
+    """Scores hypernodes and nodes for jobs that say how close together their tasks are to be.
+
+    A hypernode scores by how full it would be with all that waits of the job, 0 if that is too much for it. A node
+    scores by the lowest hypernode that holds it and all that the job has on nodes already: the lower the better.
+    """
+
+    name: ClassVar[str] = "network-topology-aware"
+    Arguments: ClassVar[type[BatchArguments]] = NetworkTopologyAwareArguments
+
+    arguments: NetworkTopologyAwareArguments
+
+    def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
+        """Sign that all nodes are alike to a task; not where they are not, since that changes with each of its job."""
+        return () if task.job.closeness is None else None
+
+    @hookimpl
+    def hypernode_order(self, session: SessionView, job: JobInfo, hypernode: Domain) -> float:
+        score, weights = 0.0, 0
+        for resource, amount, weight in self._weighed(job):
+            offered = int(session.nodes.allocatable(resource)[hypernode.rows].sum())
+            taken = int(session.nodes.requested(resource)[hypernode.rows].sum()) + amount
+            if taken > offered:
+                return 0.0
+            weights += weight
+            score += weight * taken / offered
+        return score / weights * self._full if weights else 0.0
+
+    @hookimpl
+    def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
+        scores = np.zeros(len(rows))
+        if task.job.closeness is None or not (there := placed_rows(session.nodes, task.job)):
+            return scores
+        tiers = [domain.tier for domain in session.hypernodes.domains()]
+        lowest, highest = min(tiers, default=0), max(tiers, default=0)
+        for domain in session.hypernodes.domains():
+            if domain.holds(there):
+                worth = 1.0 if lowest == highest else (highest + 1 - domain.tier) / (highest + 1 - lowest)
+                np.maximum(scores, np.isin(rows, domain.rows) * worth, out=scores)
+        return scores * self._full
+
+    @property
+    def _full(self) -> int:
+        """What a hypernode scores that would be full."""
+        return _MAX_SCORE * (1 if self.arguments.weight < 0 else self.arguments.weight)
+
+    def _weighed(self, job: JobInfo) -> Iterator[tuple[str, int, int]]:
+        """Yield what waits of a job in all, and what that weighs, where it has a weight."""
+        weights, waiting = self.arguments.weights, job.with_status(TaskStatus.PENDING).values()
+        for name, weight in weights.items():
+            amount = sum(task.request.get(name, 0) for task in waiting)
+            if amount and weight:
+                yield name, amount, weight

@@ -1,0 +1,106 @@
+"""What a timeline comes to, against answers worked out by hand: ten units, times in seconds."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.compare.measures import Measures, Spread, jain, measure
+from kframework_batch.compare.timeline import Gang, Member, Moment, Timeline, What
+from kframework_batch.resource import Resource
+
+
+def timeline(*moments: tuple[float, What, str, str]) -> Timeline:
+    """Make a timeline of gangs `a` (queue one) and `b` (queue two), each of two pods of five units, both needed."""
+    made = Timeline()
+    for name, queue in (("a", "one"), ("b", "two")):
+        made.gangs[name] = Gang(name, queue, 2, 2, Resource(gpu=10))
+        for index in range(2):
+            made.members[f"{name}{index}"] = Member(f"default/{name}{index}", name, Resource(gpu=5))
+    made.moments = [Moment(*moment) for moment in moments]
+    return made
+
+
+def measured(made: Timeline, duration: float | None = None) -> Measures:
+    return measure(made, resource="gpu", capacity=10, weights={"one": 1, "two": 1}, duration=duration)[0]
+
+
+#: Gang a runs from 10 s to 30 s, with its first pod bound 4 s before the second; b comes at 10 s and runs from 30 s.
+ONE_AFTER_THE_OTHER = (
+    (0.0, What.ARRIVED, "a", ""),
+    (2.0, What.MADE, "a", "a0"),
+    (2.0, What.MADE, "a", "a1"),
+    (6.0, What.BOUND, "a", "a0"),
+    (10.0, What.BOUND, "a", "a1"),
+    (10.0, What.ARRIVED, "b", ""),
+    (30.0, What.SUCCEEDED, "a", "a0"),
+    (30.0, What.SUCCEEDED, "a", "a1"),
+    (30.0, What.FINISHED, "a", ""),
+    (30.0, What.MADE, "b", "b0"),
+    (30.0, What.MADE, "b", "b1"),
+    (30.0, What.BOUND, "b", "b0"),
+    (30.0, What.BOUND, "b", "b1"),
+    (40.0, What.GONE, "b", "b0"),
+)
+
+
+def test_one_gang_after_the_other() -> None:
+    made = timeline(*ONE_AFTER_THE_OTHER)
+    made.gangs["a"].finished, made.gangs["a"].phase = 30.0, "Completed"
+    found = measured(made)
+    assert (found.jobs, found.completed, found.never_ran, found.seconds) == (2, 1, 0, 40.0)
+    assert (found.completion, found.last) == (Spread(30.0, 30.0), 30.0)
+    assert found.gang_waiting == Spread(10.0, 20.0)
+    assert found.pod_waiting == Spread(10.0, 20.0), "waits of 6, 10, 20 and 20 s, from the arrival of the job"
+    assert found.half_gang_seconds == 5 * 4
+    assert found.utilisation == pytest.approx((10 * 20 + 10 * 10) / 400)
+    one, two = found.queues
+    assert (one.held, one.due) == pytest.approx((20 / 30, (10 + 0.5 * 20) / 30))
+    assert (two.held, two.due) == pytest.approx((10 / 30, (0.5 * 20 + 10) / 30))
+    assert found.fairness == pytest.approx(jain([1.0, 0.5]))
+
+
+def test_who_waits_still_counts_until_the_end() -> None:
+    found = measured(timeline((0.0, What.ARRIVED, "a", ""), (5.0, What.MADE, "a", "a0")), duration=60.0)
+    assert (found.never_ran, found.gang_waiting.p50, found.pod_waiting) == (1, 60.0, Spread(60.0, 60.0))
+    assert (found.completion, found.last) == (Spread(None, None), None)
+
+
+def test_room_that_is_reserved_in_permit_is_held_by_half_a_gang() -> None:
+    moments = [
+        (0.0, What.ARRIVED, "a", ""),
+        (0.0, What.MADE, "a", "a0"),
+        (1.0, What.PLACED, "a", "a0"),
+        (31.0, What.RELEASED, "a", "a0"),
+    ]
+    found = measured(timeline(*moments), duration=100.0)
+    assert (found.half_gang_seconds, found.half_gangs, found.utilisation) == pytest.approx((150.0, 0.15, 0.0))
+
+
+def test_what_comes_after_the_duration_is_not_measured() -> None:
+    assert measured(timeline(*ONE_AFTER_THE_OTHER), duration=8.0).jobs == 1
+
+
+def test_a_pod_made_anew_waits_from_then_on_and_evictions_are_counted() -> None:
+    moments = [
+        (0.0, What.ARRIVED, "a", ""),
+        (0.0, What.MADE, "a", "a0"),
+        (1.0, What.BOUND, "a", "a0"),
+        (9.0, What.EVICTED, "a", "a0"),
+        (10.0, What.GONE, "a", "a0"),
+        (10.0, What.MADE, "a", "again"),
+        (13.0, What.BOUND, "a", "again"),
+    ]
+    made = timeline(*moments)
+    made.members["again"] = made.members["a0"]
+    found = measured(made, duration=20.0)
+    assert (found.evictions, found.pod_waiting) == (1, Spread(3.0, 20.0)), "waits of 1 and 3 s; one was never made"
+
+
+@pytest.mark.parametrize(
+    ("values", "index"), [([1.0, 1.0, 1.0], 1.0), ([1.0, 0.0, 0.0, 0.0], 0.25), ([3.0, 1.0], 0.8), ([], 1.0)]
+)
+def test_jains_index(values: list[float], index: float) -> None:
+    assert jain(values) == pytest.approx(index)
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    assert Spread.of(map(float, range(100, 0, -1))) == Spread(50.0, 99.0)

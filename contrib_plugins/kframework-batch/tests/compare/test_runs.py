@@ -1,0 +1,80 @@
+"""Both engines run small traces, with known ends: four units on one node."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from kframework_batch.compare.measures import Measures
+from kframework_batch.compare.runs import ARRIVES_SECONDS, Trace, run_pods, run_sessions
+from kframework_batch.config import default_configuration
+from kframework_batch.objects import Job
+from kframework_batch.program import compile_program
+from kframework_batch.scenario import make_job
+from kframework_batch.settings import Settings
+
+from kframework import InputError
+from kframework.config.load import load
+from kframework.objects import ApiObject
+from kframework.testing import make_node
+
+SETTINGS = Settings(compile_program(default_configuration()))
+PODS = load(
+    {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "volcano"}],
+    }
+)
+
+
+def arriving(seconds: float, job: Job) -> Job:
+    metadata = msgspec.structs.replace(job.metadata, annotations={ARRIVES_SECONDS: f"{seconds:g}"})
+    return msgspec.structs.replace(job, metadata=metadata)
+
+
+def both(*objects: ApiObject, duration: float | None = None) -> tuple[Measures, Measures]:
+    trace = Trace.of([make_node("n", cpu=4), *objects])
+    return run_pods(trace, PODS, [], SETTINGS, duration)[0], run_sessions(trace, SETTINGS, duration)[0]
+
+
+def test_a_gang_that_fits_runs_at_once_with_both() -> None:
+    for found in both(arriving(30.0, make_job("train", 4, seconds=60.0))):
+        assert (found.completed, found.never_ran, found.evictions, found.resource) == (1, 0, 0, "cpu")
+        assert found.gang_waiting.p50 is not None
+        assert found.gang_waiting.p50 <= 2.0
+        assert found.completion.p50 == pytest.approx(60.0, abs=3.0)
+        assert found.last == pytest.approx(90.0, abs=3.0)
+        assert found.utilisation == pytest.approx(60 / 91, abs=0.05)
+
+
+def test_half_a_gang_holds_room_without_a_plugin_for_gangs_and_never_with_sessions() -> None:
+    pods, sessions = both(make_job("large", 6, seconds=None), arriving(10.0, make_job("small", 4, seconds=50.0)))
+    assert (pods.completed, pods.never_ran, sessions.completed, sessions.never_ran) == (0, 2, 1, 1)
+    assert pods.half_gangs > 0.9
+    assert sessions.half_gangs < 0.05
+
+
+def test_the_same_trace_comes_to_the_same_but_for_the_time_of_the_processor() -> None:
+    def numbers() -> list[Measures]:
+        found = both(make_job("a", 3, seconds=20.0), arriving(5.0, make_job("b", 3, seconds=20.0)), duration=100.0)
+        return [msgspec.structs.replace(each, cpu_seconds=0.0) for each in found]
+
+    assert numbers() == numbers()
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
+def test_a_time_of_arrival_is_a_number_of_seconds(text: str) -> None:
+    job = make_job("a", 1)
+    wrong = msgspec.structs.replace(job.metadata, annotations={ARRIVES_SECONDS: text})
+    with pytest.raises(InputError, match="not a number of seconds"):
+        Trace.of([msgspec.structs.replace(job, metadata=wrong)])
+
+
+def test_pauses_of_an_hour_need_a_duration() -> None:
+    with pytest.raises(InputError, match="nobody comes from 0 s to 4000 s"):
+        Trace.of([arriving(4000.0, make_job("a", 1))]).refuse_pauses()
+
+
+def test_the_scarcest_resource_is_the_one_that_most_is_wanted_of() -> None:
+    job = make_job("a", 4, requests={"example.com/gpu": 1})
+    assert Trace.of([make_node("n", cpu=8, allocatable={"example.com/gpu": 2}), job]).scarcest == "example.com/gpu"
