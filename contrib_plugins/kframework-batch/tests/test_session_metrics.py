@@ -30,7 +30,7 @@ def observed(stage: Stage, metrics: SessionMetrics) -> str:
 def test_they_say_what_the_account_says() -> None:
     metrics = SessionMetrics()
     queues = [make_queue("a", weight=3), make_queue("b")]
-    gangs = [make_gang("train", 4, queue="a"), make_gang("small", 1, queue="b", cpu=2)]
+    gangs = [make_gang("train", 4, queue="a"), make_gang("small", 1, queue="b")]
     stage = Stage(FAIR, nodes=[make_node("n1", cpu=4)], queues=queues, gangs=gangs)
     text = observed(stage, metrics)
     for state in stage.accounts[-1].queues:
