@@ -38,7 +38,6 @@ from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
-from kframework.scheduler.errands import Errands, guarded
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
 from kframework.scheduler.extender import Extender
@@ -46,6 +45,7 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
+from kframework.scheduler.spawned_work import SpawnedWork, guarded
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
 from kframework.scheduler.workers import Workers
 from kframework.state.inbox import Gone, Inbox, Message
@@ -195,7 +195,7 @@ class Scheduler(EngineHost, Generic[E]):
         self._reserved: deque[Reservation] = deque()
         self._under_way = 0  # binding cycles that wait, and evictions
         #: What runs since `start` is not among them.
-        self._errands = Errands(self._woken.set)
+        self._errands = SpawnedWork(self._woken.set)
         #: Whether it only follows the cluster, as one of several replicas.
         self.standing_by: bool = False
         self._stopping = False

@@ -26,6 +26,7 @@ DOORS = (
     "kframework.process.running",
     "kframework.observe.recording.engines",
     "kframework.observe.showing",
+    "kframework.observe.counting",
     "kframework.clock",
 )
 HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kframework.engine import MakeEngine, Observer, Scheduler
+from kframework.observe.counting import Series
 from kframework.observe.showing import History
 from kframework.process.running import Companion, Observers
 from kframework_batch.engine import BatchEngine
@@ -14,6 +15,7 @@ from kframework_batch.explain.answer import explain_routes
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile
 from kframework_batch.session_history import SessionHistory
+from kframework_batch.session_metrics import SessionMetrics
 from kframework_batch.settings import MakeController
 from kframework_batch.shown import BatchShown
 
@@ -24,14 +26,18 @@ _log = logging.getLogger(__name__)
 
 
 class BatchObservers(Observers[BatchEngine]):
-    """The observers of a scheduler with sessions, which it shows on its page."""
+    """The observers of a scheduler with sessions, which it shows on its page and counts."""
 
     def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine]) -> None:
         self.sessions: SessionHistory = SessionHistory()
-        super().__init__(*others, self.sessions, engine=engine, shown=self._show)
+        self.counted: SessionMetrics = SessionMetrics()
+        super().__init__(*others, self.sessions, self.counted, engine=engine, shown=self._show)
 
     def routes(self, scheduler: Scheduler[BatchEngine]) -> list[RouteDef]:
         return [*super().routes(scheduler), *explain_routes(scheduler, lambda: list(self.sessions))]
+
+    def series(self, engine: BatchEngine) -> tuple[Series, ...]:
+        return (*super().series(engine), *self.counted.series)
 
     def _show(self, engine: BatchEngine, history: History) -> BatchShown:
         return BatchShown(engine, history, self.sessions)

@@ -22,7 +22,7 @@ Errand = Coroutine[object, object, None]
 _log = logging.getLogger(__name__)
 
 
-class Errands:
+class SpawnedWork:
     """The work under way that hooks have begun; `on_end` is called when some that nobody awaits has ended."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class Errands:
         return len(self._scopes)
 
     def __repr__(self) -> str:
-        return f"<Errands: {len(self)} under way>"
+        return f"<SpawnedWork: {len(self)} under way>"
 
 
 async def guarded(coroutine: Errand, by: str) -> None:
