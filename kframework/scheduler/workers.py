@@ -41,10 +41,14 @@ class Workers:
     async def _work(self, work: Awaitable[None]) -> None:
         await work
         while len(self._resting) < MOST_RESTING:
+            # Who rests holds on to nothing of what was done: its pod may be gone by the time that there is work again.
+            del work
+            CURRENT.set(None)
             rest = asyncio.get_running_loop().create_future()
             self._resting.append(rest)
             work, attempt = await rest
             CURRENT.set(attempt)
+            del rest, attempt
             await work
 
     def __repr__(self) -> str:
