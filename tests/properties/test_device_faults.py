@@ -169,7 +169,7 @@ patch_status = KubeCluster.patch_status
 
 def test_a_status_that_is_written_over_that_of_others_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shape = Shape(devices=True, pause=3.0, pods=60)
-    assert not run(13, shape, tmp_path).complaints
+    assert not run(51, shape, tmp_path).complaints
     monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)
-    report = run(13, shape, tmp_path)
+    report = run(51, shape, tmp_path)
     assert any("is bound without devices" in complaint for complaint in report.complaints), "nobody noticed"
