@@ -14,6 +14,7 @@ from kframework import NodeInfo
 from kframework_batch.hookspecs import Rows
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
+from kframework_batch.resource_weights import resource_weights
 from kframework_batch.session_view import SessionView
 
 _MAX_SCORE = 100
@@ -35,23 +36,13 @@ class BinpackArguments(BatchArguments):
     @cached_property
     def weights(self) -> Mapping[str, int]:
         """What each resource weighs."""
-        names = filter(None, map(str.strip, self.resources.split(",")))
-        weights = {name: self._weight_of(name) for name in names} | {"cpu": self.cpu, "memory": self.memory}
-        return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
+        return resource_weights(self, _RESOURCES, self.resources, cpu=self.cpu, memory=self.memory)
 
     @model_validator(mode="after")
     def _read_weights(self) -> Self:
         """Refuse a weight that is no number when the configuration is read, not in the first session."""
         assert self.weights
         return self
-
-    def _weight_of(self, resource: str) -> int:
-        key = f"{_RESOURCES}.{resource}"
-        said = (self.model_extra or {}).get(key, 1)
-        try:
-            return int(said)
-        except (TypeError, ValueError):
-            raise ValueError(f"{key}: expected a whole number, not {said!r}") from None
 
 
 class Binpack(BatchPlugin):
