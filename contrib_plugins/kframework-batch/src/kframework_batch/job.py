@@ -333,6 +333,11 @@ class JobInfo:
         return self.count(TaskStatus.PIPELINED)
 
     @property
+    def placed_num(self) -> int:
+        """The number of tasks that have room, are promised it, or need none: a turn is over when they are enough."""
+        return self.ready_num + self.waiting_num + self.best_effort_pending
+
+    @property
     def best_effort_pending(self) -> int:
         """The number of pending tasks that ask for nothing: they need no room to be counted on."""
         return self._best_effort_pending

@@ -34,16 +34,6 @@ _EXAMPLES = 5
 #: So many of the hypernodes are named in which a job was tried in vain.
 _HYPERNODES = 8
 
-#: Statuses by which a task has room, or is promised it.
-_HAD = (
-    TaskStatus.ALLOCATED,
-    TaskStatus.BINDING,
-    TaskStatus.BOUND,
-    TaskStatus.RUNNING,
-    TaskStatus.SUCCEEDED,
-    TaskStatus.PIPELINED,
-)
-
 
 class SessionLog:
     """Notes what one session does. `action` is the one that is running."""
@@ -102,38 +92,32 @@ class SessionLog:
 
         `placed` are those of its tasks that have room or the promise of it, where `choices` says how they came by it.
         """
-        self._turns.append(
-            Turn(
-                action=self.action,
-                job=job.uid,
-                queue=job.queue,
-                outcome=outcome,
-                had=job.count(*_HAD) + job.best_effort_pending,
-                minimum=job.min_available,
-                verdicts=(*(_placed(task, choices.get(task.uid)) for task in placed), *self._rejected),
-                victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
-                spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
-                message=message,
-                hypernode=hypernode,
-                tried=tuple(tried[:_HYPERNODES]),
-            )
+        turn = msgspec.structs.replace(
+            self._ended(job, outcome, message=message),
+            verdicts=(*(_placed(task, choices.get(task.uid)) for task in placed), *self._rejected),
+            victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
+            spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
+            hypernode=hypernode,
+            tried=tuple(tried[:_HYPERNODES]),
         )
+        self._turns.append(turn)
         self._rejected.clear()
         self._protected.clear()
 
     def passed_over(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
         """Note that a job had no turn, or that nothing but a yes or no came of it."""
-        self._turns.append(
-            Turn(
-                action=self.action,
-                job=job.uid,
-                queue=job.queue,
-                outcome=outcome,
-                had=job.count(*_HAD) + job.best_effort_pending,
-                minimum=job.min_available,
-                plugin=plugin,
-                message=message,
-            )
+        self._turns.append(self._ended(job, outcome, plugin, message))
+
+    def _ended(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> Turn:
+        return Turn(
+            action=self.action,
+            job=job.uid,
+            queue=job.queue,
+            outcome=outcome,
+            had=job.placed_num,
+            minimum=job.min_available,
+            plugin=plugin,
+            message=message,
         )
 
     # -- the session as a whole --------------------------------------------------------------------------------------

@@ -107,10 +107,6 @@ def _named(tries: Iterable[_Try]) -> list[Tried]:
     return [Tried(each.domain.name, each.domain.tier, each.had, each.message) for each in tries if each.domain]
 
 
-def _had(job: JobInfo) -> int:
-    return job.ready_num + job.waiting_num + job.best_effort_pending
-
-
 class _Hope:
     """A job that may get more, with its tasks that were not tried yet."""
 
@@ -178,7 +174,7 @@ class _Hope:
         tries: list[_Try] = []
         for domain in found:
             self._tasks, self._failed = deque(tasks), set()
-            attempt = _Try(domain, _had(job), message=self._hopeless(domain))
+            attempt = _Try(domain, job.placed_num, message=self._hopeless(domain))
             if not attempt.message:
                 with session.statement() as statement:
                     yield from self._fill(statement, queue, domain)
@@ -187,7 +183,7 @@ class _Hope:
                         self._over(statement, Outcome.COMMITTED, domain, tries)
                         statement.commit()
                         return bool(self._tasks)
-                    attempt.had = _had(job)
+                    attempt.had = job.placed_num
                     attempt.keeps = placed and (broken or session.plugins.job_pipelined(job))
                 attempt.take_from(session, job)
                 job.places = dict(before)
@@ -202,7 +198,7 @@ class _Hope:
         if domain is None:
             return ""
         partly = job.is_broken or plugins.job_ready(job) or plugins.job_pipelined(job)
-        count = 1 if partly else max(job.min_available - _had(job), 1)
+        count = 1 if partly else max(job.min_available - job.placed_num, 1)
         return shortage(self._session, self._tasks or (), count, domain)
 
     def _not_ready_within(self, queue: QueueInfo, tries: list[_Try]) -> Iterator[None]:

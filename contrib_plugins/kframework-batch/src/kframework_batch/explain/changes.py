@@ -25,6 +25,19 @@ class Change(Protocol):
         ...
 
 
+@contextmanager
+def _being(thing: object, **fields: object) -> Iterator[None]:
+    """Let fields have these values as long as the context lasts."""
+    before = {name: getattr(thing, name) for name in fields}
+    try:
+        for name, value in fields.items():
+            setattr(thing, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(thing, name, value)
+
+
 class SmallerMinimum(msgspec.Struct, frozen=True):
     """The job is content with fewer tasks."""
 
@@ -37,12 +50,8 @@ class SmallerMinimum(msgspec.Struct, frozen=True):
     @contextmanager
     def supposed(self, statement: Statement) -> Iterator[None]:
         """Lower the minimum of the job; that of its roles counts no more."""
-        job, before = self.job, (self.job.min_available, self.job.role_minimums)
-        job.min_available, job.role_minimums = self.minimum, {}
-        try:
+        with _being(self.job, min_available=self.minimum, role_minimums={}):
             yield
-        finally:
-            job.min_available, job.role_minimums = before
 
 
 class MoreWeight(msgspec.Struct, frozen=True):
@@ -57,11 +66,8 @@ class MoreWeight(msgspec.Struct, frozen=True):
     @contextmanager
     def supposed(self, statement: Statement) -> Iterator[None]:
         """Give the queue its weight."""
-        before, self.queue.weight = self.queue.weight, self.weight
-        try:
+        with _being(self.queue, weight=self.weight):
             yield
-        finally:
-            self.queue.weight = before
 
 
 class NoCapability(msgspec.Struct, frozen=True):
@@ -76,11 +82,8 @@ class NoCapability(msgspec.Struct, frozen=True):
     @contextmanager
     def supposed(self, statement: Statement) -> Iterator[None]:
         """Lift what limits the queue."""
-        before, self.queue.capability = self.queue.capability, Resource()
-        try:
+        with _being(self.queue, capability=Resource()):
             yield
-        finally:
-            self.queue.capability = before
 
 
 class OpenQueue(msgspec.Struct, frozen=True):
@@ -94,11 +97,8 @@ class OpenQueue(msgspec.Struct, frozen=True):
     @contextmanager
     def supposed(self, statement: Statement) -> Iterator[None]:
         """Open the queue."""
-        before, self.queue.open = self.queue.open, True
-        try:
+        with _being(self.queue, open=True):
             yield
-        finally:
-            self.queue.open = before
 
 
 class WithoutJob(msgspec.Struct, frozen=True):
