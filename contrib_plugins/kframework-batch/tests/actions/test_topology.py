@@ -8,7 +8,7 @@ import pytest
 from kframework_batch.account import Outcome, Tried
 from kframework_batch.explain.account import explain
 from kframework_batch.explain.text import text_of
-from kframework_batch.objects import HyperNode, NetworkTopology
+from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from msgspec.structs import replace
@@ -155,7 +155,9 @@ def test_a_job_that_fits_nowhere_is_told_why() -> None:
         Tried("r1", 1, 0, "Insufficient cpu: 2 is left of 4"),
     }
     assert turn.message.startswith("0/2 hypernodes hold it: ")
-    assert turn.message in found.job("j").status.conditions[-1].message  # type: ignore[union-attr]
+    status = found.job("j").status
+    assert isinstance(status, PodGroupStatus)
+    assert turn.message in status.conditions[-1].message
     assert "Insufficient cpu" in found.message("j-1")
 
 

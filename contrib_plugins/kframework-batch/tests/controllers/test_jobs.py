@@ -3,121 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from kframework_batch.belongings import ConfigMap, NetworkPolicy, Secret
-from kframework_batch.controllers.jobs import JobController
 from kframework_batch.objects import (
-    Command,
     DependsOn,
     Job,
     JobPolicy,
-    JobSpec,
     JobState,
     JobStatus,
     PodGroup,
     PodGroupStatus,
-    TaskSpec,
 )
-from kframework_batch.pod_templates import PodTemplateSpec, template_spec
+from kframework_batch.pod_templates import template_spec
 from msgspec.structs import replace
 
-from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS, Kubelet
-from kframework.cluster.memory import MemoryCluster
-from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, PriorityClass, Service
+from kframework.clock import VirtualTimeLoop
+from kframework.cluster.kubelet import EXIT_CODE
+from kframework.objects import ObjectMeta, OwnerReference, Pod, PriorityClass, Service
 from kframework.testing import make_pod
+from tests.support.volcano_jobs import job, on, running, task, template
 
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
-
-
-class World:
-    """A cluster with kubelets and the controller; `schedule` does what a scheduler would."""
-
-    def __init__(self, memory: MemoryCluster, controller: JobController) -> None:
-        self.memory = memory
-        self.controller = controller
-
-    async def settle(self, seconds: float = 0.01) -> None:
-        await asyncio.sleep(seconds)
-        assert self.controller.idle
-
-    async def schedule(self) -> None:
-        """Put all pod groups into the queue, then all pods on a node."""
-        for group in self.memory.objects(PodGroup):
-            if group.status.phase in ("", "Pending"):
-                self.memory.merge(PodGroup, group.metadata.name, {"status": {"phase": "Inqueue"}}, "default")
-        await self.settle()
-        for pod in self.memory.objects(Pod):
-            if not pod.spec.node_name:
-                self.memory.assign("default", pod.metadata.name, pod.metadata.uid, "node")
-        await self.settle()
-
-    @property
-    def status(self) -> JobStatus:
-        return self.memory.read(Job, "j", "default").status
-
-    @property
-    def phase(self) -> str:
-        return self.status.state.phase
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        status = self.status
-        return status.pending, status.running, status.succeeded, status.failed, status.terminating
-
-    @property
-    def pods(self) -> dict[str, str]:
-        return {pod.metadata.name: pod.status.phase for pod in self.memory.objects(Pod)}
-
-    @property
-    def group(self) -> PodGroup | None:
-        found = self.memory.objects(PodGroup)
-        assert len(found) < 2
-        return found[0] if found else None
-
-    async def fail(self, name: str) -> None:
-        pod = self.memory.read(Pod, name)
-        self.memory.set_status(pod, replace(pod.status, phase="Failed"))
-        await self.settle()
-
-
-@asynccontextmanager
-async def running(*objects: ApiObject) -> AsyncIterator[World]:
-    clock = LoopClock(asyncio.get_running_loop())
-    memory = MemoryCluster(clock, objects)
-    controller = JobController(memory, clock, "volcano")
-    tasks = [asyncio.ensure_future(each.run()) for each in (controller, Kubelet(memory, clock))]
-    world = World(memory, controller)
-    await world.settle()
-    yield world
-    for task in tasks:
-        assert not task.done(), task.exception()
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def template(seconds: int | None = None) -> PodTemplateSpec:
-    annotations = {} if seconds is None else {RUN_SECONDS: str(seconds)}
-    spec = replace(make_pod(scheduler_name="", memory=None).spec, termination_grace_period_seconds=5)
-    return PodTemplateSpec(metadata=ObjectMeta(annotations=annotations), spec=template_spec(spec))
-
-
-def task(name: str, replicas: int, seconds: int | None = None, *policies: JobPolicy) -> TaskSpec:
-    return TaskSpec(name=name, replicas=replicas, template=template(seconds), policies=policies)
-
-
-def job(*tasks: TaskSpec, **spec: object) -> Job:
-    return Job(metadata=ObjectMeta(name="j", namespace="default"), spec=replace(JobSpec(tasks=tasks), **spec))
-
-
-def on(event: str, action: str) -> tuple[JobPolicy, ...]:
-    return (JobPolicy(event=event, action=action),)
 
 
 async def test_pods_are_made_once_the_pod_group_is_in_the_queue() -> None:
@@ -276,72 +186,6 @@ async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -
         world.memory.remove(PodGroup, "j-u", "default")
         await world.settle()
         assert world.group is not None and world.group.metadata.annotations == {"volcano.sh/job-version": "1"}
-
-
-# -- commands ------------------------------------------------------------------------------------------------------
-
-
-def command(action: str, job: str = "j") -> Command:
-    target = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name=job)
-    named = ObjectMeta(name=action.lower(), namespace="default")
-    return Command(metadata=named, action=action, target=target)
-
-
-async def test_a_job_is_suspended_and_resumed_and_does_nothing_twice() -> None:
-    async with running(job(task("a", 1, 10), task("b", 2))) as world:
-        await world.schedule()
-        await world.settle(11)
-        assert world.pods == {"j-a-0": "Succeeded", "j-b-0": "Running", "j-b-1": "Running"}
-        uid = world.memory.read(Pod, "j-a-0").metadata.uid
-        world.memory.add(command("AbortJob"))
-        await world.settle()
-        assert (world.phase, world.status.state.reason) == ("Aborting", "CommandIssued")
-        assert world.memory.objects(Command) == []
-        await world.settle(6)
-        assert (world.phase, world.pods, world.group) == ("Aborted", {"j-a-0": "Succeeded"}, None)
-        await world.settle(500)
-        world.memory.add(command("ResumeJob"))
-        await world.settle()
-        await world.schedule()
-        assert (world.phase, world.counts) == ("Running", (0, 2, 1, 0, 0))
-        assert world.memory.read(Pod, "j-a-0").metadata.uid == uid
-        assert (world.status.retry_count, world.memory.objects(Command)) == (1, [])
-
-
-@pytest.mark.parametrize(
-    ("action", "end"),
-    [("TerminateJob", "Terminated"), ("CompleteJob", "Completed"), ("RestartJob", "Pending"), ("SyncJob", "Running")],
-)
-async def test_other_commands_do_what_policies_do(action: str, end: str) -> None:
-    async with running(job(task("a", 2))) as world:
-        await world.schedule()
-        world.memory.add(command(action))
-        await world.settle(6)
-        assert (world.phase, world.memory.objects(Command)) == (end, [])
-
-
-async def test_a_job_that_restarts_does_so_before_it_is_aborted() -> None:
-    async with running(job(task("a", 2), policies=on("PodFailed", "RestartJob"))) as world:
-        await world.schedule()
-        await world.fail("j-a-0")
-        world.memory.add(command("AbortJob"))
-        await world.settle()
-        assert (world.phase, len(world.memory.objects(Command))) == ("Restarting", 1)
-        await world.settle(6)
-        assert (world.phase, world.memory.objects(Command)) == ("Aborted", [])
-
-
-async def test_a_command_waits_a_little_for_its_job() -> None:
-    async with running() as world:
-        world.memory.add(command("AbortJob"))
-        await asyncio.sleep(2)
-        assert not world.controller.idle
-        world.memory.add(job(task("a", 1)))
-        await world.settle(10)
-        assert (world.phase, world.memory.objects(Command)) == ("Aborted", [])
-        world.memory.add(command("AbortJob", job="nobody"))
-        await world.settle(11)
-        assert world.memory.objects(Command) == []
 
 
 # -- tasks that wait, plugins, timeouts ----------------------------------------------------------------------------
