@@ -6,15 +6,16 @@ through `kframework.apiserver.in_process`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver import discovery
+from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.calls import Call
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
-from kframework.apiserver.statuses import NOBODY, answered, failure
+from kframework.apiserver.statuses import NOBODY, Subject, answered, failure
 from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import Verbs
@@ -23,7 +24,7 @@ from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.request_attributes import Path
+from kframework.cluster.request_attributes import Attributes, Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod, kind_of
@@ -35,7 +36,15 @@ class ApiServer:
     `complete` adds to each document what the cluster does not know of.
     """
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, complete: Complete = as_it_is) -> None:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        clock: Clock,
+        complete: Complete = as_it_is,
+        authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+    ) -> None:
+        #: Decides about requests of which it is known who sends them.
+        self.authorizer: Authorizer = authorize(cluster)
         self._store = Store(cluster, clock, complete)
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
@@ -47,8 +56,13 @@ class ApiServer:
         """Answer a request as a whole, or begin the watch that it asks for."""
         subject = NOBODY
         try:
+            if request.user is not None:
+                wanted = Attributes.of(request)
+                subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
+                self.authorizer.check(request.user, wanted)
             call = self._call(request)
             if call is None:
+                subject = NOBODY
                 return self._described(request)
             subject = call.subject
             return self._watch(call) if call.is_watch else self._done(call)
