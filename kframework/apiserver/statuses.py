@@ -56,7 +56,9 @@ def failure(error: ClusterError, subject: Subject) -> Response:
 def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     """Put an error as an API server does; clients match on reason and details."""
     details: Data = _named(subject)
-    if error.reason == "Invalid":
+    if error.causes:
+        details["causes"] = list(error.causes)
+    elif error.reason == "Invalid":
         details |= _invalid(error.message)
     if error.retryable:
         details["retryAfterSeconds"] = 1

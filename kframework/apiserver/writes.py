@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from kframework.apiserver.custom import CustomResourceDefinition, accepted
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.cluster import api_errors
 from kframework.cluster.admission import check_version
+from kframework.cluster.generations import has_generation, says_the_same
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
 from kframework.objects import KINDS, ApiObject, Node, Pod
@@ -56,6 +59,10 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
         raise api_errors.bad_request(why)
     check_version(subject)
     new = cluster.amend(subject)
+    metadata = new.metadata
+    if has_generation(resource.stored) and metadata.generation == old.subject.metadata.generation:
+        if not says_the_same(old.data, data):  # in what no struct holds
+            new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
     return Draft(new, followed(data, subject, new))
 
 

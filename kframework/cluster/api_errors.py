@@ -58,6 +58,15 @@ def forbidden(kind: type[ApiObject], name: str, why: str) -> ClusterError:
     return ClusterError(f'{resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
 
 
+def terminating(kind: type[ApiObject], name: str, namespace: str) -> ClusterError:
+    """Say that nothing can be created in a namespace that is being deleted."""
+    said = f"namespace {namespace} is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": said, "field": "metadata.namespace"}
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    message = f'{resource(kind)} "{name}" is forbidden: {why}'
+    return ClusterError(message, status=403, reason="Forbidden", causes=(cause,))
+
+
 def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterError:
     """Say that a field has a value it cannot have."""
     message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {path}: {why}'
