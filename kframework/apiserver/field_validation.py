@@ -15,7 +15,8 @@ from kframework.apiserver.patch.patches import JSON_PATCH
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF
 from kframework.cluster import api_errors
-from kframework.cluster.field_names import read_models, unknown_fields, without
+from kframework.cluster.field_names import unknown_fields, without
+from kframework.cluster.models import read_models
 from kframework.config.problems import written
 from kframework.errors import ClusterError
 from kframework.objects import KINDS, kind_of
