@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from kframework.apiserver.calls import Call, object_in
-from kframework.apiserver.custom import CustomResourceDefinition
+from kframework.apiserver.custom.definitions import CustomResourceDefinition
 from kframework.apiserver.patch.patches import JSON_PATCH
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF

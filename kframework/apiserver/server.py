@@ -12,6 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from kframework.apiserver import discovery
 from kframework.apiserver.calls import Call
 from kframework.apiserver.forms import Form, negotiated
+from kframework.apiserver.schema.openapi import OpenApi
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import NOBODY, answered, failure
@@ -37,6 +38,7 @@ class ApiServer:
 
     def __init__(self, cluster: MemoryCluster, clock: Clock, complete: Complete = as_it_is) -> None:
         self._store = Store(cluster, clock, complete)
+        self._openapi = OpenApi()
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
@@ -138,11 +140,11 @@ class ApiServer:
             case ["apis", name, version]:
                 described = discovery.resources(f"{name}/{version}", served)
             case ["openapi", "v2"]:
-                described = discovery.openapi_2(request.accept)
+                described = self._openapi.version_2(request, served)
             case ["openapi", "v3"]:
-                described = discovery.openapi_index(served)
+                described = self._openapi.index(request, served)
             case ["openapi", "v3", *place]:
-                described = discovery.openapi_3("/".join(place), served)
+                described = self._openapi.document(request, "/".join(place), served)
         if described is None:
             raise api_errors.unknown_kind()
         return described

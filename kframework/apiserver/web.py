@@ -86,6 +86,7 @@ async def _request(asked: web.BaseRequest) -> Request:
         body=bytes(body),
         content_type=asked.headers.get("content-type", JSON),
         accept=asked.headers.get("accept", JSON),
+        if_none_match=asked.headers.get("if-none-match", ""),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kframework.apiserver.custom import CustomResourceDefinition, accepted
+from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.cluster import api_errors

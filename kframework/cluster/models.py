@@ -75,7 +75,7 @@ def descriptions(model: str) -> dict[str, str]:
     """Read what the fields of a model are for; not kept, because whoever asks makes one document of it."""
     text = _text(model)
     names = _literal(_NAMES, text)
-    return {names[attribute]: said.strip() for attribute, said in _SAID.findall(text) if attribute in names}
+    return {names[attribute]: _unescaped(said) for attribute, said in _SAID.findall(text) if attribute in names}
 
 
 def reached(models: Iterable[str]) -> Iterator[str]:
@@ -120,6 +120,10 @@ def _files() -> Mapping[str, Path]:
 def _literal(pattern: re.Pattern[str], text: str) -> dict[str, str]:
     found = pattern.search(text)
     return cast("dict[str, str]", ast.literal_eval(found[1])) if found else {}
+
+
+def _unescaped(said: str) -> str:
+    return re.sub(r"\\(.)", r"\1", said).strip()
 
 
 def _snake(model: str) -> str:

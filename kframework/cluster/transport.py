@@ -32,6 +32,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
+    if_none_match: str = ""
     timeout: float | None = None
     may_leave: Callable[[], None] | None = None
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from kframework.apiserver.custom.kinds import CustomKind
 from kframework.apiserver.served import Resource, as_is
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries
@@ -31,12 +32,19 @@ class Subresources(ApiStruct, frozen=True, kw_only=True):
     status: dict[str, object] | None = None
 
 
+class Validation(ApiStruct, frozen=True, kw_only=True):
+    """What objects of a version look like."""
+
+    open_api_v3_schema: dict[str, object] | None = msgspec.field(default=None, name="openAPIV3Schema")
+
+
 class Version(ApiStruct, frozen=True, kw_only=True):
     """A version in which the kind is served."""
 
     name: str = ""
     served: bool = False
     storage: bool = False
+    schema: Validation = Validation()
     subresources: Subresources = Subresources()
     additional_printer_columns: tuple[PrinterColumn, ...] = ()
 
@@ -83,6 +91,7 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 has_status=version.subresources.status is not None,
                 shown=as_is if served is stored else partial(_under, served.api_version),
                 read=as_is if served is stored else partial(_under, stored.api_version),
+                custom=CustomKind(version.schema.open_api_v3_schema or {}),
             )
 
 

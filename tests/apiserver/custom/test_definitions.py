@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.custom import CustomResourceDefinition, accepted, defined
+from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted, defined
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
