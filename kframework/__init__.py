@@ -103,13 +103,13 @@ _HOMES = {
         "observe.explain.explanation": "Unexplainable",
         "objects": "ApiObject ApiStruct ObjectMeta kind",
         "simulation.comparison": "Comparison compare",
-        "simulation.fake_api": "FakeApi",
         "simulation.inputs": "load",
         "simulation.recording": "Recording",
         "simulation.simulation": "Simulation simulate",
         "state.nodes": "NodeInfo NodeTable",
         "state.pods": "PendingPod PodInfo",
         "state.statement": "Statement",
+        "testing.api_server": "FakeApi",
     }.items()
     for name in names.split()
 }
@@ -152,13 +152,13 @@ if TYPE_CHECKING:
     from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
     from kframework.observe.explain.explanation import Unexplainable
     from kframework.simulation.comparison import Comparison, compare
-    from kframework.simulation.fake_api import FakeApi
     from kframework.simulation.inputs import load
     from kframework.simulation.recording import Recording
     from kframework.simulation.simulation import Simulation, simulate
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
+    from kframework.testing.api_server import FakeApi
 
     __version__: str
 else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import anyio
 
+from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.reports import reported
+from kframework.apiserver.roles import default_roles
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import mapping
@@ -30,16 +32,29 @@ class LocalCluster:
     Of the objects of files it shows what stands there, also what no scheduler reads.
     """
 
-    def __init__(self, clock: Clock, manifest: Manifest) -> None:
-        self.memory: MemoryCluster = MemoryCluster(clock, manifest.objects)
-        written = map(Draft, manifest.objects, map(_kept, manifest.written))
-        self._written = {_key(draft.subject): draft for draft in written}
-        self.server: ApiServer = ApiServer(self.memory, clock, self._complete)
+    def __init__(
+        self, clock: Clock, manifest: Manifest, authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
+    ) -> None:
+        self._manifest = manifest
+        self._written: dict[tuple[type[ApiObject], str, str], Draft] = {}
+        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning())
+        self.server: ApiServer = ApiServer(self.memory, clock, self._complete, authorize)
         self.server.encode({type(subject) for subject in manifest.objects})
         self._kubelet = Kubelet(self.memory, clock)
         self._volumes = VolumeController(self.memory)
         self._claims = ClaimController(self.memory)
         self._disruptions = DisruptionController(self.memory)
+
+    def reset(self) -> None:
+        """Put everything back to where it began; who watches is told of all that goes and comes."""
+        self.memory.renew(self._beginning())
+
+    def _beginning(self) -> list[ApiObject]:
+        """Return what a new cluster has: what the files hold, and the roles that are not among that."""
+        written = map(Draft, self._manifest.objects, map(_kept, self._manifest.written))
+        self._written = {_key(draft.subject): draft for draft in written}
+        named = {_key(each) for each in self._manifest.objects}
+        return [*self._manifest.objects, *(role for role in default_roles() if _key(role) not in named)]
 
     async def run(self) -> None:
         """Run pods, make volumes and claims, and reckon budgets until cancelled."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import secrets
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
 import yaml
 
+from kframework.apiserver.access import AlwaysAllow, Authorizer
+from kframework.apiserver.authentication import Authenticator
+from kframework.apiserver.certificates import issue
 from kframework.apiserver.server import ApiServer
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.users import ADMIN, User
 from kframework.errors import ConfigError
 
 #: What cluster and context are called in the kubeconfigs written here.
@@ -22,52 +29,66 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to serve, 0 being any free port, and the kubeconfig to write: None for one that goes with the server."""
+    """Where to serve, 0 being any free port, and the kubeconfig to write: None for one that goes with the server.
+
+    With `tls` it shows a certificate which its kubeconfig vouches for. `tokens` says who may ask by which token beside
+    the administrator of the kubeconfig; None makes everybody one. `authorize` makes what decides what they may do.
+    """
 
     bind_address: str = "127.0.0.1"
     port: int = 0
     kubeconfig: str | None = None
+    tls: bool = False
+    tokens: Mapping[str, User] | None = None
+    authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
 
 
 @asynccontextmanager
 async def published(server: ApiServer, publication: Publication) -> AsyncIterator[Path]:
     """Serve meanwhile and yield the kubeconfig; ConfigError if either cannot be."""
-    from kframework.apiserver.web import serve
+    from kframework.apiserver.web import Serving, serve
 
+    host = publication.bind_address
+    reachable = _EVERYWHERE.get(host, host)
+    issued = issue([host, reachable]) if publication.tls else None
+    token = secrets.token_urlsafe() if publication.tokens is not None else ""
+    authenticator = Authenticator({token: ADMIN, **publication.tokens}) if publication.tokens is not None else None
+    serving = Serving(host, publication.port, issued.context if issued else None, authenticator)
     async with AsyncExitStack() as stack:
-        host = publication.bind_address
         try:
-            port = await stack.enter_async_context(serve(server, host, publication.port))
+            port = await stack.enter_async_context(serve(server, serving))
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             remedy = "choose another --bind-address or --port, or no --port for any free one"
             raise ConfigError(f"cannot listen on {host}:{publication.port}: {why}; {remedy}") from error
-        reachable = _EVERYWHERE.get(host, host)
-        url = f"http://{f'[{reachable}]' if ':' in reachable else reachable}:{port}"
+        address = f"[{reachable}]" if ":" in reachable else reachable
+        url = f"{'https' if issued else 'http'}://{address}:{port}"
+        kubeconfig = _kubeconfig(url, issued.authority if issued else b"", token)
         if publication.kubeconfig is None:
-            yield stack.enter_context(_passing(url))
+            yield stack.enter_context(_passing(kubeconfig))
         else:
-            yield _lasting(Path(publication.kubeconfig), url)
+            yield _lasting(Path(publication.kubeconfig), kubeconfig)
 
 
 @contextmanager
-def _passing(url: str) -> Iterator[Path]:
+def _passing(kubeconfig: str) -> Iterator[Path]:
     """Write a kubeconfig that is removed at the end."""
     handle, name = tempfile.mkstemp(prefix="kframework-", suffix=".yaml")
     with open(handle, "w", encoding="utf-8") as file:
-        file.write(_kubeconfig(url))
+        file.write(kubeconfig)
     try:
         yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
 
 
-def _lasting(file: Path, url: str) -> Path:
-    """Write a kubeconfig to a file which may be there only if it was written here too."""
+def _lasting(file: Path, kubeconfig: str) -> Path:
+    """Write a kubeconfig to a file which may be there only if it was written here too; its owner alone reads it."""
     if file.exists() and not _is_ours(file):
         raise ConfigError("exists, and is not the kubeconfig of a fake API; name another file to write", file=str(file))
     try:
-        file.write_text(_kubeconfig(url), encoding="utf-8")
+        with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as written:
+            written.write(kubeconfig)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from error
     return file.absolute()
@@ -82,13 +103,16 @@ def _is_ours(file: Path) -> bool:
     return isinstance(contexts, list) and [each.get("name") for each in contexts if isinstance(each, dict)] == [NAME]
 
 
-def _kubeconfig(url: str) -> str:
+def _kubeconfig(url: str, authority: bytes, token: str) -> str:
+    cluster = {"server": url}
+    if authority:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": NAME, "cluster": {"server": url}}],
+        "clusters": [{"name": NAME, "cluster": cluster}],
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
-        "users": [{"name": NAME, "user": {}}],
+        "users": [{"name": NAME, "user": {"token": token} if token else {}}],
         "current-context": NAME,
     }
     return yaml.safe_dump(document, sort_keys=False)

@@ -6,16 +6,18 @@ through `kframework.apiserver.in_process`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 
 from kframework.apiserver import discovery
+from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.calls import Call
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.schema.openapi import OpenApi
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
-from kframework.apiserver.statuses import NOBODY, answered, failure
+from kframework.apiserver.statuses import NOBODY, Subject, answered, failure
 from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import Verbs
@@ -24,7 +26,7 @@ from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.request_attributes import Path
+from kframework.cluster.request_attributes import Attributes, Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod, kind_of
@@ -36,7 +38,15 @@ class ApiServer:
     `complete` adds to each document what the cluster does not know of.
     """
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, complete: Complete = as_it_is) -> None:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        clock: Clock,
+        complete: Complete = as_it_is,
+        authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+    ) -> None:
+        #: Decides about requests of which it is known who sends them.
+        self.authorizer: Authorizer = authorize(cluster)
         self._store = Store(cluster, clock, complete)
         self._openapi = OpenApi()
 
@@ -45,12 +55,22 @@ class ApiServer:
         for kind in kinds:
             self._store.collection(kind_of(kind))
 
+    async def prepare(self, request: Request) -> None:
+        """Read and make outside the loop what `begin` would hold it up with: documents of all kinds."""
+        if request.path.startswith("/openapi/"):
+            await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
+
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""
         subject = NOBODY
         try:
+            if request.user is not None:
+                wanted = Attributes.of(request)
+                subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
+                self.authorizer.check(request.user, wanted)
             call = self._call(request)
             if call is None:
+                subject = NOBODY
                 return self._described(request)
             subject = call.subject
             return self._watch(call) if call.is_watch else self._done(call)
@@ -59,6 +79,7 @@ class ApiServer:
 
     async def answer(self, request: Request) -> Response:
         """Answer a request as a whole; one that asks for a watch is refused."""
+        await self.prepare(request)
         answer = self.begin(request)
         if isinstance(answer, Watch):
             return failure(api_errors.bad_request("a watch has no end: follow it"), NOBODY)
@@ -67,6 +88,7 @@ class ApiServer:
     @asynccontextmanager
     async def follow(self, request: Request) -> AsyncIterator[Stream]:
         """Answer a request line by line: a watch until it ends, anything else in one."""
+        await self.prepare(request)
         answer = self.begin(request)
         if isinstance(answer, Response):
             yield Stream(answer.status, _one(answer.body), answer.headers)

@@ -1,6 +1,6 @@
-"""The fake API server over HTTP: a thin front that reads requests and writes answers.
+"""The fake API server over HTTP: a thin front that reads requests, finds out who sends them, and writes answers.
 
-It listens without TLS and without asking who calls, so on this machine only unless told otherwise.
+Unless told otherwise it listens without TLS and takes everybody for an administrator, and so on this machine only.
 """
 
 from __future__ import annotations
@@ -9,16 +9,23 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
+from kframework.apiserver.authentication import Authenticator, impersonated
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.statuses import NOBODY, failure
 from kframework.apiserver.watches import Watch
 from kframework.cluster.connections import Connections, listening
 from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
+from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import JSON, Request, Response
+from kframework.cluster.users import ADMIN, AUTHENTICATED, User
 from kframework.errors import ClusterError
+
+if TYPE_CHECKING:
+    import ssl
 
 #: How many bytes a request may send, as with a real API server.
 LARGEST_BODY = 3 << 20
@@ -35,27 +42,45 @@ _AT_THE_END = 0.1
 _log = logging.getLogger(__name__)
 
 
+class Serving(NamedTuple):
+    """Where a server listens, what it shows with TLS, and by which tokens it knows people.
+
+    Without tokens everybody is an administrator; port 0 is any free one.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+    authenticator: Authenticator | None = None
+
+
+_HERE = Serving()
+
+
 @asynccontextmanager
-async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
-    """Serve over HTTP while in the context, and yield the port, a free one for 0; OSError if it is taken."""
-    connections = Connections(CONNECTIONS)
+async def serve(server: ApiServer, serving: Serving = _HERE) -> AsyncIterator[int]:
+    """Serve over HTTP while in the context, and yield the port; OSError if it is taken."""
+    connections = Connections(CONNECTIONS, lambda: serving.tls)
 
     async def handle(asked: web.BaseRequest) -> web.StreamResponse:
         with connections.asked(asked):
-            return await _handle(server, host, asked)
+            return await _handle(server, serving, asked)
 
     # The watch of a client that is gone is cancelled at once, not at the next event that it would have been told.
     web_server = web.Server(handle, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(web_server, shutdown_timeout=_AT_THE_END)
-    async with listening(runner, connections, host, port) as (_, found):
+    async with listening(runner, connections, serving.host, serving.port) as (_, found):
         yield found
 
 
-async def _handle(server: ApiServer, bind_address: str, asked: web.BaseRequest) -> web.StreamResponse:
+async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -> web.StreamResponse:
     try:
-        if not is_meant_for_us(bind_address, asked.host):
+        if not is_meant_for_us(serving.host, asked.host):
             raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
-        answer = server.begin(await _request(asked))
+        user = _user(server, serving.authenticator, asked)
+        request = await _request(asked, user)
+        await server.prepare(request)
+        answer = server.begin(request)
     except ClusterError as refused:
         answer = failure(refused, NOBODY)
     except Exception:
@@ -67,7 +92,20 @@ async def _handle(server: ApiServer, bind_address: str, asked: web.BaseRequest) 
     return await _streamed(asked, answer)
 
 
-async def _request(asked: web.BaseRequest) -> Request:
+def _user(server: ApiServer, authenticator: Authenticator | None, asked: web.BaseRequest) -> User:
+    """Find out as whom a request is to be answered; ClusterError 401, or 403 for who may not act as another."""
+    sender = authenticator.user(asked.headers) if authenticator else ADMIN
+    other = impersonated(asked.headers)
+    if other is None:
+        return sender
+    server.authorizer.check(sender, Attributes("impersonate", resource="users", name=other.name))
+    for group in other.groups:
+        if group != AUTHENTICATED:
+            server.authorizer.check(sender, Attributes("impersonate", resource="groups", name=group))
+    return other
+
+
+async def _request(asked: web.BaseRequest, user: User) -> Request:
     body = bytearray()
     try:
         async with asyncio.timeout(BODY):
@@ -87,6 +125,7 @@ async def _request(asked: web.BaseRequest) -> Request:
         content_type=asked.headers.get("content-type", JSON),
         accept=asked.headers.get("accept", JSON),
         if_none_match=asked.headers.get("if-none-match", ""),
+        user=user,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,13 @@ import typer
 
 from kframework.cli.options import Devices, Objects, Port, Strict, Verbosity, WriteKubeconfig
 from kframework.simulation.inputs import read_cluster
+
+
+class AuthorizationMode(Enum):
+    """How it is decided who may do what, in the words of kube-apiserver's flag."""
+
+    ALWAYS_ALLOW = "AlwaysAllow"
+    RBAC = "RBAC"
 
 
 def command(
@@ -22,17 +30,39 @@ def command(
         str, typer.Option(metavar="ADDRESS", help="Who can reach it: this machine alone, or all by 0.0.0.0.")
     ] = "127.0.0.1",
     write_kubeconfig: WriteKubeconfig = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Serve with TLS; the kubeconfig vouches for the certificate.")
+    ] = False,
+    token_auth_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Know users by tokens: lines of token,user,uid,"group1,group2".'),
+    ] = None,
+    authorization_mode: Annotated[
+        AuthorizationMode, typer.Option(help="Let everybody do everything, or what the roles in the cluster say.")
+    ] = AuthorizationMode.ALWAYS_ALLOW,
     verbosity: Verbosity = 0,
 ) -> None:
     """Serve a cluster in memory as a Kubernetes API.
 
     Prints the line that makes kubectl use it, and works until it is told to stop (SIGTERM, Ctrl-C). Bound pods run, and
-    claims get volumes. There is no scheduler in it: that is `kframework run`. Whoever reaches the port may do anything.
+    claims get volumes. There is no scheduler in it: that is `kframework run`. Whoever reaches the port may do anything,
+    unless there are tokens or roles: then only the bearer of the kubeconfig may.
     """
+    from kframework.apiserver.access import AlwaysAllow, RoleBased
+    from kframework.apiserver.authentication import read_tokens
     from kframework.apiserver.published import Publication
     from kframework.process.fake_api import serve
 
-    publication = Publication(bind_address=bind_address, port=port, kubeconfig=write_kubeconfig)
+    is_role_based = authorization_mode is AuthorizationMode.RBAC
+    known = read_tokens(token_auth_file) if token_auth_file else {} if is_role_based else None
+    publication = Publication(
+        bind_address=bind_address,
+        port=port,
+        kubeconfig=write_kubeconfig,
+        tls=tls,
+        tokens=known,
+        authorize=RoleBased if is_role_based else AlwaysAllow,
+    )
     asyncio.run(serve(read_cluster(filenames, devices=devices, strict=strict), publication, say_where))
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypeVar, cast
 
-from msgspec import NODEFAULT
+from msgspec import NODEFAULT, to_builtins
 from msgspec.structs import fields, replace
 
 from kframework.cluster import api_errors, device_admission
 from kframework.cluster.transitions import with_condition
+from kframework.errors import InputError
 from kframework.objects import (
     KINDS,
     Affinity,
@@ -48,7 +49,7 @@ from kframework.objects import (
     VolumeAttachment,
     kind_of,
 )
-from kframework.objects.codec import spelled
+from kframework.objects.codec import convert, spelled
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import T
 from kframework.objects.requests import fit_requests
@@ -201,6 +202,14 @@ def merge_patch(target: object, patch: object) -> object:
         else:
             merged[field] = merge_patch(merged.get(field), value)
     return merged
+
+
+def patched(subject: T, patch: Mapping[str, object]) -> T:
+    """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
+    try:
+        return convert(merge_patch(to_builtins(subject), patch), kind_of(type(subject)))
+    except InputError as error:
+        raise api_errors.bad_request(str(error)) from error
 
 
 def check_status(kind: type[ApiObject]) -> None:

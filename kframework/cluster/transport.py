@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from kframework.cluster.users import User
+
 if TYPE_CHECKING:
     import aiohttp
 
@@ -22,6 +24,7 @@ _EVENTS = "/apis/events.k8s.io/"
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
 
+    `user` is who asks, where somebody found that out; a program of this process says nothing, and may do anything.
     `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed. A
     transport that waits for a connection asks `may_leave` right before it sends a body, and raises what that raises.
     """
@@ -33,6 +36,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str = JSON
     accept: str = JSON
     if_none_match: str = ""
+    user: User | None = None
     timeout: float | None = None
     may_leave: Callable[[], None] | None = None
 

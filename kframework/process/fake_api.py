@@ -29,7 +29,7 @@ async def running(
     manifest: Manifest, clock: Clock, publication: Publication, say_where: Callable[[Path], None]
 ) -> AsyncIterator[ApiServer]:
     """Keep a cluster of these files going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
-    local = LocalCluster(clock, manifest)
+    local = LocalCluster(clock, manifest, publication.authorize)
     async with published(local.server, publication) as kubeconfig, anyio.create_task_group() as tasks:
         tasks.start_soon(local.run)
         say_where(kubeconfig)

@@ -13,6 +13,7 @@ __all__ = [
     "Change",
     "ContractViolation",
     "DecisionLog",
+    "FakeApi",
     "LostWakeUp",
     "PluginContract",
     "Reached",
@@ -22,11 +23,13 @@ __all__ = [
     "Spans",
     "StubClock",
     "StubHandle",
+    "User",
     "WakeUps",
     "check_plugin",
     "check_wake_ups",
     "create",
     "delete",
+    "fake_api",
     "make_container",
     "make_node",
     "make_pod",
@@ -44,6 +47,8 @@ _HOMES = {
     for home, names in {
         "cluster.kind_store": "Change",
         "cluster.kubelet": "EXIT_CODE RUN_SECONDS",
+        "cluster.users": "User",
+        "testing.api_server": "FakeApi fake_api",
         "testing.builders": "make_container make_node make_pod make_taint make_toleration node_info node_table"
         " pending_pod",
         "testing.contract.plugin_contract": "PluginContract",
@@ -64,6 +69,8 @@ _HOMES = {
 if TYPE_CHECKING:
     from kframework.cluster.kind_store import Change
     from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS
+    from kframework.cluster.users import User
+    from kframework.testing.api_server import FakeApi, fake_api
     from kframework.testing.builders import (
         make_container,
         make_node,

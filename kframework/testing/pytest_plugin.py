@@ -20,8 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from kframework.cluster.memory import MemoryCluster
     from kframework.core.cycle.decision import Observer
-    from kframework.simulation.fake_api import FakeApi
     from kframework.testing import DecisionLog, Scenario, Spans, StubClock
+    from kframework.testing.api_server import FakeApi
 
 #: What makes a Scenario, of the same arguments.
 MakeScenario: TypeAlias = "Callable[..., Scenario]"
@@ -86,7 +86,7 @@ def cluster(clock: StubClock) -> MemoryCluster:
 @pytest.fixture
 def fake_api() -> Iterator[FakeApi]:
     """An empty cluster that is served over HTTP on this machine, beside the test."""
-    from kframework.simulation.fake_api import FakeApi
+    from kframework.testing.api_server import FakeApi
 
     with FakeApi() as api:
         yield api

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, Rule, User, service_account
+from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, Rule
 from kframework.cluster.request_attributes import Attributes
+from kframework.cluster.users import User, service_account
 from kframework.errors import ClusterError
 
 PODS = Rule(("",), ("pods",), ("get", "list"))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 
+from kframework.apiserver.access import AlwaysAllow, Authorizer, RoleBased
+from kframework.apiserver.authentication import Authenticator
 from kframework.apiserver.server import ApiServer
-from kframework.apiserver.web import LARGEST_BODY, serve
+from kframework.apiserver.web import LARGEST_BODY, Serving, serve
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.users import User
 from kframework.objects import Lease, Node, ObjectMeta
 from tests.apiserver.serving import NODES, PODS, node, read
 
@@ -29,11 +32,16 @@ class Line:
         self.port = port
 
 
+HERE = Serving()
+
+
 @asynccontextmanager
-async def line() -> AsyncIterator[Line]:
+async def line(
+    serving: Serving = HERE, authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
+) -> AsyncIterator[Line]:
     cluster = MemoryCluster(SystemClock(), [Node(metadata=ObjectMeta(name="n1", labels={"a": "b"}))])
-    server = ApiServer(cluster, SystemClock())
-    async with serve(server) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+    server = ApiServer(cluster, SystemClock(), authorize=authorize)
+    async with serve(server, serving) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         yield Line(cluster, server, session, port)
 
 
@@ -50,6 +58,51 @@ async def test_requests_and_answers() -> None:
             assert (answer.status, (await answer.json())["reason"]) == (404, "NotFound")
         async with client.session.post(PODS, data="a=b") as answer:
             assert (answer.status, (await answer.json())["reason"]) == (415, "UnsupportedMediaType")
+
+
+ANN, ADA = "Bearer ann's", "Bearer ada's"
+EVERYWHERE = 'in API group "" at the cluster scope'
+TOKENS = {"ann's": User("ann", ("dev",)), "ada's": User("ada", ("system:masters",))}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "message"),
+    [
+        ({"Authorization": ADA}, 200, None),
+        ({"Authorization": "Bearer other"}, 401, "Unauthorized"),
+        (
+            {},
+            403,
+            f'nodes is forbidden: User "system:anonymous" cannot list resource "nodes" {EVERYWHERE}',
+        ),
+        (
+            {"Authorization": ANN},
+            403,
+            f'nodes is forbidden: User "ann" cannot list resource "nodes" {EVERYWHERE}',
+        ),
+        (
+            {"Authorization": ADA, "Impersonate-User": "bob"},
+            403,
+            f'nodes is forbidden: User "bob" cannot list resource "nodes" {EVERYWHERE}',
+        ),
+        ({"Authorization": ADA, "Impersonate-User": "bob", "Impersonate-Group": "system:masters"}, 200, None),
+        (
+            {"Authorization": ANN, "Impersonate-User": "bob"},
+            403,
+            f'users "bob" is forbidden: User "ann" cannot impersonate resource "users" {EVERYWHERE}',
+        ),
+    ],
+)
+async def test_who_asks_and_whether_they_may(headers: dict[str, str], status: int, message: str | None) -> None:
+    serving = Serving(authenticator=Authenticator(TOKENS))
+    async with line(serving, RoleBased) as client, client.session.get(NODES, headers=headers) as answer:
+        assert (answer.status, (await answer.json()).get("message")) == (status, message)
+
+
+async def test_a_refusal_names_what_it_is_about() -> None:
+    serving = Serving(authenticator=Authenticator({}))
+    async with line(serving, RoleBased) as client, client.session.get(f"{NODES}/n1") as answer:
+        assert (await answer.json())["details"] == {"name": "n1", "kind": "nodes"}
 
 
 async def test_a_watch_arrives_line_by_line() -> None:
@@ -110,7 +163,7 @@ async def test_a_fault_of_the_server_is_logged_and_told(
 async def test_a_port_that_is_taken() -> None:
     async with line() as client:
         with pytest.raises(OSError, match="address already in use"):
-            async with serve(client.server, port=client.port):
+            async with serve(client.server, Serving(port=client.port)):
                 pass
 
 

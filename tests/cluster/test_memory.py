@@ -92,36 +92,6 @@ async def refusal(call: Awaitable[object]) -> ClusterError:
     return caught.value
 
 
-# --- loading ----------------------------------------------------------------------------------------------------------
-
-
-async def test_loading_creates_the_namespaces_that_objects_name() -> None:
-    shop = Namespace(metadata=ObjectMeta(name="shop", labels={"tier": "a"}))
-    memory = cluster(pod("a", namespace="shop"), pod("b", namespace="team"), shop)
-    namespaces = {each.metadata.name: each for each in await memory.list(Namespace)}
-    assert set(namespaces) == {"shop", "team", "default", "kube-node-lease", "kube-public", "kube-system"}
-    assert namespaces["shop"].metadata.labels["tier"] == "a"
-    assert namespaces["team"].metadata.labels == {"kubernetes.io/metadata.name": "team"}
-
-
-async def test_loading_finds_priority_classes_that_come_last() -> None:
-    memory = cluster(pod("a", priority_class="high"), PriorityClass(metadata=ObjectMeta(name="high"), value=7))
-    assert memory.read(Pod, "a", "default").spec.priority == 7
-
-
-async def test_loading_keeps_what_ran_before() -> None:
-    running = pod("a", node="n1", phase="Running")
-    running = replace(running, metadata=replace(running.metadata, uid="mine", resource_version="9000"))
-    (stored,) = cluster(running).objects(Pod)
-    assert (stored.metadata.uid, stored.spec.node_name, stored.status.phase) == ("mine", "n1", "Running")
-    assert stored.metadata.resource_version == "2"  # a cluster counts its own versions: the namespace came first
-
-
-async def test_loading_the_same_name_twice_is_an_error() -> None:
-    with pytest.raises(ClusterError, match='pods "a" already exists'):
-        cluster(pod("a"), pod("a"))
-
-
 # --- create, get, list ------------------------------------------------------------------------------------------------
 
 

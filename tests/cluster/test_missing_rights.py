@@ -6,11 +6,12 @@ import logging
 
 import pytest
 
-from kframework.apiserver.authorization import User, forbidden, service_account
+from kframework.apiserver.authorization import forbidden
 from kframework.apiserver.statuses import NOBODY, failure
 from kframework.cluster.missing_rights import AGAIN, MissingRights, RightsTransport, lacks_right
 from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import Request, Response
+from kframework.cluster.users import User, service_account
 from tests.cluster.scripted import Scripted, happened, ok, refused, some
 
 ACCOUNT = service_account("shop", "scheduler")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
-from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, forbidden, service_account
+from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, forbidden
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.statuses import Subject, failure
 from kframework.apiserver.watches import Watch
 from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import Request, Response, Stream, Transport
+from kframework.cluster.users import service_account
 
 __all__ = ["Authorizer", "GuardedServer", "Right"]
 

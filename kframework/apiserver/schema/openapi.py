@@ -45,39 +45,49 @@ class OpenApi:
             for place, members in _by_place(served).items()
         }
         body = msgspec.json.encode({"paths": places})
-        return _unless_known(request, hashlib.sha256(body).hexdigest().upper(), lambda: body)
+        return _unless_known(request, hashlib.sha256(body).hexdigest().upper(), body)
+
+    def prepare(self, path: str, served: Sequence[Resource]) -> None:
+        """Make the document of a path, if there is one, for those who ask for it later; it reads many files."""
+        place = path.strip("/").removeprefix("openapi/").removeprefix("v3/")
+        if place == "v2":
+            self._encoded(place, served, _version_2)
+        elif members := _by_place(served).get(place):
+            self._encoded(place, members, partial(_version_3, place))
 
     def document(self, request: Request, place: str, served: Iterable[Resource]) -> Response | None:
         """Answer `GET /openapi/v3/apis/GROUP/VERSION`; None if there is no such version."""
         members = _by_place(served).get(place)
         if not members:
             return None
-        tag, asked = _hash(place, members), dict(request.query).get("hash", "")
+        tag, body = self._encoded(place, members, partial(_version_3, place))
+        asked = dict(request.query).get("hash", "")
         if asked and asked != tag:
             return Response(301, b"", {"location": f"/openapi/v3/{place}?hash={tag}"})
-        answer = _unless_known(request, tag, lambda: self._encoded(place, tag, partial(_version_3, place, members)))
         cached = {"cache-control": "public, immutable", "expires": _YEAR} if asked else {}
+        answer = _unless_known(request, tag, body)
         return msgspec.structs.replace(answer, headers={**answer.headers, **cached, "vary": "Accept"})
 
     def version_2(self, request: Request, served: Sequence[Resource]) -> Response:
         """Answer `GET /openapi/v2`, all in one; in protobuf nothing is described, which has no bytes."""
         if "protobuf" in request.accept:
             return Response(200, b"", {"content-type": _PROTOBUF_2})
-        tag = _hash("v2", served)
-        return _unless_known(request, tag, lambda: self._encoded("v2", tag, partial(_version_2, served)))
+        return _unless_known(request, *self._encoded("v2", served, _version_2))
 
-    def _encoded(self, place: str, tag: str, make: Callable[[], Data]) -> bytes:
-        kept = self._kept.get(place)
+    def _encoded(
+        self, place: str, members: Sequence[Resource], make: Callable[[Sequence[Resource]], Data]
+    ) -> tuple[str, bytes]:
+        tag, kept = _hash(place, members), self._kept.get(place)
         if kept is None or kept[0] != tag:
-            kept = self._kept[place] = tag, msgspec.json.encode(make())
-        return kept[1]
+            kept = self._kept[place] = tag, msgspec.json.encode(make(members))
+        return kept
 
 
-def _unless_known(request: Request, tag: str, body: Callable[[], bytes]) -> Response:
+def _unless_known(request: Request, tag: str, body: bytes) -> Response:
     headers = {"content-type": JSON, "etag": f'"{tag}"'}
     if f'"{tag}"' in request.if_none_match:
         return Response(304, b"", headers)
-    return Response(200, body(), headers)
+    return Response(200, body, headers)
 
 
 def _hash(place: str, members: Iterable[Resource]) -> str:
@@ -119,7 +129,7 @@ def _schemas(components: Components, members: Sequence[Resource]) -> dict[str, D
         kind = each.kind
         if each.custom is not None:
             name = ".".join([*reversed(each.group.split(".")), each.version, kind.name])
-            metadata = {"metadata": components.reference("V1ObjectMeta")}
+            metadata: Data = {"metadata": components.reference("V1ObjectMeta")}
             own[name] = {**each.custom.described(metadata), **_marked([_names(kind.api_version, kind.name)])}
             continue
         for name in (kind.name, f"{kind.name}List"):

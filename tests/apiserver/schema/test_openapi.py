@@ -43,7 +43,9 @@ async def test_every_place_is_described_and_every_reference_is_there() -> None:
 
 def _references(value: object) -> list[str]:
     if isinstance(value, dict):
-        return [value["$ref"]] if "$ref" in value else [each for item in value.values() for each in _references(item)]
+        if isinstance(found := value.get("$ref"), str):  # a schema of schemas has a property of that name
+            return [found]
+        return [each for item in value.values() for each in _references(item)]
     return [each for item in value for each in _references(item)] if isinstance(value, list) else []
 
 

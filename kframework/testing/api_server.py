@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
@@ -13,13 +13,15 @@ from typing import Self, TypeVar
 import anyio
 import yaml
 
+from kframework.apiserver.access import AlwaysAllow, RoleBased
 from kframework.apiserver.local import LocalCluster
 from kframework.apiserver.published import Publication, published
 from kframework.clock import SystemClock
-from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.users import User
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
 from kframework.simulation.inputs import ClusterSource, read_cluster
+from kframework.testing.api_clients import Clients
 
 T = TypeVar("T", bound=ApiObject)
 R = TypeVar("R")
@@ -32,23 +34,39 @@ class FakeApi:
     """A cluster that anybody on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
 
     `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound. It lives in real time.
-    Raises InputError for what cannot be read, and where a port or a file is refused what the system says.
+    With `tls` it shows a certificate that its kubeconfig vouches for. Who brings one of the `tokens` is that user, and
+    with `rbac` may do what the cluster's roles say; the kubeconfig's own token is an administrator's, and without
+    either whoever reaches the port is one. Raises InputError for what cannot be read, and where a port or a file is
+    refused what the system says.
     """
 
     url: str
     kubeconfig: Path
+    #: Ready clients of the libraries that are installed beside kframework.
+    clients: Clients
 
-    def __init__(self, cluster: ClusterSource = ()) -> None:
+    def __init__(
+        self,
+        cluster: ClusterSource = (),
+        *,
+        tls: bool = False,
+        tokens: Mapping[str, User] | None = None,
+        rbac: bool = False,
+    ) -> None:
+        known = {} if rbac and tokens is None else tokens
+        self._publication = Publication(tls=tls, tokens=known, authorize=RoleBased if rbac else AlwaysAllow)
         if isinstance(cluster, str | Path):
             self._manifest = read_cluster([str(cluster)])
         else:
             self._manifest = Manifest(list(cluster))
-        self._begun: Future[tuple[Path, MemoryCluster]] = Future()
+        self._others: list[Path] = []
+        self._begun: Future[tuple[Path, LocalCluster]] = Future()
         self._thread = Thread(target=self._serve, name="kframework fake API", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.kubeconfig, self._memory = self._begun.result(_PATIENCE)
+        self.kubeconfig, self._local = self._begun.result(_PATIENCE)
+        self.clients = Clients(self.kubeconfig)
         self.url = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         return self
 
@@ -57,13 +75,15 @@ class FakeApi:
     ) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(_PATIENCE)
+        for file in self._others:
+            file.unlink(missing_ok=True)
 
     def add(self, *objects: ApiObject) -> None:
         """Create these objects; ClusterError for one that is there already."""
 
         async def create() -> None:
             for each in objects:
-                self._memory.add(each)
+                self._local.memory.add(each)
 
         self._there(create())
 
@@ -71,9 +91,27 @@ class FakeApi:
         """Return the objects of a kind as they are now."""
 
         async def look() -> list[T]:
-            return self._memory.objects(kind)
+            return self._local.memory.objects(kind)
 
         return self._there(look())
+
+    def reset(self) -> None:
+        """Put the cluster back to where it began, within milliseconds: connections and watches stay."""
+
+        async def renew() -> None:
+            self._local.reset()
+
+        self._there(renew())
+
+    def clients_of(self, token: str) -> Clients:
+        """Return the clients of who has another token than the administrator's."""
+        config = yaml.safe_load(self.kubeconfig.read_text(encoding="utf-8"))
+        config["users"][0]["user"] = {"token": token}
+        file = self.kubeconfig.with_name(f"{self.kubeconfig.stem}-{len(self._others)}.yaml")
+        file.touch(mode=0o600)
+        file.write_text(yaml.safe_dump(config), encoding="utf-8")
+        self._others.append(file)
+        return Clients(file)
 
     def _there(self, work: Coroutine[object, object, R]) -> R:
         """Do something in the thread that the cluster lives in."""
@@ -89,12 +127,23 @@ class FakeApi:
 
     async def _run(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        local = LocalCluster(SystemClock(), self._manifest)
-        async with published(local.server, Publication()) as kubeconfig, anyio.create_task_group() as tasks:
+        local = LocalCluster(SystemClock(), self._manifest, self._publication.authorize)
+        async with published(local.server, self._publication) as kubeconfig, anyio.create_task_group() as tasks:
             tasks.start_soon(local.run)
-            self._begun.set_result((kubeconfig, local.memory))
+            self._begun.set_result((kubeconfig, local))
             await self._over.wait()
             tasks.cancel_scope.cancel()
 
     def __repr__(self) -> str:
         return f"<FakeApi {getattr(self, 'url', 'not begun')}>"
+
+
+def fake_api(
+    cluster: ClusterSource = (),
+    *,
+    tls: bool = False,
+    tokens: Mapping[str, User] | None = None,
+    rbac: bool = False,
+) -> FakeApi:
+    """Serve a cluster for the time of a `with` block; arguments and errors are those of FakeApi."""
+    return FakeApi(cluster, tls=tls, tokens=tokens, rbac=rbac)

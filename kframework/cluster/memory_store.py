@@ -1,0 +1,299 @@
+"""What is in a cluster in memory: objects and their versions, as an API server and its store keep them, synchronously.
+
+It belongs to the cluster's own side: loading, kubelets, controllers, a simulation's script. An object with finalizers
+goes as if it had none, except claims to devices: the scheduler holds them back, and a controller lets them go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from functools import lru_cache
+from typing import TypeVar
+
+from msgspec import structs
+
+from kframework.clock import Clock, rfc3339
+from kframework.cluster import admission, api_errors, device_admission, transitions
+from kframework.cluster.event_record import EventRecord
+from kframework.cluster.kind_store import Change, KindStore, Receive
+from kframework.objects import (
+    KINDS,
+    ApiObject,
+    Event,
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodStatus,
+    PriorityClass,
+    ResourceClaim,
+    kind_of,
+)
+from kframework.objects.kinds import T
+from kframework.objects.resource_claims import DELETE_PROTECTION
+
+A = TypeVar("A")
+
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
+#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
+_PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
+#: What other objects need at their own creation.
+_LOADED_FIRST = (Namespace, PriorityClass)
+
+
+class MemoryStore:
+    """The objects of a cluster that lives in this process.
+
+    `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
+    stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
+    """
+
+    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
+        self._clock = clock
+        self._version = 0
+        self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
+        #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
+        #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
+        self._kept_events: list[tuple[EventRecord, int, str]] = []
+        self._begin(objects)
+
+    def _begin(self, objects: Iterable[ApiObject]) -> None:
+        self.load(objects)
+        for name in _SYSTEM_NAMESPACES:
+            self._make_namespace(name)
+
+    @property
+    def version(self) -> int:
+        """The resource version of the last write."""
+        return self._version
+
+    def timestamp(self) -> str:
+        """Write the time as objects carry it."""
+        return _written(int(self._clock.now()))
+
+    def load(self, objects: Iterable[ApiObject]) -> None:
+        """Add objects, those first that others need; raises as `add` does."""
+        for subject in sorted(objects, key=lambda each: not isinstance(each, _LOADED_FIRST)):
+            self.add(subject)
+
+    def renew(self, objects: Iterable[ApiObject]) -> None:
+        """Have these objects in the place of all that there are; who follows the cluster is told of each."""
+        self._make_events()
+        for kind_store in self._kind_stores.values():
+            for key in list(kind_store.objects):
+                self._version += 1
+                kind_store.write(key, None, self._version)
+        self._begin(objects)
+
+    def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """Return an object, or None; no namespace means `default`."""
+        kind_store = self._kind_store(kind)
+        return kind_store.objects.get(kind_store.place(namespace, name))
+
+    def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
+        """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
+        found = self.find(kind, name, namespace)
+        if found is None:
+            raise api_errors.not_found(kind, name)
+        if uid not in ("", found.metadata.uid):
+            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
+        return found
+
+    def objects(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Return the objects of a kind in the order of their creation, in a namespace or in all."""
+        found = self._kind_store(kind).objects.values()
+        return [each for each in found if namespace in ("", each.metadata.namespace)]
+
+    def add(self, subject: T) -> T:
+        """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server."""
+        subject = self.admit(subject)
+        if subject.metadata.namespace:
+            self._make_namespace(subject.metadata.namespace)
+        return self.write(subject)
+
+    def admit(self, subject: T) -> T:
+        """Return what `add` would store; raises as it does."""
+        kind, kind_store = type(subject), self._kind_store(type(subject))
+        if not subject.metadata.name:
+            if not subject.metadata.generate_name:
+                raise api_errors.unnamed(kind)
+            subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
+        classes = self._kind_store(PriorityClass).objects.values()
+        subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
+        key = kind_store.key(subject.metadata)
+        if key in kind_store.objects:
+            raise api_errors.already_exists(kind, key[1])
+        return subject
+
+    def admit_request(self, subject: T) -> T:
+        """Return what creating an object would store that a client asks for; ClusterError as an API server."""
+        namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
+        if namespace:
+            device_admission.check_admin_access(subject, self.read(Namespace, namespace).metadata.labels)
+        return admission.named(self.admit(admission.as_request(subject)))
+
+    def replace(self, subject: T) -> T:
+        """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
+
+        What changes nothing is no write. ClusterError 404, 409 or 422.
+        """
+        old, new = self._amended(subject)
+        return old if new == old else self.write(new)
+
+    def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
+        return self.replace(admission.patched(self.read(kind, name, namespace), patch))
+
+    def amend(self, subject: T) -> T:
+        """Return what `replace` would store; raises as it does."""
+        return self._amended(subject)[1]
+
+    def write(self, subject: T) -> T:
+        """Store what was admitted or amended, or is there already, under a new version."""
+        return self._write(self._kind_store(type(subject)), subject)
+
+    def put(self, subject: T) -> T:
+        """Store an object, whether there was one of this name or not."""
+        kind_store = self._kind_store(type(subject))
+        if kind_store.key(subject.metadata) not in kind_store.objects:
+            return self.add(subject)
+        metadata = structs.replace(subject.metadata, uid="", resource_version="")
+        return self.replace(structs.replace(subject, metadata=metadata))
+
+    def remove(
+        self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "", grace: int | None = None
+    ) -> None:
+        """Delete an object; ClusterError 403, 404, or 409 if it is not the one of this uid.
+
+        A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
+        With a namespace goes all that is in it.
+        """
+        kind_store = self._kind_store(kind)
+        old = self.read(kind, name, namespace)
+        if uid not in ("", old.metadata.uid):
+            raise api_errors.recreated(kind, name, uid, old.metadata.uid)
+        if kind is Namespace:
+            self._empty(name)
+        now = self._clock.now()
+        rest = transitions.deleting(old, grace, now) if isinstance(old, Pod) else transitions.protected(old, now)
+        if rest is None:
+            self._version += 1
+            kind_store.write(kind_store.place(namespace, name), None, self._version)
+        elif rest is not old:
+            self._write(kind_store, rest)
+
+    def _empty(self, namespace: str) -> None:
+        """Delete all that is in a namespace, pods without grace; ClusterError 403 for one that must stay."""
+        if namespace in _IMMORTAL_NAMESPACES:
+            raise api_errors.forbidden(Namespace, namespace, "this namespace may not be deleted")
+        self._make_events()  # what is kept of them goes too, lest it outlive the namespace
+        for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
+            for each in self.objects(kind, namespace):
+                self.remove(kind, each.metadata.name, namespace, grace=0)
+
+    def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
+        """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
+        pod = self.read(Pod, name, namespace, uid=uid)
+        node = self.find(Node, node_name)
+        return self._write(self._kind_store(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
+
+    def set_status(self, pod: Pod, status: PodStatus) -> Pod:
+        """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
+        return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
+
+    def keep_event(self, record: EventRecord) -> None:
+        """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
+        self.read(Namespace, record.occasion.pod.namespace)
+        self._version += 1
+        self._kept_events.append((copy(record), self._version, self.timestamp()))
+        if Event in self._kind_stores and self._kind_stores[Event].followed:
+            self._make_events()
+
+    def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:
+        """Call back with every change during its write, until the returned function is called."""
+        kind_stores = [self._kind_store(kind) for kind in kinds]
+        for kind_store in kind_stores:
+            kind_store.subscribe(receive)
+
+        def stop() -> None:
+            for kind_store in kind_stores:
+                kind_store.unsubscribe(receive)
+
+        return stop
+
+    def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
+        """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
+        return self._kind_store(kind).changes(since)
+
+    # --- storing ------------------------------------------------------------------------------------------------------
+
+    def _kind_store(self, kind: type[T]) -> KindStore[T]:
+        if kind is Event and self._kept_events:
+            self._make_events()
+        kind_store = self._kind_stores.get(kind)
+        if kind_store is None:
+            try:
+                kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
+            except KeyError:
+                raise api_errors.unknown_kind() from None
+        return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
+
+    def _amended(self, subject: T) -> tuple[T, T]:
+        """Return an object as it is stored, and as it would be."""
+        kind = type(subject)
+        namespace, name = self._kind_store(kind).key(subject.metadata)
+        old = self.read(kind, name, namespace, uid=subject.metadata.uid)
+        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
+            raise api_errors.modified(kind, name)
+        return old, admission.updated(old, subject)
+
+    def _write(self, kind_store: KindStore[T], subject: T) -> T:
+        self._version += 1
+        stored = _store(kind_store, subject, self._version)
+        if isinstance(stored, ResourceClaim) and stored.metadata.deletion_timestamp is not None:
+            self._let_go(kind_store, stored)
+        return stored
+
+    def _let_go(self, kind_store: KindStore[T], deleted: T) -> None:
+        """Let a deleted object go once nothing holds it back."""
+        if DELETE_PROTECTION not in deleted.metadata.finalizers:
+            self._version += 1
+            kind_store.write(kind_store.key(deleted.metadata), None, self._version)
+
+    def _make_events(self) -> None:
+        """Make the Events of what was kept of them, each as it would have been stored at its time."""
+        kept, self._kept_events = self._kept_events, []
+        kind_store = self._kind_store(Event)
+        for record, version, now in kept:
+            event = record.event()
+            known = kind_store.objects.get(kind_store.key(event.metadata))
+            if known is None:
+                _store(kind_store, admission.admitted(event, version, now, ()), version)
+            elif event.series is not None:
+                _store(kind_store, structs.replace(known, series=event.series), version)
+
+    def _named(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
+        number = self._version
+        while True:
+            number += 1
+            named = structs.replace(metadata, name=admission.generated_name(metadata.generate_name, number))
+            if kind_store.key(named) not in kind_store.objects:
+                return named
+
+    def _make_namespace(self, name: str) -> None:
+        if self.find(Namespace, name) is None:
+            self.add(Namespace(metadata=ObjectMeta(name=name)))
+
+
+def _store(kind_store: KindStore[T], subject: T, version: int) -> T:
+    metadata = structs.replace(subject.metadata, resource_version=str(version))
+    stored = structs.replace(subject, metadata=metadata)
+    kind_store.write((metadata.namespace, metadata.name), stored, version)
+    return stored
+
+
+@lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
+def _written(second: int) -> str:
+    return rfc3339(second)

@@ -1,0 +1,115 @@
+"""A fake API beside a program answers over HTTP, and ends with it."""
+
+from __future__ import annotations
+
+import json
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import anyio.to_thread
+import pytest
+from lightkube import ApiError
+from lightkube.resources.core_v1 import Node as LightNode
+from lightkube.resources.core_v1 import Pod as LightPod
+
+from kframework import ClusterError, FakeApi, InputError
+from kframework.apiserver.roles import RoleBinding, RoleRef, Subject
+from kframework.objects import Namespace, Node, ObjectMeta, Pod
+from kframework.testing import User, fake_api, make_node, make_pod
+
+
+def names(url: str) -> list[str]:
+    with urlopen(f"{url}/api/v1/nodes", timeout=10) as answer:
+        return [each["metadata"]["name"] for each in json.load(answer)["items"]]
+
+
+def test_it_serves_what_it_is_given_and_what_is_added() -> None:
+    with FakeApi([make_node("a")]) as api:
+        api.add(make_node("b"))
+        assert names(api.url) == ["a", "b"] == [node.metadata.name for node in api.objects(Node)]
+        assert api.url in api.kubeconfig.read_text()
+        with pytest.raises(ClusterError, match="already exists"):
+            api.add(make_node("b"))
+    assert not api.kubeconfig.exists()
+    with pytest.raises(URLError):
+        names(api.url)
+
+
+@pytest.mark.blocks_loop  # its thread writes a kubeconfig when it begins
+async def test_a_test_with_a_loop_may_use_it(request: pytest.FixtureRequest) -> None:
+    api: FakeApi = request.getfixturevalue("fake_api")
+    await anyio.to_thread.run_sync(api.add, make_node("a"))
+    assert await anyio.to_thread.run_sync(names, api.url) == ["a"]
+
+
+def test_what_keeps_it_from_beginning_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> None:
+        raise OSError("no port is left")
+
+    monkeypatch.setattr("kframework.testing.api_server.LocalCluster", refuse)
+    with pytest.raises(OSError, match="no port is left"), FakeApi():
+        pass
+
+
+def test_it_serves_a_cluster_file() -> None:
+    with FakeApi("examples/clusters/tiny.yaml") as api:
+        assert names(api.url) == ["left", "right"]
+
+
+def test_a_file_that_cannot_be_read_is_an_error_at_once() -> None:
+    with pytest.raises(InputError, match=r"nowhere\.yaml"):
+        FakeApi("nowhere.yaml")
+
+
+# -- who may ask -------------------------------------------------------------------------------------------------------
+
+
+def test_with_tls_its_clients_trust_it() -> None:
+    with FakeApi([make_node("a")], tls=True) as api:
+        assert api.url.startswith("https://127.0.0.1:")
+        with api.clients.lightkube() as client:
+            assert [each.metadata and each.metadata.name for each in client.list(LightNode)] == ["a"]
+        with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            names(api.url)
+
+
+def test_tokens_and_roles_decide_who_may_do_what() -> None:
+    with fake_api([make_node("a")], tokens={"secret": User("ann", ("dev",))}, rbac=True) as api:
+        ref, subject = RoleRef(kind="ClusterRole", name="view"), Subject(kind="Group", name="dev")
+        api.add(RoleBinding(metadata=ObjectMeta(name="dev", namespace="shop"), role_ref=ref, subjects=(subject,)))
+        with api.clients_of("secret").lightkube() as client:
+            assert list(client.list(LightPod, namespace="shop")) == []
+            with pytest.raises(ApiError, match='User "ann" cannot list resource "nodes"'):
+                list(client.list(LightNode))
+        with pytest.raises(HTTPError, match="403"):
+            names(api.url)
+
+
+def test_the_clients_of_others_leave_no_file_behind() -> None:
+    with fake_api(tokens={"secret": User("ann")}) as api:
+        api.clients_of("secret")
+        folder, stem = api.kubeconfig.parent, api.kubeconfig.stem
+        (other,) = folder.glob(f"{stem}-*.yaml")
+        assert other.stat().st_mode & 0o077 == 0
+    assert not list(folder.glob(f"{stem}*"))
+
+
+# -- back to the beginning ---------------------------------------------------------------------------------------------
+
+
+def test_it_is_put_back_to_where_it_began() -> None:
+    with FakeApi([make_node("a")]) as api:
+        api.add(make_node("b"), Namespace(metadata=ObjectMeta(name="shop")), make_pod("web", namespace="shop"))
+        with api.clients.lightkube() as client:
+            events = client.watch(LightNode)
+            assert [told(next(events)) for _ in range(2)] == ["ADDED a", "ADDED b"]
+            api.reset()
+            assert [told(next(events)) for _ in range(3)] == ["DELETED a", "DELETED b", "ADDED a"]
+        assert names(api.url) == ["a"]
+        assert api.objects(Pod) == []
+        assert "shop" not in [each.metadata.name for each in api.objects(Namespace)]
+
+
+def told(event: tuple[str, LightNode]) -> str:
+    kind, node = event
+    return f"{kind} {node.metadata and node.metadata.name}"
