@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from kframework.apiserver.calls import Call, object_in
 from kframework.apiserver.custom.definitions import CustomResourceDefinition
 from kframework.apiserver.patch.patches import JSON_PATCH
+from kframework.apiserver.schema.decoding import undecodable
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF
 from kframework.cluster import api_errors
 from kframework.cluster.field_names import unknown_fields, without
-from kframework.cluster.models import read_models
+from kframework.cluster.models import model_of, read_models
 from kframework.config.problems import written
 from kframework.errors import ClusterError
 from kframework.objects import KINDS, kind_of
@@ -57,7 +60,7 @@ class FieldValidation:
         if self._request.content_type.startswith(PROTOBUF):
             return data  # fields have numbers there, and who knows a number has the field
         known, unknown = self._known(data)
-        if refusal := self._refusal([*unknown, *self._twice()]):
+        if refusal := self._undecodable(known) or self._refusal([*unknown, *self._twice()]):
             kind, version = self._resource.kind.name, self._resource.version
             raise api_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {refusal}')
         return known
@@ -65,13 +68,17 @@ class FieldValidation:
     def patched(self, data: Data) -> Data:
         """Return what a patch has made of an object; ClusterError 422 for one that is refused."""
         known, unknown = self._known(data)
+        if why := self._undecodable(known):
+            raise _unpatchable(msgspec.json.encode(data), why)
         prefix = "json patch " if self._request.content_type.startswith(JSON_PATCH) else ""
         if refusal := self._refusal([*(f"{prefix}{each}" for each in self._twice()), *unknown]):
-            patch = _quoted(self._request.body.decode(errors="replace")[:_TOGETHER])
-            raise ClusterError(
-                f' "" is invalid: patch: Invalid value: {patch}: {refusal}', status=422, reason="Invalid"
-            )
+            raise _unpatchable(self._request.body, refusal)
         return known
+
+    def _undecodable(self, data: Data) -> str:
+        kind = self._resource.kind
+        model = model_of(kind.api_version, kind.name) if self._resource.custom is None else None
+        return undecodable(data, model) if model else undecodable(data.get("metadata"), "V1ObjectMeta", ("metadata",))
 
     def _known(self, data: Data) -> tuple[Data, list[str]]:
         kind = self._resource.kind
@@ -89,6 +96,11 @@ class FieldValidation:
         if told and self._directive != "Ignore":
             self.headers["warning"] = ", ".join(_warnings(told))
         return ""
+
+
+def _unpatchable(patch: bytes, why: str) -> ClusterError:
+    quoted = _quoted(patch.decode(errors="replace")[:_TOGETHER])
+    return ClusterError(f' "" is invalid: patch: Invalid value: {quoted}: {why}', status=422, reason="Invalid")
 
 
 def _warnings(texts: Sequence[str]) -> Iterator[str]:

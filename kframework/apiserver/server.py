@@ -26,10 +26,11 @@ from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.models import read_models
 from kframework.cluster.request_attributes import Attributes, Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Pod, kind_of
+from kframework.objects import KINDS, ApiObject, Kind, Pod, kind_of
 
 
 class ApiServer:
@@ -49,6 +50,7 @@ class ApiServer:
         self.authorizer: Authorizer = authorize(cluster)
         self._store = Store(cluster, clock, complete)
         self._openapi = OpenApi()
+        self._known = set[Kind[ApiObject]](KINDS)  # whose fields are read
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
@@ -56,9 +58,14 @@ class ApiServer:
             self._store.collection(kind_of(kind))
 
     async def prepare(self, request: Request) -> None:
-        """Read and make outside the loop what `begin` would hold it up with: documents of all kinds."""
+        """Read and make outside the loop what `begin` would hold it up with: documents, fields of kinds."""
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
+        elif request.writes and (path := Path.read(request.path)) is not None:
+            resource = self._store.catalogue.find(path.api_version, path.plural)
+            if resource is not None and resource.kind not in self._known:
+                await asyncio.to_thread(read_models, [resource.kind])
+                self._known.add(resource.kind)
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""
