@@ -18,7 +18,7 @@ from kframework.apiserver.schema.decoding import undecodable
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF
 from kframework.cluster import api_errors
-from kframework.cluster.field_names import unknown_fields, without
+from kframework.cluster.field_names import UnknownField, unknown_fields, without
 from kframework.cluster.models import model_of, read_models
 from kframework.config.problems import written
 from kframework.errors import ClusterError
@@ -81,8 +81,10 @@ class FieldValidation:
         return undecodable(data, model) if model else undecodable(data.get("metadata"), "V1ObjectMeta", ("metadata",))
 
     def _known(self, data: Data) -> tuple[Data, list[str]]:
-        kind = self._resource.kind
+        kind, custom = self._resource.kind, self._resource.custom
         unknown = unknown_fields(data, kind.api_version, kind.name)
+        if custom is not None:
+            unknown += [UnknownField(path, None) for path in custom.unknown(data)]
         return without(data, unknown), [f"unknown field {_quoted(written(field.path))}" for field in unknown]
 
     def _twice(self) -> list[str]:

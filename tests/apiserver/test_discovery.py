@@ -40,7 +40,9 @@ async def test_groups() -> None:
 
 async def test_stable_versions_are_preferred() -> None:
     served = Served()
-    versions = [{"name": name, "served": True, "storage": name == "v1"} for name in ("v1alpha1", "v1", "v1beta1")]
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    names = ("v1alpha1", "v1", "v1beta1")
+    versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in names]
     spec = {
         "group": "example.dev",
         "names": {"kind": "Thing", "plural": "things"},

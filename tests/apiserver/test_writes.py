@@ -126,7 +126,7 @@ async def test_a_changed_spec_is_another_generation() -> None:
             pod() | {"metadata": []},
             400,
             "BadRequest",
-            'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal array into Go struct field Pod.metadata',
+            'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal array into Go struct field Pod.',
         ),
         (
             node("web"),

@@ -16,6 +16,9 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
+SPEC = {"type": "object", "description": "What it is."}
+
+
 def kinds(document: Json) -> dict[tuple[str, str, str], Json]:
     """Find the schemas of kinds by group, version and kind."""
     return {
@@ -99,9 +102,7 @@ async def test_a_users_kind_is_described_until_it_is_another() -> None:
                     "name": "v1",
                     "served": True,
                     "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": {"type": "object", "properties": {"spec": {"description": "What it is."}}}
-                    },
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}},
                 }
             ],
         },
@@ -110,7 +111,7 @@ async def test_a_users_kind_is_described_until_it_is_another() -> None:
     index = await served.ask("GET", "/openapi/v3")
     document = await served.ask("GET", "/openapi/v3/apis/example.com/v1")
     widget = kinds(document)["example.com", "v1", "Widget"]
-    assert widget["properties"]["spec"] == {"description": "What it is."}
+    assert widget["properties"]["spec"] == SPEC
     assert widget["properties"]["kind"] == {"type": "string"}
     assert "com.example.v1.Widget" in document["components"]["schemas"]
     patch = {"metadata": {"labels": {"a": "b"}}}
