@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
 
 from kframework.apiserver import discovery
 from kframework.apiserver.access import AlwaysAllow, Authorizer
@@ -61,7 +62,7 @@ class ApiServer:
         """Read and make outside the loop what `begin` would hold it up with: documents, fields of kinds."""
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
-        elif request.writes and (path := Path.read(request.path)) is not None:
+        elif request.writes and (path := _path(request.path)) is not None:
             resource = self._store.catalogue.find(path.api_version, path.plural)
             if resource is not None and resource.kind not in self._known:
                 await asyncio.to_thread(read_models, [resource.kind])
@@ -107,7 +108,7 @@ class ApiServer:
 
     def _call(self, request: Request) -> Call | None:
         """Find out which objects a request is about; None if it is about none."""
-        path = Path.read(request.path)
+        path = _path(request.path)
         if path is None:
             return None
         resource = self._store.catalogue.find(path.api_version, path.plural)
@@ -177,6 +178,11 @@ class ApiServer:
         if described is None:
             raise api_errors.unknown_kind()
         return described
+
+
+@lru_cache(maxsize=64)  # who prepares for a request and who answers it read the same
+def _path(text: str) -> Path | None:
+    return Path.read(text)
 
 
 def _exists(path: Path, resource: Resource) -> bool:

@@ -122,9 +122,7 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
 
 
 def _filled(resource: Resource, data: Data) -> Data:
-    """Return an object with the defaults of what was not said of it."""
-    if resource.custom is not None:
-        return resource.custom.defaulted(data)
+    """Return an object with what follows from the rest of it."""
     return named(data) if resource.kind.struct is CustomResourceDefinition else data
 
 

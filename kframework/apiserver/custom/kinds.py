@@ -7,10 +7,10 @@ from typing import cast
 
 import msgspec
 
-from kframework.apiserver.custom.defaulting import defaulted, has_defaults
 from kframework.apiserver.custom.list_types import duplicates
 from kframework.apiserver.custom.pruning import unknown_paths
 from kframework.apiserver.schema.causes import Cause
+from kframework.apiserver.schema.defaulting import defaulted, has_defaults
 from kframework.apiserver.schema.validator import causes
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping

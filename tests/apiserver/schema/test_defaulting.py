@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.apiserver.custom.defaulting import defaulted, has_defaults
+from kframework.apiserver.schema.defaulting import defaulted, has_defaults
 
 ONE = {"properties": {"a": {"type": "integer", "default": 1}}}
 
