@@ -11,7 +11,7 @@ import difflib
 import json
 from asyncio import CancelledError
 from bdb import BdbQuit
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 
@@ -160,11 +160,21 @@ class ClusterError(KFrameworkError):
     """Raised when the cluster's API refuses or fails a call.
 
     `status` is the HTTP status code (0 when no answer came), `reason` the API's own word for it (`Conflict`,
-    `NotFound`, `Expired`, ...), `retryable` whether the same call may succeed later unchanged.
+    `NotFound`, `Expired`, ...), `retryable` whether the same call may succeed later unchanged. `causes` are those of a
+    Status, each with reason, message and field, where a caller is to tell more than one refusal of a reason apart.
     """
 
-    def __init__(self, message: str, *, status: int, reason: str = "", retryable: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        reason: str = "",
+        retryable: bool = False,
+        causes: tuple[Mapping[str, str], ...] = (),
+    ) -> None:
         super().__init__(message)
+        self.causes = causes
         self.message = message
         self.status = status
         self.reason = reason

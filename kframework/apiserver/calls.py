@@ -12,7 +12,7 @@ from kframework.apiserver.statuses import Subject
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF, from_protobuf
 from kframework.cluster import api_errors
-from kframework.cluster.request_attributes import Path
+from kframework.cluster.request_attributes import Path, flag
 from kframework.cluster.transport import Request
 from kframework.errors import ClusterError
 from kframework.objects.codec import without_nulls
@@ -41,7 +41,7 @@ class Call(NamedTuple):
     @property
     def is_watch(self) -> bool:
         """Whether the client wants to be told what happens."""
-        return self.request.method == "GET" and not self.path.name and self.query.get("watch") in ("true", "1")
+        return self.request.method == "GET" and not self.path.name and flag(self.query, "watch")
 
     @property
     def is_dry_run(self) -> bool:
@@ -66,15 +66,45 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     grace_period_seconds: int | None = None
     preconditions: Preconditions = Preconditions()
     dry_run: tuple[str, ...] = ()
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
 
     @classmethod
     def of(cls, call: Call) -> DeleteOptions:
-        """Read them from the body, or from the query if there is none."""
-        options = read_body(call.request, cls) if call.request.body else cls()
-        seconds = call.query.get("gracePeriodSeconds", "")
-        if options.grace_period_seconds is None and seconds.isdigit():
-            return msgspec.structs.replace(options, grace_period_seconds=int(seconds))
+        """Read them from the body, or from the query if there is none; ClusterError 422 for what makes no sense."""
+        options = read_body(call.request, cls) if call.request.body else _options_in(call.query)
+        if options.propagation_policy is not None and options.orphan_dependents is not None:
+            raise _invalid_options("propagationPolicy", "Invalid value", options.propagation_policy, _EITHER)
+        if options.propagation_policy not in (None, *_POLICIES):
+            raise _invalid_options("propagationPolicy", "Unsupported value", options.propagation_policy, _SUPPORTED)
         return options
+
+    @property
+    def policy(self) -> str | None:
+        """What becomes of the object's dependents; None leaves it to the object."""
+        if self.orphan_dependents is not None:
+            return "Orphan" if self.orphan_dependents else "Background"
+        return self.propagation_policy
+
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+_SUPPORTED = 'supported values: "Background", "Foreground", "Orphan"'
+_EITHER = "orphanDependents and deletionPropagation cannot be both set"
+
+
+def _options_in(query: Mapping[str, str]) -> DeleteOptions:
+    seconds, orphan = query.get("gracePeriodSeconds", ""), "orphanDependents" in query
+    return DeleteOptions(
+        grace_period_seconds=int(seconds) if seconds.isdecimal() else None,
+        propagation_policy=query.get("propagationPolicy"),
+        orphan_dependents=flag(query, "orphanDependents") if orphan else None,
+    )
+
+
+def _invalid_options(field: str, complaint: str, value: object, why: str) -> ClusterError:
+    shown = msgspec.json.encode(value).decode()
+    message = f'DeleteOptions.meta.k8s.io "" is invalid: {field}: {complaint}: {shown:.100}: {why}'
+    return ClusterError(message, status=422, reason="Invalid")
 
 
 def object_in(request: Request) -> Data:

@@ -83,6 +83,11 @@ class Collection:
             if document is not None:
                 yield document
 
+    def count(self, namespace: str, after: Key) -> int:
+        """Return how many documents there are now behind a key, in a namespace or in all."""
+        end = bisect_left(self._keys, (f"{namespace}\0", "")) if namespace else len(self._keys)
+        return end - bisect_right(self._keys, max(after, (namespace, "")))
+
     def _undone(self, version: int) -> dict[Key, Document | None]:
         """Return what was, at a version, in the place of all that has been written since."""
         if version < self._forgotten:
@@ -125,7 +130,8 @@ class Collection:
             stored = self._cluster.write(draft.subject)
         finally:
             self._draft = None
-        return self._current[stored.metadata.namespace, stored.metadata.name]
+        # It goes with this write if it was only waiting for that.
+        return self._current.get((stored.metadata.namespace, stored.metadata.name)) or draft.then(stored)
 
     def _receive(self, change: Change) -> None:
         """Take down a write, be it a client's of the API or the cluster's own."""

@@ -113,8 +113,7 @@ class FieldValidation:
 
 
 def _unpatchable(patch: bytes, why: str) -> ClusterError:
-    quoted = _quoted(patch.decode(errors="replace")[:_TOGETHER])
-    return ClusterError(f' "" is invalid: patch: Invalid value: {quoted}: {why}', status=422, reason="Invalid")
+    return api_errors.unpatchable(patch.decode(errors="replace")[:_TOGETHER], why)
 
 
 def _warnings(texts: Sequence[str]) -> Iterator[str]:

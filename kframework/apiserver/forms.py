@@ -21,7 +21,7 @@ class Form(Protocol):
         """Write one object."""
         ...
 
-    def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
         """Write a list of objects; `metadata` is that of the list."""
         ...
 
@@ -41,7 +41,7 @@ class Plain(Form):
     def one(self, document: Document) -> bytes:
         return self._resource.body(document)
 
-    def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
         items = b",".join([self._resource.body(document) for document in documents])
         return b'%b,"metadata":%b,"items":[%b]}' % (self._list_head, msgspec.json.encode(metadata), items)
 
@@ -60,7 +60,7 @@ class Table(Form):
     def one(self, document: Document) -> bytes:
         return self.many([document], {"resourceVersion": document.subject.metadata.resource_version})
 
-    def many(self, documents: Sequence[Document], metadata: Mapping[str, str]) -> bytes:
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
         rows = (self._resource.data(document) for document in documents)
         resource = self._resource
         laid_out = table(resource.kind, rows, self._clock.now(), self._include, resource.columns)

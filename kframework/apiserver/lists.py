@@ -20,7 +20,7 @@ class Page(NamedTuple):
     """Part of a list: its objects, and the metadata that the list carries."""
 
     documents: list[Document]
-    metadata: dict[str, str]
+    metadata: dict[str, str | int]
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -36,7 +36,8 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
 
     ClusterError 400 for a query that makes no sense, 410 for a version that is forgotten, 504 for one still to come.
     """
-    limit = number(query, "limit")
+    _check(query)
+    limit = _limit(query)
     if query.get("continue"):
         token = _read(query["continue"])
         if token.version > collection.version:
@@ -49,7 +50,13 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
         if selection.selects(document):
             if limit and len(documents) == limit:
                 last = documents[-1]
-                return Page(documents, {"resourceVersion": str(version), "continue": _written(version, last.key)})
+                metadata: dict[str, str | int] = {
+                    "resourceVersion": str(version),
+                    "continue": _written(version, last.key),
+                }
+                if selection.selects_all:
+                    metadata["remainingItemCount"] = collection.count(selection.namespace, last.key)
+                return Page(documents, metadata)
             documents.append(document)
     return Page(documents, {"resourceVersion": str(version)})
 
@@ -68,6 +75,33 @@ def _version(collection: Collection, query: Mapping[str, str]) -> int:
     if wanted > collection.version:
         raise too_large(wanted, collection.version)
     return wanted if query.get("resourceVersionMatch") == "Exact" else collection.version
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    """Return how many objects a page has at most; 0, also for a negative number, is no limit."""
+    text = query.get("limit", "")
+    return 0 if text.startswith("-") and number({"limit": text[1:]}, "limit") else number(query, "limit")
+
+
+def _check(query: Mapping[str, str]) -> None:
+    """Raise ClusterError 422 for options that do not go together, in the words of apimachinery's validation."""
+    match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
+    if not match:
+        if query.get("continue") and version not in ("", "0"):
+            raise api_errors.bad_request("specifying resource version is not allowed when using continue")
+        return
+    if not version:
+        why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif query.get("continue"):
+        why = "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+    elif match not in ("Exact", "NotOlderThan"):
+        why = f'Unsupported value: "{match:.100}": supported values: "Exact", "NotOlderThan", ""'
+    elif match == "Exact" and version == "0":
+        why = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    else:
+        return
+    message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
+    raise ClusterError(message, status=422, reason="Invalid")
 
 
 def number(query: Mapping[str, str], name: str) -> int:

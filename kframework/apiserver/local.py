@@ -18,12 +18,16 @@ from kframework.clock import Clock
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.field_names import unknown_fields, without
+from kframework.cluster.garbage_collector import GarbageCollector
 from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.volume_controller import VolumeController
 from kframework.objects import ApiObject, kind_of
 from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest
+
+#: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
+ENDING = 1.0
 
 
 class LocalCluster:
@@ -40,10 +44,11 @@ class LocalCluster:
         self.memory: MemoryCluster = MemoryCluster(clock, self._beginning())
         self.server: ApiServer = ApiServer(self.memory, clock, self._complete, authorize)
         self.server.encode({type(subject) for subject in manifest.objects})
-        self._kubelet = Kubelet(self.memory, clock)
+        self._kubelet = Kubelet(self.memory, clock, ENDING)
         self._volumes = VolumeController(self.memory)
         self._claims = ClaimController(self.memory)
         self._disruptions = DisruptionController(self.memory)
+        self._garbage = GarbageCollector(self.memory)
 
     def reset(self) -> None:
         """Put everything back to where it began; who watches is told of all that goes and comes."""
@@ -57,12 +62,13 @@ class LocalCluster:
         return [*self._manifest.objects, *(role for role in default_roles() if _key(role) not in named)]
 
     async def run(self) -> None:
-        """Run pods, make volumes and claims, and reckon budgets until cancelled."""
+        """Run pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._kubelet.run)
             tasks.start_soon(self._volumes.run)
             tasks.start_soon(self._claims.run)
             tasks.start_soon(self._disruptions.run)
+            tasks.start_soon(self._garbage.run)
 
     def _complete(self, document: Document) -> Document:
         """Add what stands in the file when the object is shown for the first time, and what kubelets report."""

@@ -36,6 +36,11 @@ class Selection:
             names = (each.values[0] for each in requirements if each.key == "metadata.name" and each.operator == "=")
             self.name = next(names, "")
 
+    @property
+    def selects_all(self) -> bool:
+        """Whether all objects of the namespace are meant."""
+        return self._labels is None and self._fields is None
+
     def selects(self, document: Document | None) -> bool:
         """Return whether the object is meant; None, where there is no object, never is."""
         if document is None:

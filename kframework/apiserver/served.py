@@ -17,7 +17,6 @@ from kframework.objects import (
     CoreEvent,
     Event,
     Kind,
-    Namespace,
     Pod,
     PrinterColumn,
     ReplicaSet,
@@ -92,7 +91,7 @@ def built_in(kind: Kind[ApiObject]) -> Resource:
 #: The built-in kinds that `kubectl get all` lists.
 _IN_ALL = (Pod, ReplicationController, ReplicaSet, Service, StatefulSet)
 #: Kinds whose status exists but is nothing to a scheduler.
-_STATUS_UNREAD = (Namespace, Service, ReplicationController, ReplicaSet, StatefulSet)
+_STATUS_UNREAD = (Service, ReplicationController, ReplicaSet, StatefulSet)
 _SHORT_NAMES = {
     "customresourcedefinition": ("crd", "crds"),
     "event": ("ev",),

@@ -59,8 +59,10 @@ def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     details: Data = _named(subject)
     if isinstance(error, InvalidObjectError):
         details |= {"group": error.group} if error.group else {}
-        causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in error.causes]
+        causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in error.found]
         details |= {"kind": error.kind, "name": error.name, "causes": causes}
+    elif error.causes:
+        details["causes"] = list(error.causes)
     elif error.reason == "Invalid":
         details |= _invalid(error.message)
     if error.retryable:

@@ -18,7 +18,7 @@ from kframework.apiserver.writes import amended, check_uid, created, of_main, of
 from kframework.cluster import api_errors
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Pod, kind_of
+from kframework.objects import ApiObject, Namespace, Pod, kind_of
 
 #: Such a patch may make an object, and knows who owns which field; neither is kept here.
 SERVER_SIDE_APPLY = "application/apply-patch"
@@ -99,9 +99,9 @@ class Verbs:
             raise _other_version(subject, wanted.resource_version)
         if self._call.is_dry_run or "All" in options.dry_run:
             return self._answer(self._form.one(old))
-        self._remove(subject, options.grace_period_seconds)
+        self._remove(subject, options)
         left = self._collection.find(old.key)
-        if left is not None or isinstance(subject, Pod):
+        if left is not None or isinstance(subject, Pod | Namespace):
             return self._answer(self._form.one(left or old.at(self._collection.version)))
         return success(self._call.subject, subject.metadata.uid)
 
@@ -112,13 +112,14 @@ class Verbs:
         page = listed(self._collection, selection, self._call.query)
         if not self._call.is_dry_run and "All" not in options.dry_run:
             for document in page.documents:
-                self._remove(document.subject, options.grace_period_seconds)
+                self._remove(document.subject, options)
         return self._answer(self._form.many(*page))
 
-    def _remove(self, subject: ApiObject, grace: int | None) -> None:
-        metadata = subject.metadata
+    def _remove(self, subject: ApiObject, options: DeleteOptions) -> None:
+        metadata, grace = subject.metadata, options.grace_period_seconds
         self._store.delete_within(subject)
-        self._cluster.remove(type(subject), metadata.name, metadata.namespace, uid=metadata.uid, grace=grace)
+        where = type(subject), metadata.name, metadata.namespace
+        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=options.policy)
 
     # -- all -----------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from kframework.apiserver.lists import number, too_large
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import status_of
 from kframework.apiserver.wire.documents import Document
+from kframework.cluster.request_attributes import flag
 from kframework.errors import ClusterError
 
 #: How often a client that wants bookmarks is told how far it is, in seconds.
@@ -41,7 +42,7 @@ class Watch:
         self._since = number(query, "resourceVersion")
         self._tells_initial = _tells_initial(query)
         self._marks_initial_end = self._tells_initial and "sendInitialEvents" in query
-        self._wants_bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+        self._wants_bookmarks = flag(query, "allowWatchBookmarks")
         self._seconds = float(number(query, "timeoutSeconds")) or LONGEST
         if self._tells_initial and self._since > collection.version:
             raise too_large(self._since, collection.version)
@@ -127,7 +128,7 @@ def _tells_initial(query: Mapping[str, str]) -> bool:
     if query.get("resourceVersionMatch") != "NotOlderThan":
         why = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise ClusterError(f'ListOptions.meta.k8s.io "" is invalid: {why}', status=422, reason="Invalid")
-    return query["sendInitialEvents"] in ("true", "1")
+    return flag(query, "sendInitialEvents")
 
 
 def _event(kind: bytes, written: bytes) -> bytes:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from kframework.apiserver.custom.definition_causes import causes_of, named
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted
 from kframework.apiserver.schema.causes import Cause, InvalidObjectError
@@ -15,6 +17,7 @@ from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.apiserver.wire.plain_data import name
 from kframework.cluster import api_errors
 from kframework.cluster.admission import check_version
+from kframework.cluster.generations import has_generation, says_the_same
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
 from kframework.objects import KINDS, ApiObject, Node, Pod
@@ -61,6 +64,10 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
         raise api_errors.bad_request(why)
     check_version(subject)
     new = cluster.amend(subject)
+    metadata = new.metadata
+    if has_generation(resource.stored) and metadata.generation == old.subject.metadata.generation:
+        if not says_the_same(old.data, data):  # in what no struct holds
+            new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
     data = followed(data, subject, new)
     _check(resource, data)
     return Draft(new, data)

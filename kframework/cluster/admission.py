@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypeVar, cast
 
+import msgspec
 from msgspec import NODEFAULT, to_builtins
 from msgspec.structs import fields, replace
 
 from kframework.cluster import api_errors, device_admission
+from kframework.cluster.generations import has_generation, wants_the_same
 from kframework.cluster.transitions import with_condition
 from kframework.errors import InputError
 from kframework.objects import (
@@ -30,6 +32,7 @@ from kframework.objects import (
     LabelSelectorRequirement,
     Lease,
     Namespace,
+    NamespaceStatus,
     Node,
     ObjectMeta,
     PersistentVolumeClaim,
@@ -139,7 +142,9 @@ def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> A
             return replace(subject, status=replace(status, allocatable=status.allocatable or status.capacity))
         case Namespace(metadata=metadata):
             labels = {"kubernetes.io/metadata.name": metadata.name} | metadata.labels
-            return replace(subject, metadata=replace(metadata, labels=labels))
+            spec = replace(subject.spec, finalizers=subject.spec.finalizers or ("kubernetes",))
+            phase = NamespaceStatus(phase=subject.status.phase or "Active")
+            return replace(subject, metadata=replace(metadata, labels=labels), spec=spec, status=phase)
         case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
             return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
         case PersistentVolumeClaim(status=status):
@@ -154,7 +159,7 @@ def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> A
 def updated(old: T, new: T) -> T:
     """Carry over what an update cannot change; ClusterError 422 if it says nonsense, moves a pod or gates it anew.
 
-    And as `device_admission.updated`.
+    Or if it adds finalizers to what is being deleted, and as `device_admission.updated`.
     """
     _check(new)
     metadata = replace(
@@ -167,8 +172,11 @@ def updated(old: T, new: T) -> T:
         deletion_timestamp=old.metadata.deletion_timestamp,
         deletion_grace_period_seconds=old.metadata.deletion_grace_period_seconds,
     )
-    if isinstance(old, Pod) and isinstance(new, Pod) and old.spec != new.spec:
-        _check_spec(old, new)
+    if old.metadata.deletion_timestamp is not None:
+        _check_finalizers(old, new)
+    if not wants_the_same(old, new):
+        if isinstance(old, Pod) and isinstance(new, Pod):
+            _check_spec(old, new)
         metadata = replace(metadata, generation=metadata.generation + 1)
     return device_admission.updated(old, replace(new, metadata=metadata))
 
@@ -205,11 +213,11 @@ def merge_patch(target: object, patch: object) -> object:
 
 
 def patched(subject: T, patch: Mapping[str, object]) -> T:
-    """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
+    """Return an object with a JSON merge patch applied to it; ClusterError 422 if that is no such object any more."""
     try:
         return convert(merge_patch(to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
-        raise api_errors.bad_request(str(error)) from error
+        raise api_errors.unpatchable(msgspec.json.encode(patch).decode(), str(error)) from error
 
 
 def check_status(kind: type[ApiObject]) -> None:
@@ -244,6 +252,17 @@ def _check_spec(old: Pod, new: Pod) -> None:
             raise api_errors.invalid(Pod, name, "spec.schedulingGates", why)
 
 
+def _check_finalizers(old: ApiObject, new: ApiObject) -> None:
+    added = [each for each in new.metadata.finalizers if each not in old.metadata.finalizers]
+    if added:
+        found = ", ".join(f'"{each}"' for each in sorted(added))
+        why = (
+            "Forbidden: no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers []string{{{found}}}"
+        )
+        raise api_errors.invalid(type(old), old.metadata.name, "metadata.finalizers", why)
+
+
 def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
     kind, metadata = kind_of(subject), subject.metadata
     namespace = (metadata.namespace or "default") if kind.namespaced else ""
@@ -252,7 +271,7 @@ def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
         namespace=namespace,
         uid=metadata.uid or _uid(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
         creation_timestamp=metadata.creation_timestamp or now,
-        generation=metadata.generation or (1 if isinstance(subject, Pod) else 0),
+        generation=metadata.generation or int(has_generation(kind)),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
 
@@ -58,6 +60,15 @@ def forbidden(kind: type[ApiObject], name: str, why: str) -> ClusterError:
     return ClusterError(f'{resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
 
 
+def terminating(kind: type[ApiObject], name: str, namespace: str) -> ClusterError:
+    """Say that nothing can be created in a namespace that is being deleted."""
+    said = f"namespace {namespace} is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": said, "field": "metadata.namespace"}
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    message = f'{resource(kind)} "{name}" is forbidden: {why}'
+    return ClusterError(message, status=403, reason="Forbidden", causes=(cause,))
+
+
 def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterError:
     """Say that a field has a value it cannot have."""
     message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {path}: {why}'
@@ -83,6 +94,12 @@ def unversioned(kind: type[ApiObject], name: str) -> ClusterError:
 def bad_request(why: str) -> ClusterError:
     """Say that the request cannot be read."""
     return ClusterError(why, status=400, reason="BadRequest")
+
+
+def unpatchable(patch: str, why: str) -> ClusterError:
+    """Say that what a patch would make is no object of the kind."""
+    quoted = json.dumps(patch, ensure_ascii=False)
+    return ClusterError(f' "" is invalid: patch: Invalid value: {quoted}: {why}', status=422, reason="Invalid")
 
 
 def expired(version: int, oldest: int) -> ClusterError:

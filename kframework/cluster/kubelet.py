@@ -31,6 +31,8 @@ from kframework.objects import (
 
 #: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
 RUN_SECONDS = "kframework.dev/run-seconds"
+#: The annotation that says how many seconds a pod takes to end when it is deleted, at most those of its grace.
+ENDING_SECONDS = "kframework.dev/ending-seconds"
 #: The annotation that says with which code the containers of a pod end after its run time: all but 0 makes it fail.
 EXIT_CODE = "kframework.dev/exit-code"
 
@@ -40,18 +42,19 @@ _log = logging.getLogger(__name__)
 class Kubelet:
     """Makes bound pods Running, lets them succeed or fail after their run time, and ends deletions after their grace.
 
-    A pod that is Running already counts its run time from its start time; one that is being deleted gets its whole
-    grace, as after a restart of a kubelet.
+    A pod that is Running already counts its run time from its start time; one that is being deleted takes `ending`
+    seconds, or what its annotation says, but not longer than its grace, as after a restart of a kubelet.
     """
 
     #: What it follows.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock, ending: float = math.inf) -> None:
         #: Called when no pod is left that will start or end by itself.
         self.on_idle: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._clock = clock
+        self._ending = ending
         self._wake = asyncio.Event()
         self._unseen: dict[tuple[str, str], None] = {}  # namespace and name of pods that changed, in order
         self._met: set[str] = set()  # uids of the Running pods whose run time has been read
@@ -142,7 +145,8 @@ class Kubelet:
             if pod.metadata.deletion_timestamp is not None:
                 self._end(pod)
         elif pod.metadata.deletion_timestamp is not None:
-            self._end_by(pod, self._clock.now() + (pod.metadata.deletion_grace_period_seconds or 0))
+            grace = pod.metadata.deletion_grace_period_seconds or 0
+            self._end_by(pod, self._clock.now() + min(grace, _seconds(pod, ENDING_SECONDS, self._ending)))
         elif pod.status.phase == "Pending":
             self._start(pod)
         elif pod.metadata.uid not in self._met:
@@ -156,9 +160,8 @@ class Kubelet:
 
     def _let_run(self, pod: Pod, started: float) -> None:
         self._met.add(pod.metadata.uid)
-        seconds = _run_seconds(pod)
-        if seconds is not None:
-            self._end_by(pod, started + seconds)
+        if RUN_SECONDS in pod.metadata.annotations:
+            self._end_by(pod, started + _seconds(pod, RUN_SECONDS, math.inf))
 
     def _end_by(self, pod: Pod, end: float) -> None:
         uid = pod.metadata.uid
@@ -175,11 +178,11 @@ class Kubelet:
             self._cluster.set_status(pod, _ended(pod, self._cluster.timestamp()))
 
 
-def _run_seconds(pod: Pod) -> float | None:
-    """Read how long a pod runs; text that says nothing sensible is logged and means for ever."""
-    text = pod.metadata.annotations.get(RUN_SECONDS)
+def _seconds(pod: Pod, annotation: str, otherwise: float) -> float:
+    """Read a time from an annotation; text that says nothing sensible is logged and counts as absent."""
+    text = pod.metadata.annotations.get(annotation)
     if text is None:
-        return None
+        return otherwise
     try:
         seconds = float(text)
     except ValueError:
@@ -187,8 +190,8 @@ def _run_seconds(pod: Pod) -> float | None:
     if 0 <= seconds < math.inf:
         return seconds
     key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    _log.warning("pod %s runs for ever: its annotation %s is %r, not a number of seconds", key, RUN_SECONDS, text)
-    return None
+    _log.warning("pod %s: the annotation %s is passed over: %r is no number of seconds", key, annotation, text)
+    return otherwise
 
 
 def _ended(pod: Pod, now: str) -> PodStatus:

@@ -27,11 +27,9 @@ from kframework.objects import (
     Pod,
     PodStatus,
     PriorityClass,
-    ResourceClaim,
     kind_of,
 )
 from kframework.objects.kinds import T
-from kframework.objects.resource_claims import DELETE_PROTECTION
 
 A = TypeVar("A")
 
@@ -54,6 +52,8 @@ class MemoryStore:
         self._clock = clock
         self._version = 0
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
+        self._follow_all: Receive | None = None
+        self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
         #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
         self._kept_events: list[tuple[EventRecord, int, str]] = []
@@ -131,7 +131,10 @@ class MemoryStore:
         """Return what creating an object would store that a client asks for; ClusterError as an API server."""
         namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
         if namespace:
-            device_admission.check_admin_access(subject, self.read(Namespace, namespace).metadata.labels)
+            home = self.read(Namespace, namespace).metadata
+            if home.deletion_timestamp is not None:
+                raise api_errors.terminating(type(subject), subject.metadata.name, namespace)
+            device_admission.check_admin_access(subject, home.labels)
         return admission.named(self.admit(admission.as_request(subject)))
 
     def replace(self, subject: T) -> T:
@@ -163,35 +166,54 @@ class MemoryStore:
         return self.replace(structs.replace(subject, metadata=metadata))
 
     def remove(
-        self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "", grace: int | None = None
+        self,
+        kind: type[ApiObject],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace: int | None = None,
+        policy: str | None = None,
     ) -> None:
         """Delete an object; ClusterError 403, 404, or 409 if it is not the one of this uid.
 
         A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
-        With a namespace goes all that is in it.
+        What has finalizers goes when they are taken away; `policy` (Foreground, Orphan, Background) sets those of the
+        garbage collector. With a namespace goes all that is in it, pods without grace.
         """
         kind_store = self._kind_store(kind)
         old = self.read(kind, name, namespace)
         if uid not in ("", old.metadata.uid):
             raise api_errors.recreated(kind, name, uid, old.metadata.uid)
-        if kind is Namespace:
-            self._empty(name)
-        now = self._clock.now()
-        rest = transitions.deleting(old, grace, now) if isinstance(old, Pod) else transitions.protected(old, now)
+        if isinstance(old, Namespace):
+            self._end_namespace(old)
+            return
+        rest = transitions.deleting(transitions.propagating(old, policy), grace, self._clock.now())
         if rest is None:
-            self._version += 1
-            kind_store.write(kind_store.place(namespace, name), None, self._version)
+            self._take_away(kind_store, old)
         elif rest is not old:
             self._write(kind_store, rest)
 
-    def _empty(self, namespace: str) -> None:
-        """Delete all that is in a namespace, pods without grace; ClusterError 403 for one that must stay."""
-        if namespace in _IMMORTAL_NAMESPACES:
-            raise api_errors.forbidden(Namespace, namespace, "this namespace may not be deleted")
+    def _end_namespace(self, old: Namespace) -> None:
+        """Delete all that is in a namespace, and then itself; ClusterError 403 for one that must stay."""
+        name = old.metadata.name
+        if name in _IMMORTAL_NAMESPACES:
+            raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
+        if old.metadata.deletion_timestamp is None:
+            self.write(transitions.terminating(old, self._clock.now()))
         self._make_events()  # what is kept of them goes too, lest it outlive the namespace
         for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
-            for each in self.objects(kind, namespace):
-                self.remove(kind, each.metadata.name, namespace, grace=0)
+            for each in self.objects(kind, name):
+                self.remove(kind, each.metadata.name, name, grace=0)
+        self._terminating.add(name)
+        self._finish_namespace(name)
+
+    def _finish_namespace(self, name: str) -> None:
+        """Let a namespace go that was deleted, once nothing is left in it."""
+        namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
+        if not any(place == name for kind_store in namespaced for place, _ in kind_store.objects):
+            self._terminating.remove(name)
+            self.write(transitions.emptied(self.read(Namespace, name)))
 
     def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
@@ -223,6 +245,21 @@ class MemoryStore:
 
         return stop
 
+    def subscribe_all(self, receive: Receive) -> Callable[[], None]:
+        """Call back with every object of every kind, those to come too, but Events, until the function is called."""
+        self._follow_all = receive
+        for kind_store in [each for each in self._kind_stores.values() if each.kind.struct is not Event]:
+            for each in [*kind_store.objects.values()]:
+                receive(Change(0, None, each))
+            kind_store.subscribe(receive)
+
+        def stop() -> None:
+            self._follow_all = None
+            for kind_store in self._kind_stores.values():
+                kind_store.unsubscribe(receive)
+
+        return stop
+
     def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
         """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
         return self._kind_store(kind).changes(since)
@@ -238,6 +275,8 @@ class MemoryStore:
                 kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
             except KeyError:
                 raise api_errors.unknown_kind() from None
+            if self._follow_all is not None and kind is not Event:
+                kind_store.subscribe(self._follow_all)
         return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
 
     def _amended(self, subject: T) -> tuple[T, T]:
@@ -251,16 +290,19 @@ class MemoryStore:
 
     def _write(self, kind_store: KindStore[T], subject: T) -> T:
         self._version += 1
+        is_ending = subject.metadata.deletion_timestamp is not None
+        is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
         stored = _store(kind_store, subject, self._version)
-        if isinstance(stored, ResourceClaim) and stored.metadata.deletion_timestamp is not None:
-            self._let_go(kind_store, stored)
+        if is_ending and transitions.is_over(stored):
+            self._take_away(kind_store, stored)
         return stored
 
-    def _let_go(self, kind_store: KindStore[T], deleted: T) -> None:
-        """Let a deleted object go once nothing holds it back."""
-        if DELETE_PROTECTION not in deleted.metadata.finalizers:
-            self._version += 1
-            kind_store.write(kind_store.key(deleted.metadata), None, self._version)
+    def _take_away(self, kind_store: KindStore[T], deleted: T) -> None:
+        """Let a deleted object go, and its namespace if that waits for it."""
+        self._version += 1
+        kind_store.write(kind_store.key(deleted.metadata), None, self._version)
+        if deleted.metadata.namespace in self._terminating:
+            self._finish_namespace(deleted.metadata.namespace)
 
     def _make_events(self) -> None:
         """Make the Events of what was kept of them, each as it would have been stored at its time."""

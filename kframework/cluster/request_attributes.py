@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kframework.cluster.transport import Request
 
 #: What stands behind a namespace's name and is no kind of object in it.
 _OF_NAMESPACES = ("status", "finalize")
+
+#: What a boolean of a query says that is not true; anything else is, nothing too.
+_FALSE = ("0", "false")
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: The same where no object is named.
@@ -65,7 +69,7 @@ class Attributes(NamedTuple):
         verb = _VERBS.get(request.method, "")
         if not path.name:
             verb = _VERBS_OF_MANY.get(verb, verb)
-        if verb == "list" and query.get("watch") in ("true", "1"):
+        if verb == "list" and flag(query, "watch"):
             verb = "watch"
         return cls(
             verb=verb,
@@ -74,6 +78,11 @@ class Attributes(NamedTuple):
             namespace=path.namespace or (path.name if path.plural == "namespaces" else ""),
             name=path.name or (_selected(query) if verb != "create" else ""),
         )
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Return whether a boolean of a query is true, as apimachinery reads it: `watch`, `watch=` and `watch=yes` are."""
+    return name in query and query[name].lower() not in _FALSE
 
 
 def _selected(query: dict[str, str]) -> str:

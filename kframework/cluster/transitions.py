@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339, seconds_of
 from kframework.cluster import api_errors
 from kframework.errors import ClusterError
-from kframework.objects import Node, Pod, PodCondition
+from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition
 from kframework.objects.kinds import T
-from kframework.objects.resource_claims import DELETE_PROTECTION
 
 #: What a condition says.
 _SAID = ("status", "reason", "message", "last_probe_time")
+#: Finalizers of the garbage collector: what an object owns goes first, or is to lose its owner.
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+#: By propagation policy.
+_FINALIZERS: dict[str, tuple[str, ...]] = {"Background": (), "Foreground": (FOREGROUND,), "Orphan": (ORPHAN,)}
+#: Finalizers whose controllers are none here: who waited for them would wait for ever.
+_OF_NOBODY = frozenset(
+    {
+        "batch.kubernetes.io/job-tracking",
+        "kubernetes.io/pv-protection",
+        "kubernetes.io/pvc-protection",
+        "service.kubernetes.io/load-balancer-cleanup",
+    }
+)
 _TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -51,22 +66,56 @@ def _not_bindable(name: str, why: str) -> ClusterError:
     return api_errors.conflict("pods/binding", name, why)
 
 
-def protected(subject: T, now: float) -> T | None:
-    """Start the deletion of what may not go before its devices are given back; None for what goes at once."""
-    metadata = subject.metadata
-    if DELETE_PROTECTION not in metadata.finalizers:
-        return None
-    if metadata.deletion_timestamp is not None:
+def is_over(deleted: ApiObject) -> bool:
+    """Return whether an object that is being deleted has nothing to wait for any more."""
+    metadata = deleted.metadata
+    if metadata.deletion_grace_period_seconds or (isinstance(deleted, Namespace) and deleted.spec.finalizers):
+        return False
+    return all(each in _OF_NOBODY for each in metadata.finalizers)
+
+
+def terminating(namespace: Namespace, now: float) -> Namespace:
+    """Start the deletion of a namespace; it waits until it is empty."""
+    metadata = replace(namespace.metadata, deletion_timestamp=rfc3339(now))
+    return replace(namespace, metadata=metadata, status=replace(namespace.status, phase="Terminating"))
+
+
+def emptied(namespace: Namespace) -> Namespace:
+    """Take the finalizer away for which a namespace waited until nothing was left in it."""
+    rest = tuple(each for each in namespace.spec.finalizers if each != "kubernetes")
+    return replace(namespace, spec=replace(namespace.spec, finalizers=rest))
+
+
+def propagating(subject: T, policy: str | None) -> T:
+    """Have an object wait for what it owns, as the `propagationPolicy` of a deletion says; None leaves it as it is."""
+    if policy is None:
         return subject
-    metadata = replace(metadata, deletion_timestamp=rfc3339(now), deletion_grace_period_seconds=0)
-    return replace(subject, metadata=metadata)
+    wanted = _FINALIZERS[policy]
+    rest = tuple(each for each in subject.metadata.finalizers if each not in (FOREGROUND, ORPHAN))
+    return replace(subject, metadata=replace(subject.metadata, finalizers=rest + wanted))
 
 
-def deleting(pod: Pod, grace: int | None, now: float) -> Pod | None:
-    """Start the deletion of a pod, or shorten the grace it has left; None when it goes at once.
+def deleting(subject: T, grace: int | None, now: float) -> T | None:
+    """Start the deletion of an object, or shorten the grace that a pod has left; None when it goes at once.
 
-    `grace` is in seconds, None for what the pod's spec says; `now` is in seconds since 1970.
+    `grace` is in seconds, None for what the pod's spec says; `now` is in seconds since 1970. What has finalizers stays
+    until their controllers have taken them away.
     """
+    rest = _with_grace(subject, grace, now) if isinstance(subject, Pod) else None
+    if rest is not None:
+        return cast("T", rest)
+    metadata = subject.metadata
+    begun = metadata.deletion_timestamp or rfc3339(now)
+    begun_subject = replace(
+        subject, metadata=replace(metadata, deletion_timestamp=begun, deletion_grace_period_seconds=0)
+    )
+    if is_over(begun_subject):
+        return None
+    return subject if begun_subject == subject else begun_subject
+
+
+def _with_grace(pod: Pod, grace: int | None, now: float) -> Pod | None:
+    """Give a pod time to end; None if it needs none."""
     metadata = pod.metadata
     if metadata.deletion_timestamp is not None and grace is None:
         return pod

@@ -163,6 +163,8 @@ from kframework.objects.volumes import (
 )
 from kframework.objects.workloads import (
     Namespace,
+    NamespaceSpec,
+    NamespaceStatus,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
@@ -245,6 +247,8 @@ __all__ = [
     "LeaseSpec",
     "LocalSource",
     "Namespace",
+    "NamespaceSpec",
+    "NamespaceStatus",
     "NetworkDeviceData",
     "Node",
     "NodeAffinity",

@@ -7,8 +7,23 @@ import msgspec
 from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector
 
 
+class NamespaceSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a namespace: who is to be done with it before it goes."""
+
+    finalizers: tuple[str, ...] = ()
+
+
+class NamespaceStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a namespace: whether it is Active or Terminating."""
+
+    phase: str = ""
+
+
 class Namespace(ApiObject, frozen=True, kw_only=True):
     """A namespace; a scheduler reads its labels."""
+
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
 
 
 class ServiceSpec(ApiStruct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,54 @@ async def test_a_page_that_is_just_full_is_the_last() -> None:
     assert (names(page), "continue" in page["metadata"]) == (["b"], False)
 
 
+@pytest.mark.parametrize(
+    ("query", "remaining"),
+    [
+        ({"limit": 1}, 3),
+        ({"limit": 1, "namespace": "default"}, 2),
+        ({"limit": 1, "labelSelector": "app"}, None),
+        ({"limit": 4}, None),
+        ({"limit": -1}, None),
+    ],
+)
+async def test_how_many_remain(query: dict[str, Any], remaining: int | None) -> None:
+    served = Served(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
+    namespace = query.pop("namespace", "")
+    path = LEASES.replace("/leases", f"/namespaces/{namespace}/leases") if namespace else LEASES
+    assert (await served.ask("GET", path, **query))["metadata"].get("remainingItemCount") == remaining
+
+
+async def test_a_limit_below_zero_is_none() -> None:
+    served = Served(lease("a"), lease("b"))
+    assert names(await served.ask("GET", LEASES, limit=-1)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (
+            {"resourceVersionMatch": "Exact"},
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            {"resourceVersionMatch": "Exact", "resourceVersion": "0"},
+            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+        ),
+        (
+            {"resourceVersionMatch": "Newer", "resourceVersion": "1"},
+            'Unsupported value: "Newer": supported values: "Exact", "NotOlderThan", ""',
+        ),
+        (
+            {"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1", "continue_": "x"},
+            "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        ),
+    ],
+)
+async def test_options_that_do_not_go_together(query: dict[str, str], why: str) -> None:
+    message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
+    assert await Served().refused("GET", LEASES, **query) == (422, "Invalid", message)
+
+
 async def test_versions_of_a_list() -> None:
     served = Served(lease("a"))
     version = (await served.ask("GET", LEASES))["metadata"]["resourceVersion"]
@@ -85,7 +135,7 @@ async def test_refusals() -> None:
     status, reason, message = await served.refused("GET", LEASES, resourceVersion=version + 5)
     assert (status, reason) == (504, "Timeout")
     assert message == f"Timeout: Too large resource version: {version + 5}, current: {version}"
-    for query in ({"limit": "x"}, {"limit": "-1"}, {"resourceVersion": "1.5"}, {"continue_": "nonsense"}):
+    for query in ({"limit": "x"}, {"limit": "-x"}, {"resourceVersion": "1.5"}, {"continue_": "nonsense"}):
         assert (await served.refused("GET", LEASES, **query))[:2] == (400, "BadRequest")
     assert (await Served().refused("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
 

@@ -10,6 +10,7 @@ import pytest
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.local import LocalCluster
 from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.cluster.kubelet import ENDING_SECONDS
 from kframework.objects import (
     Node,
     ObjectMeta,
@@ -67,7 +68,8 @@ async def test_pods_are_evicted_as_their_budget_allows() -> None:
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     await transport.send(request("POST", budgets, {"metadata": {"name": "web"}, "spec": spec}))
     for name in "abc":
-        await transport.send(request("POST", PODS, pod(name, labels={"app": "web"})))
+        annotations = {ENDING_SECONDS: "30"}
+        await transport.send(request("POST", PODS, pod(name, labels={"app": "web"}, annotations=annotations)))
         await transport.send(request("POST", f"{PODS}/{name}/binding", {"target": {"name": "n1"}}))
     answers: dict[str, list[int]] = {name: [] for name in "abc"}
     for _ in range(12):

@@ -196,7 +196,9 @@ async def test_nobody_stays_disrupted() -> None:
 
 async def test_what_changes_nothing_is_no_write() -> None:
     async with running(budget(highest=1), budget(highest=1, namespace="other"), *pods(2)) as memory:
-        assert memory.read(PodDisruptionBudget, "web", "other").status == PodDisruptionBudgetStatus()
+        assert memory.read(PodDisruptionBudget, "web", "other").status == PodDisruptionBudgetStatus(
+            observed_generation=1
+        )
         version = memory.version
         await memory.patch(Pod, "bare-0", {"metadata": {"labels": {"x": "y"}}}, "default")
         await settled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop, rfc3339, run_virtual
 from kframework.cluster.kind_store import Change
-from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS, Kubelet
+from kframework.cluster.kubelet import ENDING_SECONDS, EXIT_CODE, RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.objects import ObjectMeta, Pod, PodSpec, PodStatus
@@ -187,7 +188,7 @@ async def test_a_run_time_that_says_nothing_is_logged_once(text: str, caplog: py
             assert phases(memory) == {"a": "Running", "b": "Succeeded"}
             assert is_idle(kubelet)
     assert [record.getMessage() for record in caplog.records] == [
-        f"pod default/a runs for ever: its annotation {RUN_SECONDS} is {text!r}, not a number of seconds"
+        f"pod default/a: the annotation {RUN_SECONDS} is passed over: {text!r} is no number of seconds"
     ]
 
 
@@ -280,3 +281,24 @@ def test_every_pod_ends_when_it_should(plans: list[tuple[float, float, float | N
         assert ends == pytest.approx(expected, abs=1e-5)  # the epoch leaves a clock some 0.2 µs of resolution
 
     run_virtual(main)
+
+
+@pytest.mark.parametrize(
+    ("ending", "annotation", "grace", "seconds"),
+    [(math.inf, None, 30, 30), (1.0, None, 30, 1), (1.0, "20", 30, 20), (math.inf, "5", 30, 5), (1.0, "90", 30, 30)],
+)
+async def test_how_long_a_pod_takes_to_end(ending: float, annotation: str | None, grace: int, seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    memory = MemoryCluster(LoopClock(loop))
+    running = asyncio.ensure_future(Kubelet(memory, LoopClock(loop), ending).run())
+    annotations = {ENDING_SECONDS: annotation} if annotation else {}
+    memory.add(Pod(metadata=ObjectMeta(name="a", annotations=annotations), spec=PodSpec(node_name="n")))
+    await asyncio.sleep(0)
+    began = loop.time()
+    gone = asyncio.Event()
+    memory.subscribe([Pod], lambda change: gone.set() if change.new is None else None)
+    memory.remove(Pod, "a", grace=grace)
+    await gone.wait()
+    assert loop.time() - began == pytest.approx(seconds)
+    running.cancel()
+    await asyncio.wait([running])

@@ -11,7 +11,7 @@ from random import Random
 from typing import NamedTuple, TypeVar, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -804,9 +804,9 @@ async def _storm(seed: int, fields: dict[str, str]) -> None:
         successors()
         await asyncio.sleep(1)
     assert [each.leads for each in living].count(True) == 1
-    assert sum(len(each.turns) > 0 for each in everyone) > 1
     for each in living:
         await each.stop()
+    assume(sum(len(each.turns) > 0 for each in everyone) > 1)  # one leader from the first to the last says little
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ class Posted(Shown[ClosedEngine]):
     ("observers", "sections"),
     [(Observers(engine=ClosedEngine), []), (Observers(engine=ClosedEngine, shown=Posted), ["days"])],
 )
+@pytest.mark.blocks_loop  # it looks for plugins that are installed
 async def test_any_engine_has_the_page(observers: Observers[ClosedEngine], sections: list[str]) -> None:
     clock = LoopClock(asyncio.get_running_loop())
     scheduler = Scheduler(

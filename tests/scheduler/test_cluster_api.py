@@ -168,9 +168,9 @@ def another(cluster: MemoryCluster, pod: PendingPod) -> None:
 
 
 def leaving(cluster: MemoryCluster, pod: PendingPod) -> None:
-    """As a finalizer would have it, it goes only later."""
-    found = cluster.read(Pod, "p", "default")
-    cluster._write(cluster._kind_store(Pod), replace(found, metadata=replace(found.metadata, deletion_timestamp="now")))
+    """As a finalizer has it, it goes only later."""
+    cluster.merge(Pod, "p", {"metadata": {"finalizers": ["example.com/waits"]}}, "default")
+    cluster.remove(Pod, "p", "default")
 
 
 @pytest.mark.parametrize(("happens", "status"), [(bound_elsewhere, 409), (gone, 404), (another, 409), (leaving, 409)])

@@ -44,7 +44,7 @@ class InvalidObjectError(ClusterError):
         self.kind: str = kind
         self.group: str = group
         self.name: str = name
-        self.causes: Sequence[Cause] = causes
+        self.found: Sequence[Cause] = causes
 
 
 def required(field: str, detail: str = "") -> Cause:

@@ -183,7 +183,7 @@ async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -
     )
     async with running(restarted, PodGroup(metadata=metadata, status=PodGroupStatus(phase="Unknown"))) as world:
         assert (world.phase, world.status.retry_count, world.pods) == ("Pending", 1, {})
-        world.memory.remove(PodGroup, "j-u", "default")
+        world.memory.merge(PodGroup, "j-u", {"metadata": {"finalizers": []}}, "default")
         await world.settle()
         assert world.group is not None and world.group.metadata.annotations == {"volcano.sh/job-version": "1"}
 

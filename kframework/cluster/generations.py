@@ -1,0 +1,47 @@
+"""The generation of an object: 1 at first, and one more whenever what is wanted of it changes.
+
+What is wanted is all but the metadata and the status. Of Kubernetes' own kinds those have one whose strategy in
+kube-apiserver sets it; custom resources have one always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from kframework.objects import ApiObject, Kind, kind_of
+
+_HAVE_ONE = frozenset(
+    "CronJob CustomResourceDefinition DaemonSet Deployment DeviceClass DeviceTaintRule EndpointSlice FlowSchema"
+    " Ingress IngressClass Job MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration"
+    " NetworkPolicy Pod PodDisruptionBudget PodTemplate PriorityLevelConfiguration ReplicaSet ReplicationController"
+    " ResourceSlice StatefulSet ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding"
+    " ValidatingWebhookConfiguration".split()
+)
+_NOT_WANTED = ("apiVersion", "kind", "metadata", "status")
+
+
+@cache
+def has_generation(kind: Kind[ApiObject]) -> bool:
+    """Return whether objects of a kind have a generation."""
+    group = kind.api_version.rpartition("/")[0]
+    is_custom = "." in group and not group.endswith(".k8s.io")
+    return is_custom or kind.name in _HAVE_ONE
+
+
+def wants_the_same(old: ApiObject, new: ApiObject) -> bool:
+    """Return whether two states of an object want the same."""
+    return all(getattr(old, field) == getattr(new, field) for field in _wanted(type(old)))
+
+
+@cache
+def _wanted(kind: type[ApiObject]) -> tuple[str, ...]:
+    if not has_generation(kind_of(kind)):
+        return ()
+    return tuple(field for field in kind.__struct_fields__ if field not in _NOT_WANTED)
+
+
+def says_the_same(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
+    """Return whether two documents of an object want the same, as far as JSON tells."""
+    names = {*old, *new}.difference(_NOT_WANTED)
+    return all(old.get(name) == new.get(name) for name in names)
