@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypeVar, cast
 
-import msgspec
 from msgspec import NODEFAULT, to_builtins
 from msgspec.structs import fields, replace
 
@@ -213,11 +212,11 @@ def merge_patch(target: object, patch: object) -> object:
 
 
 def patched(subject: T, patch: Mapping[str, object]) -> T:
-    """Return an object with a JSON merge patch applied to it; ClusterError 422 if that is no such object any more."""
+    """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
     try:
         return convert(merge_patch(to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
-        raise api_errors.unpatchable(msgspec.json.encode(patch).decode(), str(error)) from error
+        raise api_errors.bad_request(str(error)) from error
 
 
 def check_status(kind: type[ApiObject]) -> None:
