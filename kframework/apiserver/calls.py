@@ -111,7 +111,7 @@ def object_in(request: Request) -> Data:
     """Read the object in the body, without what is null; ClusterError 400, or 415 for an encoding that is not read."""
     match request.content_type.partition(";")[0].strip().lower():
         case "application/json" | "":
-            return _json(request.body)
+            return json_object(request.body)
         case media_type if media_type == PROTOBUF:
             return from_protobuf(request.body)
         case other:
@@ -122,7 +122,8 @@ def object_in(request: Request) -> Data:
             raise ClusterError(message, status=415, reason="UnsupportedMediaType")
 
 
-def _json(body: bytes) -> Data:
+def json_object(body: bytes) -> Data:
+    """Read a JSON object without what is null; ClusterError 400 for anything else."""
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -32,14 +32,6 @@ _ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "u
 #: By kind: subresources other than the status, each with the kind that one posts there.
 _POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
 
-#: No fields are described: a kubectl that would check an object against a description finds none, and leaves it to us.
-_INFO = {"title": "Kubernetes", "version": "v1.36.2"}
-_OPENAPI_2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_PARAMETERS = [
-    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-    for name in ("dryRun", "fieldManager", "fieldValidation")
-]
-
 
 # -- one document at a time ----------------------------------------------------------------------------------------
 
@@ -160,50 +152,3 @@ def _versions(members: Iterable[Resource]) -> list[str]:
     """List the apiVersions of a group, the preferred one first: `v1` before `v1beta1` before `v1alpha1`."""
     found = {resource.kind.api_version: resource.version for resource in members}
     return sorted(found, key=lambda each: ("alpha" in found[each], "beta" in found[each], found[each]))
-
-
-# -- OpenAPI: what clients look up before they dare to ask for validation or a dry run ---------------------------------
-
-
-def openapi_2(accept: str) -> Response:
-    """Answer `GET /openapi/v2`, for clients before 1.27: an empty description, which in protobuf has no bytes."""
-    if "protobuf" in accept:
-        return Response(200, b"", {"content-type": _OPENAPI_2})
-    return answered({"swagger": "2.0", "info": _INFO, "paths": {}})
-
-
-def openapi_index(served: Iterable[Resource]) -> Response:
-    """Answer `GET /openapi/v3`: where the description of each version stands."""
-    places = {_openapi_place(resource): None for resource in served}
-    return answered({"paths": {place: {"serverRelativeURL": f"/openapi/v3/{place}"} for place in places}})
-
-
-def openapi_3(place: str, served: Iterable[Resource]) -> Response | None:
-    """Answer `GET /openapi/v3/apis/GROUP/VERSION`; None if there is no such version."""
-    paths = {
-        _openapi_path(resource): {"patch": _openapi_patch(resource)}
-        for resource in served
-        if _openapi_place(resource) == place
-    }
-    if not paths:
-        return None
-    return answered({"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": {}}})
-
-
-def _openapi_place(resource: Resource) -> str:
-    api_version = resource.kind.api_version
-    return f"apis/{api_version}" if resource.group else f"api/{api_version}"
-
-
-def _openapi_path(resource: Resource) -> str:
-    namespace = "namespaces/{namespace}/" if resource.kind.namespaced else ""
-    return f"/{_openapi_place(resource)}/{namespace}{resource.kind.plural}/{{name}}"
-
-
-def _openapi_patch(resource: Resource) -> Data:
-    return {
-        "parameters": _PARAMETERS,
-        "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": _kind_named(resource.kind.api_version, resource.kind.name),
-    }

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from kframework.apiserver.calls import Call, object_in
-from kframework.apiserver.custom import CustomResourceDefinition
+import msgspec
+
+from kframework.apiserver.calls import Call, json_object, object_in
+from kframework.apiserver.custom.definitions import CustomResourceDefinition
+from kframework.apiserver.duplicate_fields import duplicates
 from kframework.apiserver.patch.patches import JSON_PATCH
+from kframework.apiserver.schema.decoding import undecodable
+from kframework.apiserver.schema.defaults.kinds import with_defaults
+from kframework.apiserver.schema.shared_specs import SharedSpecs
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF
 from kframework.cluster import api_errors
-from kframework.cluster.field_names import read_models, unknown_fields, without
+from kframework.cluster.field_names import UnknownField, unknown_fields, without
+from kframework.cluster.models import model_of, read_models
+from kframework.cluster.transport import JSON
 from kframework.config.problems import written
 from kframework.errors import ClusterError
-from kframework.objects import KINDS, kind_of
-from kframework.objects.codec import FieldPath
+from kframework.objects import KINDS, Pod, kind_of
 
 read_models((*KINDS, kind_of(CustomResourceDefinition)))  # 80 ms, here and not in the event loop
 
@@ -51,34 +59,48 @@ class FieldValidation:
             raise ClusterError(f'{kind} "" is invalid: fieldValidation: {value}', status=422, reason="Invalid")
 
     def said(self) -> Data:
-        """Return the object in the body; ClusterError as `object_in`, and 400 for one that is refused."""
+        """Return the object in the body with its defaults; ClusterError as `object_in`, and 400 for one refused."""
+        if self._resource.kind.struct is Pod and self._request.content_type.startswith(JSON):
+            shared = _shared_specs.read(self._request.body)
+            if shared is not None:
+                return shared
         data = object_in(self._request)
         if self._request.content_type.startswith(PROTOBUF):
-            return data  # fields have numbers there, and who knows a number has the field
+            return self._filled(data)  # fields have numbers there, and who knows a number has the field
         known, unknown = self._known(data)
-        if refusal := self._refusal([*unknown, *self._twice()]):
+        if refusal := self._undecodable(known) or self._refusal([*unknown, *self._twice()]):
             kind, version = self._resource.kind.name, self._resource.version
             raise api_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {refusal}')
-        return known
+        return self._filled(known)
 
     def patched(self, data: Data) -> Data:
         """Return what a patch has made of an object; ClusterError 422 for one that is refused."""
         known, unknown = self._known(data)
+        if why := self._undecodable(known):
+            raise _unpatchable(msgspec.json.encode(data), why)
         prefix = "json patch " if self._request.content_type.startswith(JSON_PATCH) else ""
         if refusal := self._refusal([*(f"{prefix}{each}" for each in self._twice()), *unknown]):
-            patch = _quoted(self._request.body.decode(errors="replace")[:_TOGETHER])
-            raise ClusterError(
-                f' "" is invalid: patch: Invalid value: {patch}: {refusal}', status=422, reason="Invalid"
-            )
-        return known
+            raise _unpatchable(self._request.body, refusal)
+        return self._filled(known)
+
+    def _filled(self, data: Data) -> Data:
+        kind, custom = self._resource.kind, self._resource.custom
+        return with_defaults(data, kind.api_version, kind.name) if custom is None else custom.defaulted(data)
+
+    def _undecodable(self, data: Data) -> str:
+        kind = self._resource.kind
+        model = model_of(kind.api_version, kind.name) if self._resource.custom is None else None
+        return undecodable(data, model) if model else undecodable(data.get("metadata"), "V1ObjectMeta", ("metadata",))
 
     def _known(self, data: Data) -> tuple[Data, list[str]]:
-        kind = self._resource.kind
+        kind, custom = self._resource.kind, self._resource.custom
         unknown = unknown_fields(data, kind.api_version, kind.name)
+        if custom is not None:
+            unknown += [UnknownField(path, None) for path in custom.unknown(data)]
         return without(data, unknown), [f"unknown field {_quoted(written(field.path))}" for field in unknown]
 
     def _twice(self) -> list[str]:
-        return [f"duplicate field {_quoted(written(path))}" for path in _duplicates(self._request.body)]
+        return [f"duplicate field {_quoted(written(path))}" for path in duplicates(self._request.body)]
 
     def _refusal(self, problems: Sequence[str]) -> str:
         """Return why the object is refused, if it is; else note what its writer is warned of."""
@@ -88,6 +110,10 @@ class FieldValidation:
         if told and self._directive != "Ignore":
             self.headers["warning"] = ", ".join(_warnings(told))
         return ""
+
+
+def _unpatchable(patch: bytes, why: str) -> ClusterError:
+    return api_errors.unpatchable(patch.decode(errors="replace")[:_TOGETHER], why)
 
 
 def _warnings(texts: Sequence[str]) -> Iterator[str]:
@@ -105,39 +131,12 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-class _Object(dict[str, object]):
-    """A JSON object in which names stand twice."""
-
-    def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        super().__init__(pairs)
-        names = [name for name, _ in pairs]
-        self.twice = [name for name in self if names.count(name) > 1]
-
-
-def _duplicates(body: bytes) -> list[FieldPath]:
-    """List the fields of a JSON text that stand twice."""
-    found: list[_Object] = []
-
-    def read(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        plain = dict(pairs)
-        if len(plain) == len(pairs):
-            return plain
-        found.append(_Object(pairs))
-        return found[-1]
-
-    try:
-        data = json.loads(body, object_pairs_hook=read)
-        return list(_paths(data, ())) if found else []
-    except RecursionError as error:
-        raise api_errors.bad_request("the body of the request is nested too deeply") from error
+def _read_pod(body: bytes) -> Data | None:
+    """Read a pod, or a part of one; None if anything is wrong with it."""
+    data = json_object(body)
+    if undecodable(data, "V1Pod") or unknown_fields(data, "v1", "Pod") or duplicates(body):
+        return None
+    return data
 
 
-def _paths(value: object, path: FieldPath) -> Iterator[FieldPath]:
-    if isinstance(value, _Object):
-        yield from ((*path, name) for name in value.twice)
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _paths(item, (*path, name))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _paths(item, (*path, index))
+_shared_specs = SharedSpecs(_read_pod, partial(with_defaults, api_version="v1", kind="Pod"))

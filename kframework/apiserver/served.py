@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
 
+from kframework.apiserver.custom.kinds import CustomKind
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.event_versions import from_core, to_core
 from kframework.objects import (
@@ -37,7 +38,7 @@ class Resource:
 
     `stored` is the kind under which its objects are kept: two versions of one kind are views of the same objects.
     `shown` makes of plain data as stored what this view shows, `read` the reverse. `columns` are for kinds that are not
-    built in.
+    built in, `custom` is what a user has defined.
     """
 
     kind: Kind[ApiObject]
@@ -49,6 +50,7 @@ class Resource:
     has_status: bool = False
     shown: Callable[[Data], Data] = as_is
     read: Callable[[Data], Data] = as_is
+    custom: CustomKind | None = field(default=None, compare=False)
 
     @property
     def group(self) -> str:

@@ -6,13 +6,16 @@ through `kframework.apiserver.in_process`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
 
 from kframework.apiserver import discovery
 from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.calls import Call
 from kframework.apiserver.forms import Form, negotiated
+from kframework.apiserver.schema.openapi import OpenApi
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import NOBODY, Subject, answered, failure
@@ -24,10 +27,11 @@ from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.models import read_models
 from kframework.cluster.request_attributes import Attributes, Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Pod, kind_of
+from kframework.objects import KINDS, ApiObject, Kind, Pod, kind_of
 
 
 class ApiServer:
@@ -46,11 +50,23 @@ class ApiServer:
         #: Decides about requests of which it is known who sends them.
         self.authorizer: Authorizer = authorize(cluster)
         self._store = Store(cluster, clock, complete)
+        self._openapi = OpenApi()
+        self._known = set[Kind[ApiObject]](KINDS)  # whose fields are read
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
         for kind in kinds:
             self._store.collection(kind_of(kind))
+
+    async def prepare(self, request: Request) -> None:
+        """Read and make outside the loop what `begin` would hold it up with: documents, fields of kinds."""
+        if request.path.startswith("/openapi/"):
+            await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
+        elif request.writes and (path := _path(request.path)) is not None:
+            resource = self._store.catalogue.find(path.api_version, path.plural)
+            if resource is not None and resource.kind not in self._known:
+                await asyncio.to_thread(read_models, [resource.kind])
+                self._known.add(resource.kind)
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""
@@ -71,6 +87,7 @@ class ApiServer:
 
     async def answer(self, request: Request) -> Response:
         """Answer a request as a whole; one that asks for a watch is refused."""
+        await self.prepare(request)
         answer = self.begin(request)
         if isinstance(answer, Watch):
             return failure(api_errors.bad_request("a watch has no end: follow it"), NOBODY)
@@ -79,6 +96,7 @@ class ApiServer:
     @asynccontextmanager
     async def follow(self, request: Request) -> AsyncIterator[Stream]:
         """Answer a request line by line: a watch until it ends, anything else in one."""
+        await self.prepare(request)
         answer = self.begin(request)
         if isinstance(answer, Response):
             yield Stream(answer.status, _one(answer.body), answer.headers)
@@ -90,7 +108,7 @@ class ApiServer:
 
     def _call(self, request: Request) -> Call | None:
         """Find out which objects a request is about; None if it is about none."""
-        path = Path.read(request.path)
+        path = _path(request.path)
         if path is None:
             return None
         resource = self._store.catalogue.find(path.api_version, path.plural)
@@ -152,14 +170,19 @@ class ApiServer:
             case ["apis", name, version]:
                 described = discovery.resources(f"{name}/{version}", served)
             case ["openapi", "v2"]:
-                described = discovery.openapi_2(request.accept)
+                described = self._openapi.version_2(request, served)
             case ["openapi", "v3"]:
-                described = discovery.openapi_index(served)
+                described = self._openapi.index(request, served)
             case ["openapi", "v3", *place]:
-                described = discovery.openapi_3("/".join(place), served)
+                described = self._openapi.document(request, "/".join(place), served)
         if described is None:
             raise api_errors.unknown_kind()
         return described
+
+
+@lru_cache(maxsize=64)  # who prepares for a request and who answers it read the same
+def _path(text: str) -> Path | None:
+    return Path.read(text)
 
 
 def _exists(path: Path, resource: Resource) -> bool:

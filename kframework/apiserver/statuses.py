@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kframework.apiserver.schema.causes import InvalidObjectError
 from kframework.apiserver.wire.documents import Data
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
@@ -56,7 +57,11 @@ def failure(error: ClusterError, subject: Subject) -> Response:
 def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     """Put an error as an API server does; clients match on reason and details."""
     details: Data = _named(subject)
-    if error.causes:
+    if isinstance(error, InvalidObjectError):
+        details |= {"group": error.group} if error.group else {}
+        causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in error.found]
+        details |= {"kind": error.kind, "name": error.name, "causes": causes}
+    elif error.causes:
         details["causes"] = list(error.causes)
     elif error.reason == "Invalid":
         details |= _invalid(error.message)

@@ -6,7 +6,7 @@ Served are the kinds known here, what plugins declare, and what users define.
 from __future__ import annotations
 
 from kframework.apiserver.collection import Collection
-from kframework.apiserver.custom import CustomResourceDefinition, defined
+from kframework.apiserver.custom.definitions import CustomResourceDefinition, defined
 from kframework.apiserver.group_order import in_order
 from kframework.apiserver.served import Resource, built_in
 from kframework.apiserver.wire.documents import Complete

@@ -78,7 +78,9 @@ async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -
         if not is_meant_for_us(serving.host, asked.host):
             raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
         user = _user(server, serving.authenticator, asked)
-        answer = server.begin(await _request(asked, user))
+        request = await _request(asked, user)
+        await server.prepare(request)
+        answer = server.begin(request)
     except ClusterError as refused:
         answer = failure(refused, NOBODY)
     except Exception:
@@ -122,6 +124,7 @@ async def _request(asked: web.BaseRequest, user: User) -> Request:
         body=bytes(body),
         content_type=asked.headers.get("content-type", JSON),
         accept=asked.headers.get("accept", JSON),
+        if_none_match=asked.headers.get("if-none-match", ""),
         user=user,
     )
 

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from kframework.apiserver.custom import CustomResourceDefinition, accepted
+from kframework.apiserver.custom.definition_causes import causes_of, named
+from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted
+from kframework.apiserver.schema.causes import Cause, InvalidObjectError
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document, Draft, followed
+from kframework.apiserver.wire.plain_data import name
 from kframework.cluster import api_errors
 from kframework.cluster.admission import check_version
 from kframework.cluster.generations import has_generation, says_the_same
@@ -35,13 +38,15 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
     data = _stored(resource, said, namespace)
     if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
         data.pop("status", None)
+    data = _filled(resource, data)
     subject = _read(resource, data)
     admitted = cluster.admit_request(subject)
     if isinstance(admitted, Pod) and not admitted.spec.containers:
         raise api_errors.invalid(Pod, admitted.metadata.name, "spec.containers", "Required value")
     data = followed(data, subject, admitted)
+    _check(resource, data)
     if isinstance(admitted, CustomResourceDefinition):
-        data = accepted(data, cluster.timestamp())
+        data = accepted(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
         admitted = _read(resource, data)
     return Draft(admitted, data)
 
@@ -52,7 +57,7 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
 def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Data) -> Draft:
     """Return what storing this in place of the old would store; ClusterError 400, 404, 409 or 422."""
     namespace, name = old.key
-    data = _stored(resource, said, namespace)
+    data = _filled(resource, _stored(resource, said, namespace))
     subject = _read(resource, data)
     if subject.metadata.name != name:
         why = f"the name of the object ({subject.metadata.name:.253}) does not match the name on the URL ({name})"
@@ -63,7 +68,9 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     if has_generation(resource.stored) and metadata.generation == old.subject.metadata.generation:
         if not says_the_same(old.data, data):  # in what no struct holds
             new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
-    return Draft(new, followed(data, subject, new))
+    data = followed(data, subject, new)
+    _check(resource, data)
+    return Draft(new, data)
 
 
 def check_uid(old: Document, patched: Data) -> None:
@@ -119,6 +126,22 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
     data = resource.read(data)
     return {**data, "apiVersion": resource.stored.api_version}
+
+
+def _filled(resource: Resource, data: Data) -> Data:
+    """Return an object with what follows from the rest of it."""
+    return named(data) if resource.kind.struct is CustomResourceDefinition else data
+
+
+def _check(resource: Resource, data: Data) -> None:
+    """Raise ClusterError 422 with all that is wrong with an object."""
+    found: list[Cause] = []
+    if resource.custom is not None:
+        found = resource.custom.causes(data)
+    elif resource.kind.struct is CustomResourceDefinition:
+        found = causes_of(data)
+    if found:
+        raise InvalidObjectError(resource.kind.name, resource.group, name(data), found)
 
 
 def _read(resource: Resource, data: Data) -> ApiObject:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
 
@@ -92,6 +94,12 @@ def unversioned(kind: type[ApiObject], name: str) -> ClusterError:
 def bad_request(why: str) -> ClusterError:
     """Say that the request cannot be read."""
     return ClusterError(why, status=400, reason="BadRequest")
+
+
+def unpatchable(patch: str, why: str) -> ClusterError:
+    """Say that what a patch would make is no object of the kind."""
+    quoted = json.dumps(patch, ensure_ascii=False)
+    return ClusterError(f' "" is invalid: patch: Invalid value: {quoted}: {why}', status=422, reason="Invalid")
 
 
 def expired(version: int, oldest: int) -> ClusterError:

@@ -35,6 +35,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
+    if_none_match: str = ""
     user: User | None = None
     timeout: float | None = None
     may_leave: Callable[[], None] | None = None

@@ -133,7 +133,8 @@ async def test_not_more_is_told_than_clients_read() -> None:
 async def test_custom_resources_are_what_their_users_make_of_them() -> None:
     served = Served()
     names = {"kind": "Widget", "plural": "widgets"}
-    versions = [{"name": "v1", "served": True, "storage": True}]
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
     definition = {
         "metadata": {"name": "widgets.example.com"},
         "spec": {"group": "example.com", "names": names, "scope": "Cluster", "versions": versions},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.custom import CustomResourceDefinition
+from kframework.apiserver.custom.definitions import CustomResourceDefinition
 from kframework.apiserver.store import Catalogue, Store
 from kframework.apiserver.wire.documents import as_it_is
 from kframework.clock import SystemClock

@@ -55,6 +55,12 @@ from kframework.objects import Pod, PodDisruptionBudget
             ),
         ),
         (
+            api_errors.unpatchable('{"a":1}', "why"),
+            422,
+            "Invalid",
+            ' "" is invalid: patch: Invalid value: "{\\"a\\":1}": why',
+        ),
+        (
             api_errors.other_than_patched(Pod, "web", "a"),
             422,
             "Invalid",

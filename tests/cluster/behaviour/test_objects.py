@@ -267,7 +267,8 @@ async def test_what_can_be_patched_no_more_than_updated(stage: Stage) -> None:
     assert (status, reason) == (422, "Invalid")
     assert message.startswith('Pod "web" is invalid: spec')
     status, reason, message = await refusal(stage.client.patch(Node, "n1", {"spec": {"unschedulable": "perhaps"}}))
-    assert (status, reason) == (400, "BadRequest")
+    # An API server that decodes the field says that the patch is invalid, a client that does not reads no object of it.
+    assert (status, reason) in ((422, "Invalid"), (400, "BadRequest"))
     assert "spec.unschedulable" in message
     assert (await refusal(stage.client.patch(Node, "n1", {"metadata": {"name": "n2"}})))[0] == 400
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.custom import CustomResourceDefinition, accepted, defined
+from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted, defined
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
@@ -17,15 +17,16 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
+ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def definition(**changes: object) -> Json:
     names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["wd"]}
     versions = [
-        {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": {}},
-        {"name": "v1beta1", "served": True, "storage": False},
-        {"name": "v1alpha1", "served": False, "storage": False},
+        {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": ANYTHING},
+        {"name": "v1beta1", "served": True, "storage": False, "schema": ANYTHING},
+        {"name": "v1alpha1", "served": False, "storage": False, "schema": ANYTHING},
     ]
     spec = {"group": "example.dev", "names": names, "scope": "Namespaced", "versions": versions} | changes
     metadata = {"name": "widgets.example.dev"}
@@ -89,8 +90,8 @@ async def test_a_definition_says_how_its_kind_is_printed() -> None:
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
     ]
     versions = [
-        {"name": "v1", "served": True, "storage": True, "additionalPrinterColumns": columns},
-        {"name": "v1beta1", "served": True, "storage": False},
+        {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "additionalPrinterColumns": columns},
+        {"name": "v1beta1", "served": True, "storage": False, "schema": ANYTHING},
     ]
     names = {"kind": "Widget", "plural": "widgets", "categories": ["all", "toys"]}
     await served.ask("POST", DEFINITIONS, definition(versions=versions, names=names))
@@ -119,7 +120,7 @@ async def test_custom_resources_go_with_their_definition() -> None:
 async def test_a_changed_definition_serves_what_it_says_now() -> None:
     served = Served()
     await served.ask("POST", DEFINITIONS, definition())
-    only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True}]}}
+    only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True, "schema": ANYTHING}]}}
     patched = await served.ask("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
     assert patched["status"]["conditions"][1]["type"] == "Established"
     assert (await served.ask("GET", "/apis/example.dev/v1/widgets"))["items"] == []
@@ -129,7 +130,8 @@ async def test_a_changed_definition_serves_what_it_says_now() -> None:
 async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None:
     served = Served(gang())
     names = {"kind": "Gang", "plural": "gangs", "singular": "gang", "shortNames": ["gg"]}
-    versions = [{"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}]
+    version = {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "subresources": {"status": {}}}
+    versions = [version]
     posted = definition(group="example.com", names=names, versions=versions) | {
         "metadata": {"name": "gangs.example.com"}
     }
@@ -142,3 +144,56 @@ async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None
     path = "/apis/example.com/v1/namespaces/default/gangs/crew"
     await served.ask("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
     assert served.cluster.read(Gang, "crew").status.phase == "Running"
+
+
+SIZE = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1, "default": 2}}}
+OBJECTS = "/apis/example.dev/v1/namespaces/default/widgets"
+
+
+async def with_schema() -> Served:
+    served = Served()
+    schema = {"type": "object", "properties": {"spec": SIZE, "status": {"type": "object"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    await served.ask("POST", DEFINITIONS, definition(versions=[version]))
+    return served
+
+
+async def test_objects_are_pruned_filled_in_and_checked() -> None:
+    served = await with_schema()
+    made = await served.ask("POST", OBJECTS, {"metadata": {"name": "a"}, "spec": {"colour": "red"}})
+    assert made["spec"] == {"size": 2}
+    strict = {"metadata": {"name": "b"}, "spec": {"colour": "red"}}
+    _, _, message = await served.refused("POST", OBJECTS, strict, fieldValidation="Strict")
+    assert message.endswith('strict decoding error: unknown field "spec.colour"')
+    for size, why in (
+        ("big", 'Invalid value: "string": spec.size in body must be of type integer: "string"'),
+        (0, "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+    ):
+        body = {"metadata": {"name": "b"}, "spec": {"size": size}}
+        told = 422, "Invalid", f'Widget.example.dev "b" is invalid: spec.size: {why}'
+        assert await served.refused("POST", OBJECTS, body) == told
+    patch = {"spec": {"size": "big"}}
+    assert (await served.refused("PATCH", f"{OBJECTS}/a", patch, content_type=MERGE))[0] == 422
+
+
+async def test_a_definition_that_is_wrong_is_refused() -> None:
+    wrong = definition(scope="Global", group="example.org")
+    status, reason, message = await Served().refused("POST", DEFINITIONS, wrong)
+    assert (status, reason) == (422, "Invalid")
+    assert message.startswith(
+        'CustomResourceDefinition.apiextensions.k8s.io "widgets.example.dev" is invalid: [metadata.name: Invalid value:'
+    )
+
+
+async def test_a_name_that_another_has_is_not_served() -> None:
+    served = await with_schema()
+    names = {"kind": "Gadget", "plural": "gadgets", "shortNames": ["wd", "gd"]}
+    other = definition(names=names) | {"metadata": {"name": "gadgets.example.dev"}}
+    made = await served.ask("POST", DEFINITIONS, other)
+    accepted_, established = made["status"]["conditions"]
+    assert (accepted_["status"], accepted_["reason"], accepted_["message"]) == (
+        *("False", "ShortNamesConflict"),
+        '"wd" is already in use',
+    )
+    assert (established["status"], established["reason"]) == ("False", "NotAccepted")
+    assert (await served.refused("GET", "/apis/example.dev/v1/gadgets"))[0] == 404

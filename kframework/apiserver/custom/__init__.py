@@ -1,0 +1,1 @@
+"""Custom resources: what users define, and what becomes of objects of such kinds."""

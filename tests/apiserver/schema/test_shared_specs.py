@@ -1,0 +1,42 @@
+"""Bodies with one spec share it, and whatever is odd about a body is left to others."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.apiserver.schema.shared_specs import SharedSpecs
+from kframework.apiserver.wire.documents import Data
+
+
+def plain(body: bytes) -> Data | None:
+    data: Data = msgspec.json.decode(body)
+    return None if "bad" in data else data
+
+
+def filled(data: Data) -> Data:
+    return {**data, "spec": {"filled": data["spec"]}}
+
+
+def test_a_spec_is_read_once() -> None:
+    specs = SharedSpecs(plain, filled)
+    first, second = (specs.read(b'{"metadata":{"name":"%d"},"spec":{"a":1}}' % number) for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert second == {"metadata": {"name": "2"}, "spec": {"filled": {"a": 1}}}
+    assert first["spec"] is second["spec"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"nonsense",
+        b"[]",
+        b"{}",
+        b'{"spec":{"a":1},"other":{"a":1}}',
+        b'{"spec":{"a":1},"bad":1}',
+        b'{"spec":{"a":"%s"}}' % (b"x" * 20_000),
+    ],
+)
+def test_what_is_left_to_others(body: bytes) -> None:
+    assert SharedSpecs(plain, filled).read(body) is None

@@ -1,0 +1,26 @@
+"""Fields that stand twice are found with their paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.apiserver.duplicate_fields import duplicates
+from kframework.errors import ClusterError
+from kframework.objects.codec import FieldPath
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"a": 1}', []),
+        (b'{"a": 1, "a": 2}', [("a",)]),
+        (b'{"a": [{"b": 1}, {"b": 1, "b": 2}]}', [("a", 1, "b")]),
+    ],
+)
+def test_what_stands_twice(body: bytes, found: list[FieldPath]) -> None:
+    assert duplicates(body) == found
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(ClusterError, match="nested too deeply"):
+        duplicates(b"[" * 100_000)
