@@ -29,7 +29,6 @@ _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
     """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
-
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> Explanation:

@@ -47,7 +47,6 @@ def answer(
 
 def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
     """Return the route that explains a job or a pod."""
-
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> EngineExplanation:
