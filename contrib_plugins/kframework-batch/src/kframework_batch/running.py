@@ -12,6 +12,7 @@ from kframework.observe.showing import History
 from kframework.process.running import Companion, Journal, Observers
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.answer import explain_routes
+from kframework_batch.job_metrics import JobMetrics
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile
 from kframework_batch.session_history import SessionHistory
@@ -49,7 +50,8 @@ class BatchObservers(Observers[BatchEngine]):
         return [*super().routes(scheduler), *explain_routes(scheduler, lambda: list(self.sessions))]
 
     def series(self, engine: BatchEngine) -> tuple[Series, ...]:
-        return (*super().series(engine), *self.counted.series)
+        jobs = JobMetrics(engine, lambda: self.counted.capacity)
+        return (*super().series(engine), *self.counted.series, *jobs.series)
 
     def _show(self, engine: BatchEngine, history: History) -> BatchShown:
         return BatchShown(engine, history, self.sessions)
