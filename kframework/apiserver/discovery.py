@@ -10,6 +10,7 @@ from itertools import groupby
 
 import msgspec
 
+from kframework.apiserver.scales import SCALE
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
@@ -29,6 +30,8 @@ VERSION: Data = {
 }
 
 _ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+#: What can be done to a part of an object.
+_PART = ["get", "patch", "update"]
 #: By kind: subresources other than the status, each with the kind that one posts there.
 _POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
 
@@ -74,8 +77,11 @@ def _entries(resource: Resource) -> Iterator[Data]:
     kind = resource.kind
     whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
     yield whole | _common(resource)
+    if resource.scale is not None:
+        scale = {"group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": _PART}
+        yield {**whole, "name": f"{kind.plural}/scale", "singularName": "", **scale}
     if resource.has_status:
-        yield {**whole, "name": f"{kind.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
+        yield {**whole, "name": f"{kind.plural}/status", "singularName": "", "verbs": _PART}
     for name, api_version, posted in _posted(resource):
         group_name, _, version = api_version.rpartition("/")
         entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "kind": posted, "verbs": ["create"]}
@@ -122,8 +128,10 @@ def _described(resource: Resource) -> Data:
         for name, api_version, posted in _posted(resource)
     ]
     own_kind = _kind_named(kind.api_version, kind.name)
+    if resource.scale is not None:
+        subresources.append({"subresource": "scale", "responseKind": _kind_named(SCALE, "Scale"), "verbs": _PART})
     if resource.has_status:
-        status = {"subresource": "status", "responseKind": own_kind, "verbs": ["get", "patch", "update"]}
+        status = {"subresource": "status", "responseKind": own_kind, "verbs": _PART}
         subresources.append(status)
     return {
         "resource": kind.plural,

@@ -8,21 +8,17 @@ from functools import lru_cache
 
 import msgspec
 
+from kframework.apiserver.built_in_kinds import BuiltIn
 from kframework.apiserver.custom.kinds import CustomKind
+from kframework.apiserver.scales import ScalePaths
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.event_versions import from_core, to_core
 from kframework.objects import (
-    KINDS,
     ApiObject,
     CoreEvent,
     Event,
     Kind,
-    Pod,
     PrinterColumn,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
     kind_of,
 )
 
@@ -38,7 +34,7 @@ class Resource:
 
     `stored` is the kind under which its objects are kept: two versions of one kind are views of the same objects.
     `shown` makes of plain data as stored what this view shows, `read` the reverse. `columns` are for kinds that are not
-    built in, `custom` is what a user has defined.
+    built in, `scale` is for those with that subresource, `custom` is what a user has defined.
     """
 
     kind: Kind[ApiObject]
@@ -48,6 +44,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     columns: tuple[PrinterColumn, ...] = ()
     has_status: bool = False
+    scale: ScalePaths | None = None
     shown: Callable[[Data], Data] = as_is
     read: Callable[[Data], Data] = as_is
     custom: CustomKind | None = field(default=None, compare=False)
@@ -76,35 +73,23 @@ def _viewed(resource: Resource, body: bytes) -> bytes:
     return msgspec.json.encode(resource.shown(msgspec.json.decode(body, type=dict[str, object])))
 
 
-def built_in(kind: Kind[ApiObject]) -> Resource:
-    """Serve a kind that is known here, built in or declared; events of both groups are kept as one kind."""
-    singular = kind.name.lower()
+def built_in(built: BuiltIn) -> Resource:
+    """Serve a kind of Kubernetes' stable groups; events of both groups are kept as one kind."""
+    kind, singular = built.kind, built.name.lower()
     if kind.struct is CoreEvent:
-        return Resource(kind, kind_of(Event), singular, _SHORT_NAMES["event"], shown=to_core, read=from_core)
-    has_status = "status" in kind.struct.__struct_fields__ or kind.struct in _STATUS_UNREAD
-    if kind not in KINDS:
-        return Resource(kind, kind, singular, kind.short_names, columns=kind.columns, has_status=has_status)
-    categories = ("all",) if kind.struct in _IN_ALL else ()
-    return Resource(kind, kind, singular, _SHORT_NAMES.get(singular, ()), categories, has_status=has_status)
+        return Resource(kind, kind_of(Event), singular, built.short_names, shown=to_core, read=from_core)
+    return Resource(
+        kind,
+        kind,
+        singular,
+        built.short_names,
+        built.categories,
+        has_status="status" in built.traits,
+        scale=ScalePaths() if "scale" in built.traits else None,
+    )
 
 
-#: The built-in kinds that `kubectl get all` lists.
-_IN_ALL = (Pod, ReplicationController, ReplicaSet, Service, StatefulSet)
-#: Kinds whose status exists but is nothing to a scheduler.
-_STATUS_UNREAD = (Service, ReplicationController, ReplicaSet, StatefulSet)
-_SHORT_NAMES = {
-    "customresourcedefinition": ("crd", "crds"),
-    "event": ("ev",),
-    "namespace": ("ns",),
-    "node": ("no",),
-    "persistentvolume": ("pv",),
-    "persistentvolumeclaim": ("pvc",),
-    "pod": ("po",),
-    "poddisruptionbudget": ("pdb",),
-    "priorityclass": ("pc",),
-    "replicaset": ("rs",),
-    "replicationcontroller": ("rc",),
-    "service": ("svc",),
-    "statefulset": ("sts",),
-    "storageclass": ("sc",),
-}
+def declared(kind: Kind[ApiObject]) -> Resource:
+    """Serve a kind that a plugin has declared."""
+    has_status = "status" in kind.struct.__struct_fields__
+    return Resource(kind, kind, kind.name.lower(), kind.short_names, columns=kind.columns, has_status=has_status)

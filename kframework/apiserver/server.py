@@ -133,9 +133,9 @@ class ApiServer:
                 return evict(self._store.cluster, call)
             case "POST", "", False if bool(call.path.namespace) == call.resource.kind.namespaced:
                 return verbs.create()
-            case "PUT", "" | "status", True:
+            case "PUT", "" | "status" | "scale", True:
                 return verbs.update()
-            case "PATCH", "" | "status", True:
+            case "PATCH", "" | "status" | "scale", True:
                 return verbs.patch()
             case "DELETE", "", True:
                 return verbs.delete()
@@ -197,6 +197,8 @@ def _exists(path: Path, resource: Resource) -> bool:
             return True
         case "status":
             return resource.has_status
+        case "scale":
+            return resource.scale is not None
         case "binding" | "eviction":
             return kind.struct is Pod
     return False

@@ -5,15 +5,16 @@ Served are the kinds known here, what plugins declare, and what users define.
 
 from __future__ import annotations
 
+from kframework.apiserver.built_in_kinds import built_in_kinds
 from kframework.apiserver.collection import Collection
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, defined
 from kframework.apiserver.group_order import in_order
-from kframework.apiserver.served import Resource, built_in
+from kframework.apiserver.served import Resource, built_in, declared
 from kframework.apiserver.wire.documents import Complete
 from kframework.clock import Clock
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.objects import KINDS, ApiObject, Kind, all_kinds
+from kframework.objects import ApiObject, Kind, all_kinds
 
 
 class Catalogue:
@@ -45,7 +46,7 @@ class Catalogue:
         definitions = self._cluster.objects(CustomResourceDefinition)
         users = [resource for definition in definitions for resource in defined(definition)]
         collected: dict[tuple[str, str], Resource] = {}
-        for resource in (*map(built_in, KINDS), *users, *map(built_in, all_kinds())):
+        for resource in (*map(built_in, built_in_kinds()), *users, *map(declared, all_kinds())):
             collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return collected
 

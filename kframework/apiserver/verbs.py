@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kframework.apiserver.calls import Call, DeleteOptions
+from kframework.apiserver.calls import Call, DeleteOptions, object_in
 from kframework.apiserver.field_validation import FieldValidation
 from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
 from kframework.apiserver.patch.patches import apply_patch
+from kframework.apiserver.scales import scale_of, scaled
 from kframework.apiserver.selection import Selection
-from kframework.apiserver.statuses import success
+from kframework.apiserver.statuses import answered, success
 from kframework.apiserver.store import Store
 from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.writes import amended, check_uid, created, of_main, of_status
@@ -35,12 +36,15 @@ class Verbs:
         self._collection = store.collection(call.resource.stored)
         self._call = call
         self._resource = call.resource
+        self._scale = call.resource.scale if call.path.subresource == "scale" else None
         self._form = form
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def get(self) -> Response:
-        """Return one object."""
+        """Return one object, or its scale."""
+        if self._scale is not None:
+            return answered(scale_of(self._scale, self._resource.data(self._found())))
         return self._answer(self._form.one(self._found()))
 
     def list(self) -> Response:
@@ -58,6 +62,8 @@ class Verbs:
 
     def update(self) -> Response:
         """Store an object in place of the one of its name."""
+        if self._scale is not None:
+            return self._rescale(object_in(self._call.request))
         fields = FieldValidation(self._call)
         return self._change(self._found(), fields.said(), fields.headers)
 
@@ -66,8 +72,11 @@ class Verbs:
         if self._call.request.content_type.startswith(SERVER_SIDE_APPLY):
             message = "server-side apply is not served by a fake API: apply without --server-side"
             raise ClusterError(message, status=415, reason="UnsupportedMediaType")
-        fields = FieldValidation(self._call)
         old, request = self._found(), self._call.request
+        if self._scale is not None:
+            shown = scale_of(self._scale, self._resource.data(old))
+            return self._rescale(apply_patch(shown, request.body, request.content_type))
+        fields = FieldValidation(self._call)
         new = fields.patched(apply_patch(self._resource.data(old), request.body, request.content_type))
         check_uid(old, new)
         return self._change(old, new, fields.headers)
@@ -82,6 +91,14 @@ class Verbs:
         draft = amended(self._cluster, self._resource, old, new)
         document = old if draft.data == old.data else self._written(draft)
         return self._answer(self._form.one(document), headers=headers)
+
+    def _rescale(self, scale: Data) -> Response:
+        """Store how many replicas are wanted."""
+        assert self._scale is not None
+        old = self._found()
+        draft = amended(self._cluster, self._resource, old, scaled(self._scale, self._resource.data(old), scale))
+        document = old if draft.data == old.data else self._written(draft)
+        return answered(scale_of(self._scale, self._resource.data(document)))
 
     def _written(self, draft: Draft) -> Document:
         """Store a draft, unless the client only wants to see what that would come to."""

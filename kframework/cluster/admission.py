@@ -17,11 +17,10 @@ from msgspec import NODEFAULT, to_builtins
 from msgspec.structs import fields, replace
 
 from kframework.cluster import api_errors, device_admission
-from kframework.cluster.generations import has_generation, wants_the_same
+from kframework.cluster.generations import has_generation, is_custom, wants_the_same
 from kframework.cluster.transitions import with_condition
 from kframework.errors import InputError
 from kframework.objects import (
-    KINDS,
     Affinity,
     ApiObject,
     Container,
@@ -72,7 +71,6 @@ _TOLERATED_FOR_A_WHILE = tuple(
 )
 #: Kinds whose objects are updated only by those who name their last version; so are all that plugins declare.
 _NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
-_BUILT_IN = frozenset(kind.struct for kind in KINDS)
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -185,7 +183,7 @@ def updated(old: T, new: T) -> T:
 def check_version(subject: ApiObject) -> None:
     """Raise ClusterError 422 if a client must say which version it updates, and does not."""
     kind, metadata = type(subject), subject.metadata
-    if not metadata.resource_version and (kind in _NEED_VERSION or kind not in _BUILT_IN):
+    if not metadata.resource_version and (kind in _NEED_VERSION or is_custom(kind_of(kind))):
         raise api_errors.unversioned(kind, metadata.name)
 
 

@@ -75,6 +75,12 @@ def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterErr
     return ClusterError(message, status=422, reason="Invalid")
 
 
+def invalid_scale(name: str, replicas: int) -> ClusterError:
+    """Say that nothing can have fewer replicas than none."""
+    why = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
+    return ClusterError(f'Scale.autoscaling "{name}" is invalid: {why}', status=422, reason="Invalid")
+
+
 def unnamed(kind: type[ApiObject]) -> ClusterError:
     """Say that a new object has no name, nor the beginning of one."""
     return invalid(kind, "", "metadata.name", "Required value: name or generateName is required")

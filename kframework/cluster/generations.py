@@ -24,9 +24,13 @@ _NOT_WANTED = ("apiVersion", "kind", "metadata", "status")
 @cache
 def has_generation(kind: Kind[ApiObject]) -> bool:
     """Return whether objects of a kind have a generation."""
+    return is_custom(kind) or kind.name in _HAVE_ONE
+
+
+def is_custom(kind: Kind[ApiObject]) -> bool:
+    """Return whether a kind is none of Kubernetes' own."""
     group = kind.api_version.rpartition("/")[0]
-    is_custom = "." in group and not group.endswith(".k8s.io")
-    return is_custom or kind.name in _HAVE_ONE
+    return "." in group and not group.endswith(".k8s.io")
 
 
 def wants_the_same(old: ApiObject, new: ApiObject) -> bool:

@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from kframework.apiserver.built_in_kinds import built_in_kinds
+from kframework.apiserver.served import Resource, built_in, declared
 from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import JSON, Request, Response
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, kind_of
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -73,6 +75,13 @@ class Events:
 
     async def rest(self) -> list[str]:
         return [short(read(line)) async for line in self._lines]
+
+
+def served_as(struct: type[ApiObject]) -> Resource:
+    """Return how a kind is served, built in or declared."""
+    kind = kind_of(struct)
+    found = (each for each in built_in_kinds() if (each.api_version, each.name) == (kind.api_version, kind.name))
+    return next(map(built_in, found), None) or declared(kind)
 
 
 def short(event: Json) -> str:

@@ -6,19 +6,18 @@ import msgspec
 import pytest
 
 from kframework.apiserver.calls import Call, DeleteOptions, object_in, read_body
-from kframework.apiserver.served import built_in
 from kframework.apiserver.statuses import Subject
 from kframework.cluster.request_attributes import Path
 from kframework.errors import ClusterError
-from kframework.objects import Pod, kind_of
-from tests.apiserver.serving import request
+from kframework.objects import Pod
+from tests.apiserver.serving import request, served_as
 
 
 def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> Call:
     path = f"/api/v1/namespaces/a/pods/{name}"
     read = Path.read(path)
     assert read is not None
-    return Call(read, built_in(kind_of(Pod)), query, request(method, path, body))
+    return Call(read, served_as(Pod), query, request(method, path, body))
 
 
 def test_calls() -> None:

@@ -8,15 +8,14 @@ import msgspec
 import pytest
 
 from kframework.apiserver.forms import Form, negotiated
-from kframework.apiserver.served import built_in
 from kframework.apiserver.wire.documents import Document
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, SystemClock, VirtualTimeLoop
 from kframework.errors import ClusterError
-from kframework.objects import CoreEvent, Event, Namespace, ObjectMeta, kind_of
-from tests.apiserver.serving import TABLE
+from kframework.objects import CoreEvent, Event, Namespace, ObjectMeta
+from tests.apiserver.serving import TABLE, served_as
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-NAMESPACES = built_in(kind_of(Namespace))
+NAMESPACES = served_as(Namespace)
 DOCUMENT = Document.of(Namespace(metadata=ObjectMeta(name="a", resource_version="7", labels={"b": "c"})))
 
 
@@ -67,7 +66,7 @@ def test_ages_follow_the_clock() -> None:
 
 def test_a_view() -> None:
     event = Document.of(Event(metadata=ObjectMeta(name="e"), note="Hello"))
-    written = negotiated("", built_in(kind_of(CoreEvent)), SystemClock(), "")
+    written = negotiated("", served_as(CoreEvent), SystemClock(), "")
     assert msgspec.json.decode(written.one(event))["message"] == "Hello"
     (item,) = msgspec.json.decode(written.many([event], {}))["items"]
     assert (item["apiVersion"], item["message"]) == ("v1", "Hello")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kframework.apiserver.selection import Selection
-from kframework.apiserver.served import built_in
 from kframework.apiserver.wire.documents import Document
 from kframework.errors import ClusterError
-from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus, kind_of
+from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus
+from tests.apiserver.serving import served_as
 
 POD = Document.of(
     Pod(
@@ -36,7 +36,7 @@ POD = Document.of(
     ],
 )
 def test_pods(namespace: str, query: dict[str, str], selected: bool) -> None:
-    selection = Selection(built_in(kind_of(Pod)), namespace, query)
+    selection = Selection(served_as(Pod), namespace, query)
     assert selection.selects(POD) is selected
     assert not selection.selects(None)
 
@@ -46,18 +46,16 @@ def test_pods(namespace: str, query: dict[str, str], selected: bool) -> None:
     [("metadata.name=web", "web"), ("metadata.name!=web", ""), ("spec.nodeName=n1", ""), ("metadata.name==web", "web")],
 )
 def test_the_one_name(fields: str, name: str) -> None:
-    assert Selection(built_in(kind_of(Pod)), "", {"fieldSelector": fields}).name == name
+    assert Selection(served_as(Pod), "", {"fieldSelector": fields}).name == name
 
 
 def test_fields_of_a_view() -> None:
     reference = ObjectReference(kind="Pod", name="web", uid="u")
     event = Document.of(Event(metadata=ObjectMeta(name="e", namespace="default"), regarding=reference, reason="R"))
-    core = Selection(
-        built_in(kind_of(CoreEvent)), "", {"fieldSelector": "involvedObject.name=web,involvedObject.uid=u"}
-    )
+    core = Selection(served_as(CoreEvent), "", {"fieldSelector": "involvedObject.name=web,involvedObject.uid=u"})
     assert core.selects(event)
-    assert Selection(built_in(kind_of(Event)), "", {"fieldSelector": "regarding.name=web"}).selects(event)
-    assert not Selection(built_in(kind_of(Event)), "", {"fieldSelector": "reason=S"}).selects(event)
+    assert Selection(served_as(Event), "", {"fieldSelector": "regarding.name=web"}).selects(event)
+    assert not Selection(served_as(Event), "", {"fieldSelector": "reason=S"}).selects(event)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +68,6 @@ def test_fields_of_a_view() -> None:
 )
 def test_nonsense(query: dict[str, str], message: str) -> None:
     with pytest.raises(ClusterError) as refused:
-        Selection(built_in(kind_of(Pod)), "", query)
+        Selection(served_as(Pod), "", query)
     assert refused.value.status == 400
     assert refused.value.message.startswith(message)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.apiserver.served import built_in
 from kframework.apiserver.wire.documents import Document
-from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectMeta, Pod, ReplicaSet, kind_of
+from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectMeta, Pod, ReplicaSet
+from tests.apiserver.serving import served_as
 
 
 def test_names() -> None:
-    replica_sets = built_in(kind_of(ReplicaSet))
+    replica_sets = served_as(ReplicaSet)
     assert (replica_sets.group, replica_sets.version, replica_sets.singular) == ("apps", "v1", "replicaset")
     assert replica_sets.short_names == ("rs",)
-    assert (built_in(kind_of(Pod)).group, built_in(kind_of(Pod)).version) == ("", "v1")
+    assert (served_as(Pod).group, served_as(Pod).version) == ("", "v1")
 
 
 def test_whose_status_is_a_resource_of_its_own() -> None:
     kinds = (Pod, Node, Namespace, ReplicaSet, Lease, Event)
-    assert [built_in(kind_of(each)).has_status for each in kinds] == [True, True, True, True, False, False]
+    assert [served_as(each).has_status for each in kinds] == [True, True, True, True, False, False]
 
 
 def test_one_event_is_shown_in_two_versions() -> None:
     document = Document.of(Event(metadata=ObjectMeta(name="e"), note="Hello", reporting_controller="me"))
-    newer, core = built_in(kind_of(Event)), built_in(kind_of(CoreEvent))
+    newer, core = served_as(Event), served_as(CoreEvent)
     assert newer.body(document) is document.body
     assert newer.stored is core.stored
     shown = core.data(document)

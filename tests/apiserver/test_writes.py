@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.served import built_in
 from kframework.apiserver.writes import of_main, of_status
 from kframework.clock import VirtualTimeLoop
-from kframework.objects import ObjectMeta, Pod, kind_of
-from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod
+from kframework.objects import ObjectMeta, Pod
+from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod, served_as
 from tests.support.declared import Gang
 
 
@@ -22,7 +21,7 @@ def test_parts_of_an_object() -> None:
     new: Json = {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1}
     assert of_main(old, new) == {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1, "status": {"s": 1}}
     assert of_main({}, {"status": 1}) == {}
-    pods = built_in(kind_of(Pod))
+    pods = served_as(Pod)
     assert of_status(pods, old, new) == {"metadata": {"v": 2}, "spec": {"a": 1}}
     assert of_status(pods, old, {"metadata": {}, "status": 5}) == {"metadata": {}, "spec": {"a": 1}, "status": 5}
 
@@ -31,7 +30,7 @@ def test_a_status_of_a_declared_kind_brings_no_metadata() -> None:
     old: Json = {"metadata": {"name": "g", "uid": "1", "resourceVersion": "4", "labels": {"a": "b"}}, "status": 1}
     new: Json = {"metadata": {"name": "h", "uid": "2", "labels": {"a": "c"}}, "status": 2}
     meant = {"name": "h", "uid": "2", "labels": {"a": "b"}}
-    assert of_status(built_in(kind_of(Gang)), old, new) == {"metadata": meant, "status": 2}
+    assert of_status(served_as(Gang), old, new) == {"metadata": meant, "status": 2}
 
 
 async def test_what_a_client_cannot_say_of_a_new_object() -> None:

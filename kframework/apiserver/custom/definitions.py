@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from kframework.apiserver.custom.kinds import CustomKind
+from kframework.apiserver.scales import ScalePaths
 from kframework.apiserver.served import Resource, as_is
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries, mapping, name, text
@@ -27,10 +28,25 @@ class Names(ApiStruct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = ()
 
 
+class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
+    """Where objects say how many replicas they are to have, and have."""
+
+    spec_replicas_path: str = ""
+    status_replicas_path: str = ""
+    label_selector_path: str = ""
+
+    @property
+    def paths(self) -> ScalePaths:
+        """The same without the dot that each begins with."""
+        written = (self.spec_replicas_path, self.status_replicas_path, self.label_selector_path)
+        return ScalePaths(*(path.removeprefix(".") for path in written))
+
+
 class Subresources(ApiStruct, frozen=True, kw_only=True):
-    """Whether the status has a path of its own."""
+    """Whether the status and the scale have paths of their own."""
 
     status: dict[str, object] | None = None
+    scale: ScaleSubresource | None = None
 
 
 class Validation(ApiStruct, frozen=True, kw_only=True):
@@ -90,6 +106,7 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 spec.names.categories,
                 version.additional_printer_columns,
                 has_status=version.subresources.status is not None,
+                scale=scale.paths if (scale := version.subresources.scale) is not None else None,
                 shown=as_is if served is stored else partial(_under, served.api_version),
                 read=as_is if served is stored else partial(_under, stored.api_version),
                 custom=CustomKind(version.schema.open_api_v3_schema),

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from kframework.apiserver.printers.ages import since
+from kframework.apiserver.printers.configuration import CONFIGURATION
 from kframework.apiserver.printers.custom_columns import custom_layout
 from kframework.apiserver.printers.devices import DEVICES
 from kframework.apiserver.printers.layouts import Cell, Document, Fill, Layout, columns, layout
+from kframework.apiserver.printers.networking import NETWORKING
 from kframework.apiserver.printers.pod_cells import pod_cells
 from kframework.apiserver.printers.storage import STORAGE
+from kframework.apiserver.printers.workloads import WORKLOADS, labels
 from kframework.apiserver.wire.event_versions import to_core
 from kframework.apiserver.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.cluster import api_errors
-from kframework.objects import ApiObject, Kind, LabelSelector, PrinterColumn
-from kframework.objects.label_selectors import label_selector
+from kframework.objects import ApiObject, Kind, PrinterColumn
 
 
 def table(
@@ -140,33 +140,6 @@ def _port(port: Document) -> str:
     return f"{number_text}/{text(port, 'protocol', 'TCP')}"
 
 
-def _labels(workload: Document, now: float) -> str:
-    labels = mapping(workload, "spec.selector")
-    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
-
-
-def _selector(workload: Document, now: float) -> str:
-    try:
-        return str(label_selector(msgspec.convert(value(workload, "spec.selector"), LabelSelector))) or "<none>"
-    except ValueError:
-        return "<error>"
-
-
-def _of_containers(field: str) -> Fill:
-    path = "spec.template.spec.containers"
-    return lambda workload, now: ",".join(text(each, field) for each in entries(workload, path))
-
-
-def _ready_replicas(workload: Document, now: float) -> str:
-    wanted = 1 if value(workload, "spec.replicas") is None else number(workload, "spec.replicas")
-    return f"{number(workload, 'status.readyReplicas')}/{wanted}"
-
-
-_CONTAINERS = {"Containers": _of_containers("name"), "Images": _of_containers("image")}
-_REPLICAS = (
-    "Name, Desired:integer=spec.replicas|1, Current:integer=status.replicas, Ready:integer=status.readyReplicas, Age, "
-    "(Containers), (Images), (Selector)"
-)
 _EVENTS = Layout(
     columns("Last Seen, Type, Reason, Object, (Subobject), (Source), Message, (First Seen), (Count), (Name)"), _event
 )
@@ -174,6 +147,9 @@ _EVENTS = Layout(
 _LAYOUTS: dict[tuple[str, str], Layout] = {
     **STORAGE,
     **DEVICES,
+    **WORKLOADS,
+    **CONFIGURATION,
+    **NETWORKING,
     ("v1", "Pod"): Layout(
         columns("Name, Ready, Status, Restarts, Age, (IP), (Node), (Nominated Node), (Readiness Gates)"), pod_cells
     ),
@@ -193,13 +169,8 @@ _LAYOUTS: dict[tuple[str, str], Layout] = {
         "Name, Type=spec.type|ClusterIP, Cluster-IP, External-IP, Port(s), Age, (Selector)",
         {
             **{"Cluster-IP": _cluster_address, "External-IP": _external_address},
-            **{"Port(s)": _ports, "Selector": _labels},
+            **{"Port(s)": _ports, "Selector": labels},
         },
-    ),
-    ("v1", "ReplicationController"): layout(_REPLICAS, _CONTAINERS | {"Selector": _labels}),
-    ("apps/v1", "ReplicaSet"): layout(_REPLICAS, _CONTAINERS | {"Selector": _selector}),
-    ("apps/v1", "StatefulSet"): layout(
-        "Name, Ready, Age, (Containers), (Images)", _CONTAINERS | {"Ready": _ready_replicas}
     ),
     ("policy/v1", "PodDisruptionBudget"): layout(
         "Name, Min Available=spec.minAvailable|N/A, Max Unavailable=spec.maxUnavailable|N/A, "

@@ -1,14 +1,16 @@
-"""Kubernetes' protobuf, as far as clients insist on it: kubectl and schedulers create some kinds in no other encoding.
+"""Kubernetes' protobuf: kubectl, kube-controller-manager and schedulers create built-in kinds in no other encoding.
 
 Only what requests carry is read; answers are JSON, which all those clients accept.
 """
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
 from kframework.apiserver.wire.plain_data import number, text
-from kframework.apiserver.wire.protobuf_messages import MESSAGES
+from kframework.apiserver.wire.protobuf_messages import fields_of, message_of
 from kframework.clock import rfc3339, rfc3339_micro
 from kframework.cluster import api_errors
 from kframework.errors import ClusterError
@@ -16,12 +18,10 @@ from kframework.errors import ClusterError
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
-_KINDS = (
-    *("Binding", "DeleteOptions", "Event", "Eviction", "Lease"),
-    *("Namespace", "PodDisruptionBudget", "PriorityClass", "Service"),
-)
 #: Bytes of the values that have a fixed length, by the wire type.
 _FIXED = {1: 8, 5: 4}
+#: How deeply messages may lie in each other: the deepest of Kubernetes' own lie a dozen deep.
+_DEEPEST = 64
 
 
 def from_protobuf(body: bytes) -> dict[str, object]:
@@ -29,14 +29,13 @@ def from_protobuf(body: bytes) -> dict[str, object]:
     if not body.startswith(_MAGIC):
         raise api_errors.bad_request("the body of the request is no protobuf of Kubernetes")
     try:
-        envelope = _message(body[len(_MAGIC) :], "Unknown")
+        envelope = _message(body[len(_MAGIC) :], "Unknown", 0)
         api_version, kind = text(envelope, "typeMeta.apiVersion"), text(envelope, "typeMeta.kind")
-        raw = envelope.get("raw", b"")
-        if kind not in _KINDS or not isinstance(raw, bytes) or "contentEncoding" in envelope:
+        name, raw = message_of(api_version, kind), envelope.get("raw", "")
+        if name is None or not isinstance(raw, str) or "contentEncoding" in envelope:
             raise _must_be_json(kind)
-        name = "CoreEvent" if (kind, api_version) == ("Event", "v1") else kind
-        return {"apiVersion": api_version, "kind": kind, **_message(raw, name)}
-    except (ValueError, OverflowError, OSError) as error:  # the last two: a time that is none
+        return {"apiVersion": api_version, "kind": kind, **_message(b64decode(raw), name, 0)}
+    except (ValueError, RecursionError, OverflowError, OSError) as error:  # the last two: a time that is none
         raise api_errors.bad_request(f"the body of the request is malformed protobuf: {error}") from error
 
 
@@ -48,37 +47,43 @@ def _must_be_json(kind: str) -> ClusterError:
     return ClusterError(message, status=415, reason="UnsupportedMediaType")
 
 
-def _message(data: bytes, name: str) -> dict[str, object]:
+def _message(data: bytes, name: str, depth: int) -> dict[str, object]:
     """Read the fields of a message; what is empty is left out, unless it counts as it is."""
+    if depth > _DEEPEST:
+        raise ValueError("it is nested too deeply")
     found: dict[str, object] = {}
+    fields = fields_of(name)
     for place, raw in _fields(data):
-        if place not in MESSAGES[name]:
+        if place not in fields:
             continue
-        field, kind = MESSAGES[name][place]
-        value = _value(raw, kind.strip("*?"))
-        if kind.startswith("*"):
+        field, kind = fields[place]
+        value = _value(raw, kind.strip("*?^"), depth + 1)
+        if kind.startswith("^"):
+            assert isinstance(value, dict)
+            found |= value
+        elif kind.startswith("*"):
             elements = found.setdefault(field, [])
             assert isinstance(elements, list)
             elements.append(value)
-        elif kind == "map":
+        elif kind.startswith("map"):
             entries = found.setdefault(field, {})
-            assert isinstance(entries, dict)
-            entries[text(value, "key")] = text(value, "value")
+            assert isinstance(entries, dict) and isinstance(value, dict)
+            entries[text(value, "key")] = value.get("value", "")
         elif value or kind.endswith("?"):
             found[field] = value
     return found
 
 
-def _value(raw: int | bytes, kind: str) -> object:
+def _value(raw: int | bytes, kind: str, depth: int) -> object:
     if isinstance(raw, int):
         if kind not in ("int", "bool"):
             raise ValueError(f"a number where a {kind} should be")
         return bool(raw) if kind == "bool" else raw
-    if kind in ("int", "bool"):
+    if kind in ("int", "bool", "double"):
         raise ValueError(f"a text where a {kind} should be")
     if kind in ("string", "bytes"):
-        return raw.decode() if kind == "string" else raw
-    message = _message(raw, kind)
+        return raw.decode() if kind == "string" else b64encode(raw).decode()
+    message = _message(raw, kind, depth)
     match kind:
         case "Time":
             return rfc3339(number(message, "seconds")) if message else ""
@@ -86,7 +91,14 @@ def _value(raw: int | bytes, kind: str) -> object:
             return rfc3339_micro(number(message, "seconds") + number(message, "nanos") / 1e9) if message else ""
         case "IntOrString":
             return text(message, "strVal") if number(message, "type") else number(message, "intVal")
-    return message
+        case "Quantity":
+            return text(message, "string")
+        case "Duration":
+            return f"{number(message, 'duration') / 1e9:g}s"
+        case "RawExtension" | "FieldsV1":
+            return json.loads(b64decode(text(message, "raw")) or b"{}")
+    # What is a list in JSON is a message with its elements.
+    return message.get("items", []) if fields_of(kind).keys() == {1} and "items" in message else message
 
 
 # -- the encoding --------------------------------------------------------------------------------------------------

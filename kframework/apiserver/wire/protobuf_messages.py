@@ -1,61 +1,44 @@
-"""The messages of Kubernetes' protobuf that clients send, with the field numbers of its `generated.proto` files."""
+"""The messages of Kubernetes' protobuf: which field has which number, as the tags in its Go types say.
+
+They stand in a file beside this one, a line a message: number, name and type of each field, a string if no type stands
+there. A star marks a field that is repeated, a question mark one that counts even where its value is zero or empty;
+`map` is one from string to string, `map:T` one to T. The fields of a type behind `^` are those of the message itself.
+Where several groups have a message of one name, it has its group before it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
-#: A line a message: number, name and type of each field, a string if no type stands there. A star marks a field that is
-#: repeated, a question mark one that counts even where its value is zero or empty; `map` is one from string to string.
-_WRITTEN = """
-Unknown: 1 typeMeta TypeMeta, 2 raw bytes, 3 contentEncoding
-TypeMeta: 1 apiVersion, 2 kind
-ObjectMeta: 1 name, 2 generateName, 3 namespace, 5 uid, 6 resourceVersion, 7 generation int, 8 creationTimestamp Time,
-    11 labels map, 12 annotations map, 13 ownerReferences *OwnerReference, 14 finalizers *string
-OwnerReference: 1 kind, 3 name, 4 uid, 5 apiVersion, 6 controller bool?, 7 blockOwnerDeletion bool?
-ObjectReference: 1 kind, 2 namespace, 3 name, 4 uid, 5 apiVersion, 6 resourceVersion, 7 fieldPath
-LabelSelector: 1 matchLabels map, 2 matchExpressions *LabelSelectorRequirement
-LabelSelectorRequirement: 1 key, 2 operator, 3 values *string
-DeleteOptions: 1 gracePeriodSeconds int?, 2 preconditions Preconditions, 4 propagationPolicy, 5 dryRun *string
-Preconditions: 1 uid, 2 resourceVersion
-Eviction: 1 metadata ObjectMeta, 2 deleteOptions DeleteOptions
-Binding: 1 metadata ObjectMeta, 2 target ObjectReference
-Namespace: 1 metadata ObjectMeta, 2 spec NamespaceSpec
-NamespaceSpec: 1 finalizers *string
-Service: 1 metadata ObjectMeta, 2 spec ServiceSpec
-ServiceSpec: 1 ports *ServicePort, 2 selector map, 3 clusterIP, 4 type, 5 externalIPs *string, 7 sessionAffinity,
-    10 externalName, 11 externalTrafficPolicy, 18 clusterIPs *string
-ServicePort: 1 name, 2 protocol, 3 port int, 4 targetPort IntOrString, 5 nodePort int, 6 appProtocol
-PodDisruptionBudget: 1 metadata ObjectMeta, 2 spec PodDisruptionBudgetSpec
-PodDisruptionBudgetSpec: 1 minAvailable IntOrString?, 2 selector LabelSelector?, 3 maxUnavailable IntOrString?,
-    4 unhealthyPodEvictionPolicy
-PriorityClass: 1 metadata ObjectMeta, 2 value int?, 3 globalDefault bool, 4 description, 5 preemptionPolicy
-Lease: 1 metadata ObjectMeta, 2 spec LeaseSpec
-LeaseSpec: 1 holderIdentity string?, 2 leaseDurationSeconds int?, 3 acquireTime MicroTime, 4 renewTime MicroTime,
-    5 leaseTransitions int?, 6 strategy, 7 preferredHolder
-Event: 1 metadata ObjectMeta, 2 eventTime MicroTime, 3 series EventSeries, 4 reportingController, 5 reportingInstance,
-    6 action, 7 reason, 8 regarding ObjectReference, 9 related ObjectReference, 10 note, 11 type,
-    12 deprecatedSource EventSource, 13 deprecatedFirstTimestamp Time, 14 deprecatedLastTimestamp Time,
-    15 deprecatedCount int
-CoreEvent: 1 metadata ObjectMeta, 2 involvedObject ObjectReference, 3 reason, 4 message, 5 source EventSource,
-    6 firstTimestamp Time, 7 lastTimestamp Time, 8 count int, 9 type, 10 eventTime MicroTime, 11 series EventSeries,
-    12 action, 13 related ObjectReference, 14 reportingComponent, 15 reportingInstance
-EventSeries: 1 count int, 2 lastObservedTime MicroTime
-EventSource: 1 component, 2 host
-IntOrString: 1 type int?, 2 intVal int?, 3 strVal string?
-Time: 1 seconds int?, 2 nanos int?
-MicroTime: 1 seconds int?, 2 nanos int?
-map: 1 key string?, 2 value string?
-"""
+#: Message -> its fields, as they are written; read when this module is imported, and so in no event loop.
+_WRITTEN = dict(
+    line.split(": ", 1) for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+)
+
+#: Field number -> name and type.
+Fields = dict[int, tuple[str, str]]
+
+
+def message_of(api_version: str, kind: str) -> str | None:
+    """Name the message of a kind; None if it has none here."""
+    group = api_version.rpartition("/")[0]
+    if "." in group and not group.endswith(".k8s.io"):
+        return None
+    names = (f"{group.partition('.')[0] or 'core'}.{kind}", kind)
+    return next((name for name in names if name in _WRITTEN), None)
+
+
+@cache
+def fields_of(message: str) -> Fields:
+    """Return the fields of a message."""
+    if message.startswith("map"):
+        return {1: ("key", "string?"), 2: ("value", f"{message.partition(':')[2] or 'string'}?")}
+    return dict(_read(_WRITTEN[message]))
 
 
 def _read(fields: str) -> Iterator[tuple[int, tuple[str, str]]]:
-    for field in fields.split(","):
+    for field in fields.split(", "):
         number, name, kind = [*field.split(), "string"][:3]
-        yield int(number), (name, kind)
-
-
-#: Message -> field number -> name and type.
-MESSAGES: dict[str, dict[int, tuple[str, str]]] = {
-    message: dict(_read(fields))
-    for message, fields in (line.split(":") for line in _WRITTEN.replace(",\n", ",").strip().splitlines())
-}
+        yield int(number), ("", name) if name.startswith("^") else (name, kind)

@@ -84,6 +84,7 @@ def test_what_counts_when_it_is_zero_is_kept() -> None:
         "kind": "DeleteOptions",
         "gracePeriodSeconds": 0,
         "preconditions": {"uid": "u"},
+        "propagationPolicy": "",
     }
     priority = from_protobuf(enveloped("scheduling.k8s.io/v1", "PriorityClass", field(2, -1000), field(3, 1)))
     assert (priority["value"], priority["globalDefault"]) == (-1000, True)
@@ -128,7 +129,9 @@ def test_malformed_bodies_are_bad_requests(body: bytes, message: str) -> None:
     assert refused.value.status == 400
 
 
-@pytest.mark.parametrize("body", [enveloped("v1", "Pod"), b"k8s\x00", NAMESPACE.replace(b"Namespace", b"ObjectMet")])
+@pytest.mark.parametrize(
+    "body", [enveloped("example.com/v1", "Pod"), b"k8s\x00", NAMESPACE.replace(b"Namespace", b"ObjectMet")]
+)
 def test_other_kinds_must_be_json(body: bytes) -> None:
     with pytest.raises(ClusterError, match="accepted media types include: application/json") as refused:
         from_protobuf(body)
@@ -142,3 +145,30 @@ def test_whatever_arrives_is_read_or_refused(noise: bytes, at: int) -> None:
             assert from_protobuf(body)["kind"]
         except ClusterError as refused:
             assert refused.status in (400, 415)
+
+
+def test_a_pod_with_what_only_some_messages_have() -> None:
+    volume = field(1, "scratch") + field(2, field(2, field(1, "")))  # the source of a volume is part of it
+    limits = field(1, field(1, "cpu") + field(2, field(1, "500m")))
+    container = field(1, "c") + field(8, limits)
+    pod = from_protobuf(enveloped("v1", "Pod", field(2, field(1, volume) + field(2, container) + field(21, 0))))
+    assert pod["spec"] == {
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+        "containers": [{"name": "c", "resources": {"limits": {"cpu": "500m"}}}],
+        "automountServiceAccountToken": False,
+    }
+
+
+def test_bytes_are_base64_and_raw_extensions_are_json() -> None:
+    entry = field(1, "key") + field(2, b"\x00\xff")
+    assert from_protobuf(enveloped("v1", "Secret", field(2, entry)))["data"] == {"key": "AP8="}
+    revision = enveloped("apps/v1", "ControllerRevision", field(2, field(1, b'{"spec":{"a":1}}')), field(3, 4))
+    assert from_protobuf(revision)["data"] == {"spec": {"a": 1}}
+    with pytest.raises(ClusterError, match="malformed protobuf"):
+        from_protobuf(enveloped("apps/v1", "ControllerRevision", field(2, field(1, b"["))))
+
+
+def test_extra_of_a_review_is_a_list() -> None:
+    extra = field(1, "scopes") + field(2, field(1, "a") + field(1, "b"))
+    review = from_protobuf(enveloped("authorization.k8s.io/v1", "SubjectAccessReview", field(2, field(5, extra))))
+    assert review["spec"] == {"extra": {"scopes": ["a", "b"]}}
