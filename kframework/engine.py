@@ -6,8 +6,8 @@ comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
 Beside this door there are smaller ones: `kframework.state.inbox` for the messages, `kframework.config.reading` for
 configuration files, `kframework.process.running` for a simulation or a process, `kframework.observe.showing` for a
-page, reports and explanations, `kframework.observe.recording.engines` for recordings, `kframework.clock` for time and
-chance.
+page, reports and explanations, `kframework.observe.counting` for metrics, `kframework.observe.tracing.engines` for
+traces, `kframework.observe.recording.engines` for recordings, `kframework.clock` for time and chance.
 
 Plugin authors need `kframework` and `kframework.testing` alone. What stands here is public too, but moves with the
 core: a second engine says which minor version it was made for.

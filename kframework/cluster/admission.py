@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypeVar, cast
 
+import msgspec
 from msgspec import NODEFAULT, to_builtins
 from msgspec.structs import fields, replace
 
@@ -54,6 +55,7 @@ from kframework.objects import (
 from kframework.objects.codec import convert, spelled
 from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import T
+from kframework.objects.meta import ApiStruct
 from kframework.objects.requests import fit_requests
 
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
@@ -214,10 +216,27 @@ def merge_patch(target: object, patch: object) -> object:
 
 def patched(subject: T, patch: Mapping[str, object]) -> T:
     """Return an object with a JSON merge patch applied to it; ClusterError 400 if that is no such object any more."""
+    parts = _parts(type(subject))
+    if patch.keys() <= parts.keys():
+        try:
+            merged = {name: merge_patch(to_builtins(getattr(subject, name)), patch[name]) for name in patch}
+            return replace(subject, **{name: msgspec.convert(merged[name], parts[name]) for name in patch})
+        except msgspec.ValidationError:
+            pass  # as a whole, which says where it is wrong
     try:
         return convert(merge_patch(to_builtins(subject), patch), kind_of(type(subject)))
     except InputError as error:
         raise api_errors.bad_request(str(error)) from error
+
+
+@cache
+def _parts(kind: type[ApiObject]) -> dict[str, object]:
+    """Return metadata, spec and status of a kind with their types: of an object a patch mostly changes one of them."""
+    return {
+        field.name: field.type
+        for field in fields(kind)
+        if field.name == field.encode_name and isinstance(field.type, type) and issubclass(field.type, ApiStruct)
+    }
 
 
 def check_status(kind: type[ApiObject]) -> None:

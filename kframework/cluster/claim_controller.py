@@ -81,19 +81,29 @@ class ClaimController:
                 if not pod.spec.resource_claims and pod.metadata.uid not in self._of_pods:
                     return
                 self._pods[_key(pod)] = None
-                self._claims |= self._of_pods.get(pod.metadata.uid, {})
+                if change.new is None or is_done(pod):
+                    self._claims |= self._of_pods.get(pod.metadata.uid, {})
             case ResourceClaim() as claim:
-                key, before, after = _key(claim), _pods_of(change.old), _pods_of(change.new)
-                for old in before - after:
-                    self._of_pods[old].pop(key)
-                    if not self._of_pods[old]:
-                        del self._of_pods[old]
-                for new in after - before:
-                    self._of_pods.setdefault(new, {})[key] = None
-                self._claims[key] = None
+                self._claims[_key(claim)] = None
+                self._index(_key(claim), change)
             case _:
                 self._pods |= self._without_template
         self._wake.set()
+
+    def _index(self, key: Key, change: Change) -> None:
+        """Note which pods use or own a claim."""
+        old, new = change.old, change.new
+        if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
+            same_owners = old.metadata.owner_references == new.metadata.owner_references
+            if same_owners and old.status.reserved_for == new.status.reserved_for:
+                return
+        before, after = _pods_of(old), _pods_of(new)
+        for gone in before - after:
+            self._of_pods[gone].pop(key)
+            if not self._of_pods[gone]:
+                del self._of_pods[gone]
+        for come in after - before:
+            self._of_pods.setdefault(come, {})[key] = None
 
     def _work(self) -> None:
         while not self.idle:

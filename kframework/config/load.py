@@ -156,8 +156,7 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     with collecting(errors):
         written = decode(KubeSchedulerConfiguration, _body(scheduler, warnings, errors), scheduler)
     with collecting(errors):
-        own = decode(Options, _body(options, warnings, errors), options)
-        raise_all([options.error(problem) for problem in own.problems()])
+        own = _options(options)
     raise_all(errors)
 
     blocks = _named(_migrated(written.profiles, scheduler, warnings, errors))
@@ -172,6 +171,23 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
         warnings += _notices(profile)
     in_force = tuple(_reduced(profile) for profile in profiles)
     return Configuration(settings, in_force, own, tuple(map(str, warnings)))
+
+
+def options_of(document: Place) -> Options:
+    """Read the options of our own from a document; ConfigError, or ConfigErrors when several things are wrong."""
+    _kind(document)
+    return _options(document)
+
+
+def _options(document: Place) -> Options:
+    own = decode(Options, _without_header(document), document)
+    raise_all([document.error(problem) for problem in own.problems()])
+    return own
+
+
+def _without_header(document: Place) -> dict[str, Json]:
+    assert isinstance(document.value, dict)  # _kind has refused everything else
+    return {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
 
 
 def _body(document: Place, warnings: list[ConfigError], errors: list[ConfigError]) -> Json:

@@ -11,18 +11,21 @@ from kframework.config.decode import decode, field_names
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.duration import Duration
 from kframework.config.in_tree import in_tree_points
-from kframework.config.load import overridden
+from kframework.config.load import options_of, overridden
 from kframework.config.load import parse as parse_configuration
 from kframework.config.models import LeaderElection
+from kframework.config.options import OPTIONS_KIND, Options
 from kframework.config.problems import Problem, collecting, raise_all, required, shown
 from kframework.errors import nearest
 
 __all__ = [
+    "OPTIONS_KIND",
     "Configuration",
     "Document",
     "Duration",
     "Json",
     "LeaderElection",
+    "Options",
     "Place",
     "Problem",
     "RawArgs",
@@ -31,6 +34,7 @@ __all__ = [
     "field_names",
     "in_tree_points",
     "nearest",
+    "options_of",
     "overridden",
     "parse_configuration",
     "parse_documents",

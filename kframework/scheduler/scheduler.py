@@ -302,12 +302,14 @@ class Scheduler(EngineHost, Generic[E]):
 
     async def _loop(self) -> None:
         while not self._stopping:
-            began = perf_counter()
+            began, supposed = perf_counter(), bool(self.engine.cluster.statements)
             while self._turn():
                 if self.engine.under_way is not None:
                     await self.engine.under_way
                 self._begin_bindings()
-                if perf_counter() - began >= self._slice:
+                # Whoever waits for the end of a session looks on before the next one begins.
+                before, supposed = supposed, bool(self.engine.cluster.statements)
+                if perf_counter() - began >= self._slice or before > supposed:
                     break
             else:
                 self.on_idle()

@@ -27,6 +27,7 @@ DOORS = (
     "kframework.observe.recording.engines",
     "kframework.observe.showing",
     "kframework.observe.counting",
+    "kframework.observe.tracing.engines",
     "kframework.clock",
 )
 HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")
@@ -58,7 +59,13 @@ def test_a_break_in_is_noticed(source: str, found: int) -> None:
 
 @pytest.mark.parametrize(
     "door",
-    ["kframework.engine", "kframework.config.reading", "kframework.process.running", "kframework.observe.showing"],
+    [
+        "kframework.engine",
+        "kframework.config.reading",
+        "kframework.process.running",
+        "kframework.observe.showing",
+        "kframework.observe.tracing.engines",
+    ],
 )
 def test_a_door_hands_on_what_it_lists(door: str) -> None:
     tree = ast.parse(modules()[door].read_text())

@@ -17,12 +17,14 @@ from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.errors import PluginError
 from kframework.framework.plugin import Watch
 from kframework.framework.status import Code
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
+from kframework.observe.explain.slices import at_rest
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
@@ -31,6 +33,7 @@ from kframework.scheduler.simulate import simulate
 from kframework.scheduler.timeouts import GRACE
 from kframework.state.inbox import Changed, Message
 from kframework.state.pods import Interned
+from kframework.state.statement import Statement
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
@@ -54,6 +57,46 @@ def running(
             tasks.cancel_scope.cancel()
 
     run_virtual(main)
+
+
+class Restless(PodEngine):
+    """An engine whose sessions of two steps follow each other without a pause."""
+
+    open: Statement | None = None
+    sessions: int = 0
+
+    def step(self) -> bool:
+        if self.open is not None:
+            self.open.rollback()
+            self.open = None
+        elif self.sessions == 100:
+            return super().step()
+        else:
+            self.open, self.sessions = self.cluster.statement(), self.sessions + 1
+        return True
+
+
+def test_whoever_waits_for_the_end_of_a_session_looks_on_before_the_next_one() -> None:
+    seen: list[int] = []
+
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock, slice=1000.0, engine=Restless.of)
+
+        async def look() -> None:
+            while scheduler.engine.sessions < 100:
+                await at_rest(scheduler.engine.cluster)
+                seen.append(scheduler.engine.sessions)
+                await asyncio.sleep(0)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(scheduler.run)
+            tasks.start_soon(look)
+            await asyncio.sleep(1.0)
+            tasks.cancel_scope.cancel()
+
+    run_virtual(main)
+    assert set(range(1, 100)) <= set(seen)
 
 
 @pytest.mark.parametrize("slice", [0.0, 0.002])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,7 +130,8 @@ def test_a_configuration_of_volcano_is_used(run: Command, config: Path, tmp_path
 def test_traces_and_seeds(run: Command, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     first = run("simulate", "-f", EXAMPLE, "--seed", 3, "--trace", trace)
-    assert '"scheduling_cycle"' in trace.read_text()
+    text = trace.read_text()
+    assert '"scheduling_cycle"' in text and '"name":"session"' in text and '"name":"turn"' in text
     assert run("simulate", "-f", EXAMPLE, "--seed", 3).out == first.out
 
 
@@ -252,6 +254,22 @@ def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp
         assert process.wait(30) == 0
     code, _, err = replayed(capsys, file)
     assert code == 0 and err[-1].endswith("sessions decided again by the recorded configuration: all alike")
+
+
+def test_a_running_scheduler_traces_as_the_document_of_options_says(config: Path) -> None:
+    options = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\ntracing: {exporter: console, %s}"
+    config.write_text(f"{CONFIG}---\n{options % 'samplingRatePerMillion: 1000000'}")
+    arguments = ["run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, "--config", config]
+    with started(*arguments) as process, ThreadPoolExecutor() as reading:
+        assert process.stderr is not None
+        told = reading.submit(process.stderr.read)  # more than a pipe holds
+        until_bound(process, "bert-worker-0")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        err = told.result()
+    spans = [json.loads(line)["resourceSpans"][0] for line in err.splitlines() if line.startswith("{")]
+    names = {span["scopeSpans"][0]["spans"][0]["name"] for span in spans}
+    assert {"session", "action", "turn", "scheduling_attempt", "binding_cycle"} <= names
 
 
 # -- run -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from kframework_batch.config import BatchConfiguration, default_configuration, load, parse
+from kframework_batch.program import compile_program
+from kframework_batch.settings import Settings
 
+from kframework.config.reading import Options
 from kframework.errors import ConfigError
 
 FULL = """\
@@ -47,6 +50,9 @@ def names(configuration: BatchConfiguration) -> list[list[str]]:
 
 
 # -- what is read ----------------------------------------------------------------------------------------------------
+
+
+OPTIONS = "---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 7"
 
 
 @pytest.mark.parametrize("text", [FULL, in_config_map(FULL), in_config_map(FULL, "volcano-scheduler-ci.conf")])
@@ -146,6 +152,10 @@ def test_nulls_are_the_same_as_nothing() -> None:
         (
             "actions: allocate\n---\nactions: backfill",
             "<config>:3: a file holds one configuration: this further document is passed over",
+        ),
+        (
+            f"actions: allocate\n{OPTIONS}\n{OPTIONS}",
+            "<config>:7: a file holds one configuration: this further document is passed over",
         ),
     ],
 )
@@ -278,3 +288,33 @@ def test_lines_count_within_a_text_that_is_no_block() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(text, "f.yaml")
     assert str(caught.value) == "f.yaml: data.volcano-scheduler.conf:2: tiers: expected a list, got 3"
+
+
+def test_options_stand_in_a_document_beside_it() -> None:
+    read = parse(f"actions: allocate\n{OPTIONS}\ntracing: {{exporter: console, samplingRatePerMillion: 5}}")
+    assert (read.options.seed, read.options.tracing.exporter) == (7, "console")
+    assert read.options.tracing.sampling_rate_per_million == 5
+    assert read.warnings == ()
+    assert parse("actions: allocate").options == Options()
+    settings = Settings(compile_program(read), seed=3)
+    assert (settings.configuration.options.tracing, settings.configuration.options.seed) == (read.options.tracing, 3)
+
+
+def test_a_config_map_may_hold_them_too() -> None:
+    held = f"actions: allocate\n{OPTIONS}".replace("\n", "\n    ")
+    read = parse(f"kind: ConfigMap\ndata:\n  volcano-scheduler.conf: |\n    {held}\n")
+    assert read.options.seed == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("tracing: {exporter: jaeger}", "<config>:6: tracing.exporter: "),
+        ("tracing: {samplingRatePerMillion: -1}", "<config>:6: tracing.samplingRatePerMillion: "),
+        ("trcing: {}", "<config>:6: "),
+    ],
+)
+def test_what_is_wrong_in_the_options_is_told_with_its_line(options: str, error: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(f"actions: allocate\n{OPTIONS}\n{options}")
+    assert str(raised.value).startswith(error)

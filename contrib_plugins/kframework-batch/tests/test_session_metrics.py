@@ -44,6 +44,7 @@ def test_they_say_what_the_account_says() -> None:
     assert "volcano_unschedule_job_count 1\n" in text
     assert 'volcano_job_retry_counts{job_id="default/train"} 1\n' in text
     assert f'volcano_schedule_attempts_total{{result="scheduled"}} {len(stage.bound)}\n' in text
+    assert "volcano_open_session_duration_milliseconds_count 1\n" in text
     assert 'volcano_action_scheduling_latency_milliseconds_count{action="allocate"} 1\n' in text
     assert (
         'volcano_plugin_scheduling_latency_milliseconds_count{plugin="proportion",OnSession="OnSessionOpen"} 1\n'

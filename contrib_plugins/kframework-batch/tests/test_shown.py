@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+from aiohttp.web import Response
+from kframework_batch.job import TaskStatus
 from kframework_batch.objects import PodGroup
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.shown import NO_GROUP, BatchShown
@@ -10,6 +17,7 @@ from msgspec.structs import replace
 
 from kframework.objects import OwnerReference
 from kframework.observe.showing import Details, History, Ref, Section, Tone
+from kframework.observe.web.routes import web_routes
 from kframework.testing import make_pod
 
 
@@ -80,6 +88,33 @@ def test_while_a_session_is_open_pods_that_are_tried_out_still_wait() -> None:
         seen.append(shown(made).places())
     assert len(seen) > 3
     assert {places["queue red"] for places in seen} == {3}
+
+
+@pytest.mark.parametrize(
+    "view", ["node?name=n", "nodes", "summary", "details?sort=job&name=default/large", "find?text=large"]
+)
+async def test_the_page_waits_for_the_end_of_a_session(view: str) -> None:
+    made = stage()
+    before = await viewed(made, view)
+    made.put(make_queue("green"))
+    made.time += 1.0
+    assert made.engine.step()
+    while not made.job("large").count(TaskStatus.ALLOCATED):
+        assert made.engine.step()
+    asked = asyncio.ensure_future(viewed(made, view))
+    while not made.engine.stands:
+        await asyncio.sleep(0)
+        assert not asked.done()
+        made.engine.step()
+    assert await asked == before
+
+
+async def viewed(made: Stage, view: str) -> object:
+    """Ask for a view of the page, without what goes by the clock of this machine."""
+    route = next(route for route in web_routes(shown(made)) if route.path == f"/view/{view.partition('?')[0]}")
+    answer = await route.handler(make_mocked_request("GET", f"/view/{view}"))
+    assert isinstance(answer, Response) and answer.text is not None
+    return {**data, "now": 0} if isinstance(data := json.loads(answer.text), dict) else data
 
 
 def test_pods_that_are_being_bound_have_a_place_of_their_own() -> None:

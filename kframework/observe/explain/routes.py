@@ -29,13 +29,14 @@ _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 
 def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
     """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
+    cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> Explanation:
-        pod = await finished_giving_way(known_pod(scheduler.engine, namespace, name))
+        pod = await finished_giving_way(cluster, known_pod(scheduler.engine, namespace, name))
         whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
         if pod is None:
             raise Unexplainable(not_known(namespace, name, whole, scheduler.profiles))
-        explanation = await finished_giving_way(explaining(scheduler.engine, history, pod, whole))
+        explanation = await finished_giving_way(cluster, explaining(scheduler.engine, history, pod, whole))
         if scheduler.standing_by:
             return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDS_BY))
         return explanation

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TypeVar
 
+from kframework.state.cluster import ClusterState
+
 T = TypeVar("T")
 
 #: After so much work the scheduler gets its turn, in seconds; one piece of work more may be under way then.
@@ -41,9 +43,19 @@ def finished(work: Generator[None, None, T]) -> T:
             return result
 
 
-async def finished_giving_way(work: Generator[None, None, T]) -> T:
-    """Do work to its end, let others have their turn wherever it pauses, and return what comes of it."""
+async def at_rest(cluster: ClusterState) -> None:
+    """Wait while something is only supposed in a cluster's tables, as between two pieces of a session of an engine."""
+    while cluster.statements:  # noqa: ASYNC110  # whoever closes the last one is in no position to tell
+        await asyncio.sleep(0)
+
+
+async def finished_giving_way(cluster: ClusterState, work: Generator[None, None, T]) -> T:
+    """Do work that reads a cluster's tables to its end, and return what comes of it.
+
+    Others have their turn wherever it pauses; what is only supposed meanwhile it does not see.
+    """
     while True:
+        await at_rest(cluster)
         try:
             next(work)
         except StopIteration as end:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from kframework.observe.explain.slices import at_rest
 from kframework.observe.metrics import families
 from kframework.observe.metrics.metrics import HealthResults
 from kframework.observe.metrics.readings import pod_resources
@@ -37,9 +38,11 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
             yield piece
         yield await asyncio.to_thread(_of_others)
 
-    def of_pods() -> AsyncIterator[bytes]:
+    async def of_pods() -> AsyncIterator[bytes]:
+        await at_rest(scheduler.engine.cluster)
         # One replica tells of the pods, and the others of none.
-        return _sliced(_text(() if scheduler.standing_by else resources))
+        async for piece in _sliced(_text(() if scheduler.standing_by else resources)):
+            yield piece
 
     return [
         *_routes("/metrics", everything, own),

@@ -1,18 +1,15 @@
 """Traces: OpenTelemetry spans of scheduling attempts and binding cycles, built afterwards from their records.
 
 One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
-last as long as this machine took. Ids are derived from the number of the attempt, so that a binding cycle, which runs
-beside the next attempts, or a log line finds its trace though nothing is kept. The SDK is imported when a Tracing is
-made; its tracer is not used, as it draws ids and asks a sampler for each span, at five times the cost.
+last as long as this machine took. By the number of the attempt a binding cycle, which runs beside the next attempts, or
+a log line finds its trace. Engines that do more than single attempts tell traces of their own (`tell`).
 """
 
 from __future__ import annotations
 
-import secrets
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TextIO
 from zlib import crc32
@@ -29,18 +26,17 @@ from opentelemetry.trace import (
     SpanContext,
     Status,
     StatusCode,
-    TraceFlags,
     format_trace_id,
     use_span,
 )
 
-from kframework import __version__
-from kframework.clock import Seeds
 from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
 from kframework.framework.status import Code
-from kframework.observe.tracing.export import otlp_exporter, otlp_line, resource
+from kframework.observe.tracing.export import otlp_exporter, otlp_line
+from kframework.observe.tracing.span import Span
+from kframework.observe.tracing.traces import UNSET, Traces, context
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
@@ -58,9 +54,6 @@ _POINT_OF = {"normalize_score": "score"}
 #: The points that have no span where no plugin was asked: as every span is paid for, one that says nothing is left out.
 _OFTEN_EMPTY = frozenset({"permit", "post_bind"})
 
-_SPAN_ID = (1 << 64) - 1
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_UNSET = Status(StatusCode.UNSET)
 _SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
 
 _Attributes = dict[str, str | int | float | tuple[str, ...]]
@@ -74,16 +67,9 @@ class Tracing(Observer):
     """
 
     def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
-        from opentelemetry.sdk.trace import ReadableSpan
-        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-
         #: The share of the attempts that are traced.
         self.share: float = rate_per_million / EVERY_ATTEMPT
-        self._run = secrets.randbits(64) if seed is None else Seeds(seed).generator("traces").getrandbits(64)
-        self._processor = processor
-        self._resource = resource()
-        self._scope = InstrumentationScope("kframework", __version__)
-        self._span = ReadableSpan
+        self._traces = Traces(processor, seed)
 
     @classmethod
     def from_options(cls, options: TracingOptions, *, seed: int | None = None) -> Tracing | None:
@@ -107,11 +93,16 @@ class Tracing(Observer):
 
     def close(self) -> None:
         """Export what is left; waits for the exporter."""
-        self._processor.shutdown()
+        self._traces.close()
 
     def trace_id(self, attempt: int, draw: float) -> str:
         """Return the id of an attempt's trace in hexadecimal; empty if an attempt with this draw is not traced."""
-        return format_trace_id(self._trace(attempt)) if draw < self.share else ""
+        return format_trace_id(self._traces.trace(attempt)) if draw < self.share else ""
+
+    def tell(self, name: str, draw: float, make: Callable[[], Span]) -> None:
+        """Trace what an engine has done, if it is of the sample by its draw; `name` is like no other's in this run."""
+        if draw < self.share:
+            make().end(self._traces, self._traces.trace(name))
 
     # -- the observer ----------------------------------------------------------------------------------------------
 
@@ -119,39 +110,39 @@ class Tracing(Observer):
         """Trace the attempt if it is of the sample."""
         if decision.draw >= self.share:
             return
-        trace = self._trace(decision.attempt)
-        root, cycle = _context(trace, _ATTEMPT), _context(trace, _CYCLE)
+        trace = self._traces.trace(decision.attempt)
+        root, cycle = context(trace, _ATTEMPT), context(trace, _CYCLE)
         pod = _attributes_of_pod(decision)
         queued, popped = _nanoseconds(decision.queued_at), _nanoseconds(decision.popped_at)
         ended = popped + sum(nanoseconds for _, nanoseconds, _ in decision.timings)
-        failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else _UNSET
-        self._end("queue_wait", _context(trace, _QUEUE_WAIT), root, (queued, popped))
+        failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else UNSET
+        self._traces.end("queue_wait", context(trace, _QUEUE_WAIT), root, (queued, popped))
         left = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
         said = pod | _attributes_of_decision(decision) | left
-        self._end("scheduling_cycle", cycle, root, (popped, ended), said, failed)
+        self._traces.end("scheduling_cycle", cycle, root, (popped, ended), said, failed)
         tries: _Attributes = {"kframework.tries": decision.tries}
-        self._end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
+        self._traces.end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
     def bound(self, binding: Binding) -> None:
         """Trace the binding cycle of an attempt that is of the sample."""
         if binding.draw >= self.share:
             return
-        trace = self._trace(binding.attempt)
-        context, links = _context(trace, _BINDING), (Link(_context(trace, _CYCLE)),)
+        trace = self._traces.trace(binding.attempt)
+        own, links = context(trace, _BINDING), (Link(context(trace, _CYCLE)),)
         started, steps = _nanoseconds(binding.started_at), _with_permit_on_the_clock(binding)
         ended = started + sum(nanoseconds for _, nanoseconds, _ in steps)
         moments = started, max(ended, _nanoseconds(binding.ended_at))
         faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
-        failed = Status(StatusCode.ERROR, binding.message) if faulty else _UNSET
-        left = self._points(context, _STEPS, started, steps, binding.plugins)
+        failed = Status(StatusCode.ERROR, binding.message) if faulty else UNSET
+        left = self._points(own, _STEPS, started, steps, binding.plugins)
         said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
-        self._end("binding_cycle", context, _context(trace, _ATTEMPT), moments, said, failed, links)
+        self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said, failed, links)
 
     def around(self, attempt: int, draw: float) -> Around | None:
         """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
         if draw >= self.share:
             return None
-        trace = self._trace(attempt)
+        trace = self._traces.trace(attempt)
 
         def within(hook: str) -> AbstractContextManager[object]:
             return use_span(NonRecordingSpan(_point(trace, _POINT_OF.get(hook, hook))), record_exception=False)
@@ -178,54 +169,20 @@ class Tracing(Observer):
             if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
                 continue
             said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
-            status = Status(StatusCode.ERROR) if code is _ERROR else _UNSET
+            status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
             # What a plugin began inside knows the first span of its point; a second one is known by its place.
-            context = _context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
+            own = context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
             made.add(point)
-            self._end(point, context, parent, (begun, start), said, status)
+            self._traces.end(point, own, parent, (begun, start), said, status)
         return _attributes_of_plugins(chain.from_iterable(asked.values()))
-
-    def _end(
-        self,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        moments: tuple[int, int],
-        attributes: _Attributes | None = None,
-        status: Status = _UNSET,
-        links: Sequence[Link] = (),
-    ) -> None:
-        """Hand on a span, which has ended: here everything has."""
-        span = self._span(
-            name,
-            context,
-            parent,
-            self._resource,
-            attributes or {},
-            links=links,
-            status=status,
-            start_time=moments[0],
-            end_time=moments[1],
-            instrumentation_scope=self._scope,
-        )
-        self._processor.on_end(span)
-
-    def _trace(self, attempt: int) -> int:
-        """Return the number of an attempt's trace; random to those who, as the standard says, sample by its digits."""
-        return int.from_bytes(blake2b(b"%d/%d" % (self._run, attempt), digest_size=16).digest(), "big")
 
     def __repr__(self) -> str:
         return f"<Tracing {self.share:.2%} of the attempts>"
 
 
-def _context(trace: int, place: int) -> SpanContext:
-    """Return what a span at this place of its trace is known by."""
-    return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
-
-
 def _point(trace: int, point: str) -> SpanContext:
     """Return what the span of a point is known by, also before it is made."""
-    return _context(trace, _NAMED + crc32(point.encode()))
+    return context(trace, _NAMED + crc32(point.encode()))
 
 
 # -- from records to attributes ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kframework.observe.explain.slices import finished_giving_way
+from kframework.observe.explain.slices import at_rest, finished_giving_way
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues
@@ -18,6 +18,7 @@ from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.shown import Shown
 from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
+from kframework.state.cluster import ClusterState
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -76,15 +77,22 @@ def web_routes(shown: Shown[E]) -> list[web.RouteDef]:
         "nodes": lambda query: nodes(engine.cluster.nodes),
         "node": wanted_node,
         "profiles": lambda query: profile_parts(engine.profiles, history, engine.clock.now()),
-        "find": lambda query: finished_giving_way(find_pods(shown, query.get("text", ""))),
+        "find": lambda query: finished_giving_way(engine.cluster, find_pods(shown, query.get("text", ""))),
     }
-    return [web.get("/", page), *(web.get(f"/view/{name}", _answering(view)) for name, view in views.items())]
+    return [
+        web.get("/", page),
+        *(web.get(f"/view/{name}", _answering(engine.cluster, view)) for name, view in views.items()),
+    ]
 
 
-def _answering(view: Callable[[_Query], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _answering(
+    cluster: ClusterState, view: Callable[[_Query], object]
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Answer by a view of what stands, and not of what an engine is only trying."""
     from aiohttp import web
 
     async def answer(request: web.Request) -> web.Response:
+        await at_rest(cluster)
         try:
             status, found = 200, view(request.query)
             if inspect.isawaitable(found):

@@ -160,7 +160,7 @@ class Stage(Observer):
     async def _(self, operation: CreatePods, index: int) -> None:
         namespace = operation.namespace or f"namespace-{index}"
         if operation.collect_metrics:
-            self._collect("", [namespace], {})
+            await self._collect("", [namespace], {})
         self._create(operation, namespace)
         if operation.skip_wait_to_completion:
             self._expected[namespace] += operation.count
@@ -217,7 +217,7 @@ class Stage(Observer):
 
     @_run.register
     async def _(self, operation: StartCollectingMetrics, index: int) -> None:
-        self._collect(operation.name, operation.namespaces, operation.label_selector)
+        await self._collect(operation.name, operation.namespaces, operation.label_selector)
 
     @_run.register
     async def _(self, operation: StopCollectingMetrics, index: int) -> None:
@@ -332,12 +332,19 @@ class Stage(Observer):
 
     # -- measuring -------------------------------------------------------------------------------------------------
 
-    def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
+    async def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
         if self._collector is not None:
             raise self._definition.error("metrics are collected already: stop that first")
+        await self._caught_up()
         collect()
         self._collector = Collector(name, namespaces, labels)
         self._beside.start_soon(self._sample, self._collector)
+
+    async def _caught_up(self) -> None:
+        """Wait until all is taken in that was loaded: that is no pod's cost, as where informers have synced before."""
+        engine = self._scheduler.engine
+        while len(engine.inbox) or not engine.synced or not self._claims.idle:  # noqa: ASYNC110  # nobody would set one
+            await asyncio.sleep(0)
 
     async def _sample(self, collector: Collector) -> None:
         while collector is self._collector:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from kframework.observe.explain import slices
-from kframework.observe.explain.slices import finished, finished_giving_way, in_slices
+from kframework.observe.explain.slices import at_rest, finished, finished_giving_way, in_slices
+from kframework.state.cluster import ClusterState
 
 
 def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +74,36 @@ async def test_others_have_their_turn_wherever_work_pauses() -> None:
             await asyncio.sleep(0)
 
     beside = asyncio.ensure_future(other())
-    assert await finished_giving_way(counting(log)) == 3
+    assert await finished_giving_way(ClusterState(), counting(log)) == 3
     await beside
     assert "".join(log) == "0-1-2-"
+
+
+async def test_work_rests_while_something_is_only_supposed() -> None:
+    log: list[str] = []
+    cluster = ClusterState()
+    statement = cluster.statement()
+    asked = asyncio.ensure_future(finished_giving_way(cluster, counting(log)))
+    await _turns(5)
+    assert log == []
+    statement.rollback()
+    await _turns(2)
+    assert log
+    done = list(log)
+    statement = cluster.statement()
+    await _turns(5)
+    assert log == done and not asked.done()
+    statement.rollback()
+    assert await asked == 3
+
+
+async def test_nobody_waits_where_nothing_is_supposed() -> None:
+    cluster = ClusterState()
+    resting = at_rest(cluster)
+    with pytest.raises(StopIteration):
+        resting.send(None)
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)

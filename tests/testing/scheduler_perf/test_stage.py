@@ -83,6 +83,19 @@ def test_pods_are_waited_for_and_measured(run: Run) -> None:
     assert ran.count(Event) >= 3
 
 
+def test_what_was_loaded_is_taken_in_before_pods_are_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[int] = []
+    collect = Stage._collect
+
+    async def collected(stage: Stage, *given: Any) -> None:
+        await collect(stage, *given)
+        known.append(len(stage._scheduler.engine.cluster.nodes))
+
+    monkeypatch.setattr(Stage, "_collect", collected)
+    ran = run(NODES + "- {opcode: createPods, count: 1, collectMetrics: true}")
+    assert known == [ran.count(Node)]
+
+
 def test_what_is_not_waited_for_is_left_to_a_barrier(run: Run) -> None:
     steps = """\
     - {opcode: createPods, count: 3, namespace: a, skipWaitToCompletion: true}

@@ -152,8 +152,8 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all that came of it, whoever asked for
     it. `failure` ended it early.
 
-    `draw`, of [0, 1), is its lot, as that of an attempt is (`Decision.draw`). `started` and `parts` are measured, in
-    nanoseconds of this machine's monotonic clock.
+    `draw`, of [0, 1), is its lot, as that of an attempt is (`Decision.draw`). `started`, `parts` and `took`, of each of
+    the turns, are measured, in nanoseconds of this machine's monotonic clock.
     """
 
     uid: str
@@ -169,6 +169,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     draw: float = 0.0
     started: int = 0
     parts: tuple[Part, ...] = ()
+    took: tuple[int, ...] = ()
 
     def turns_of(self, job: str) -> tuple[Turn, ...]:
         """Return the turns of a job, in order."""
@@ -180,4 +181,4 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 #: What of an account is measured, and no decision.
-MEASURED: frozenset[str] = frozenset({"started", "parts"})
+MEASURED: frozenset[str] = frozenset({"started", "parts", "took"})

@@ -34,7 +34,7 @@ from kframework.cli.outcomes import print_outcomes, progress, say_notices, summa
 from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, server_of, unfolded
 from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recorder_to
-from kframework.cli.tracing import CONSOLE, Trace, traced_to
+from kframework.cli.tracing import CONSOLE, Trace, traced, traced_to
 from kframework.simulation.inputs import read_cluster
 from kframework_batch.compare.command import compare
 
@@ -125,6 +125,7 @@ def simulate(
     from kframework.process.running import Journal
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.session_history import SessionHistory
+    from kframework_batch.session_spans import SessionSpans
     from kframework_batch.shares import Shares
     from kframework_batch.shown import BatchShown
     from kframework_batch.simulation import podless, simulate_batch
@@ -134,11 +135,11 @@ def simulate(
     outputs = {"shares": shares, "record": record, "report": report}
     refuse_overwriting(read, trace=None if trace == CONSOLE else trace, **outputs)
     program = _default() if config is None else ConfigurationFile(config).load()
-    settings = _settings(program, scheduler_names, default_queue, period, seed or 0)
+    settings = _settings(program, scheduler_names, default_queue, period, seed)
     objects = read_cluster(filenames, devices=devices).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, settings.configuration))
-        observers: list[Observer] = [] if tracing is None else [tracing]
+        observers: list[Observer] = [] if tracing is None else [tracing, SessionSpans(tracing)]
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
         waiting: list[str] = []
@@ -257,7 +258,7 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.config.reading import overridden
-    from kframework.process.running import Journal, Process
+    from kframework.process.running import Process
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.running import BatchObservers, beside, following
 
@@ -276,9 +277,13 @@ def run(
     companions = [] if file is None else [following(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
         companions += map(beside, settings.controllers)
-    with sparing(verbosity), _recorder(record, record_limit, record_annotations) as recorder:
+    with (
+        sparing(verbosity),
+        traced(configuration) as tracing,
+        _recorder(record, record_limit, record_annotations) as recorder,
+    ):
         recorders = [] if recorder is None else [recorder]
-        observers = BatchObservers(Journal(), *recorders, engine=_engine(settings, recorder))
+        observers = BatchObservers.traced(tracing, *recorders, engine=_engine(settings, recorder))
         requests = observers.metrics.requests
         running = Process(
             configuration,
@@ -379,7 +384,7 @@ def _settings(
     scheduler_names: Sequence[str],
     default_queue: str = "default",
     period: float | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Settings:
     """Put the settings together, and pass on what is odd about the configuration."""
     from kframework_batch.engine import PERIOD
@@ -387,4 +392,6 @@ def _settings(
 
     for notice in program.notices:
         say("warning", notice)
+    if seed is None:
+        seed = program.configuration.options.seed
     return Settings(program, tuple(dict.fromkeys(scheduler_names)), default_queue, period or PERIOD, seed)

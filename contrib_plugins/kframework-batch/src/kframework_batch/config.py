@@ -14,12 +14,16 @@ from pathlib import Path
 
 from kframework import ConfigError
 from kframework.config.reading import (
+    OPTIONS_KIND,
     Document,
     Json,
+    Options,
     Place,
     Problem,
     RawArgs,
+    collecting,
     nearest,
+    options_of,
     parse_documents,
     raise_all,
     read_source,
@@ -73,6 +77,8 @@ class BatchConfiguration:
     #: By the name of the action.
     action_arguments: Mapping[str, RawArgs]
     place: Place = field(compare=False, repr=False)
+    #: What a document beside it says that Volcano has no word for.
+    options: Options = field(default_factory=Options)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     #: What it was read from.
     text: str = field(default="", compare=False, repr=False)
@@ -140,10 +146,20 @@ class _Reader:
         self._refuse_conflicts(read.tiers)
         if self._fields(root / "metrics"):
             self._warn(root / "metrics", "is for Volcano's plugin usage, which is not here: passed over")
-        for extra in documents[1:]:
-            self._warn(extra.at(), "a file holds one configuration: this further document is passed over")
+        options = self._options([document.at() for document in documents[1:]])
         raise_all(self._errors)
-        return replace(read, warnings=tuple(str(warning) for warning in self._warnings))
+        return replace(read, options=options, warnings=tuple(str(warning) for warning in self._warnings))
+
+    def _options(self, further: Sequence[Place]) -> Options:
+        """Read the first of the further documents that is one of options; none of the others counts."""
+        kinds = [(place / "kind").value for place in further]
+        chosen = kinds.index(OPTIONS_KIND) if OPTIONS_KIND in kinds else None
+        for number, place in enumerate(further):
+            if number != chosen:
+                self._warn(place, "a file holds one configuration: this further document is passed over")
+        with collecting(self._errors):
+            return Options() if chosen is None else options_of(further[chosen])
+        return Options()
 
     # -- blocks ------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kframework.config.reading import Configuration, in_tree_points, parse_configuration
 from kframework.engine import NodeResourcesFit, Registry
@@ -32,18 +33,20 @@ def core_registry() -> Registry:
 
 
 def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 0) -> Configuration:
-    """Configure a core profile for each scheduler name: what the plugins of a program are to ask."""
+    """Configure a core profile for each scheduler name: what the plugins of a program are to ask.
+
+    Its options are those of the program, with this seed.
+    """
     filters: dict[str, None] = {}
     scores: dict[str, int] = {}
     for plugin in program.tiers.plugins:
         filters |= dict.fromkeys(plugin.core_filters)
         scores |= plugin.core_scores
-    return _configuration(schedulers, tuple(filters), scores, seed)
+    options = program.configuration.options.model_copy(update={"seed": seed})
+    return replace(_configuration(schedulers, tuple(filters), scores), options=options)
 
 
-def _configuration(
-    schedulers: Sequence[str], asked: Sequence[str], scores: Mapping[str, int], seed: int
-) -> Configuration:
+def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapping[str, int]) -> Configuration:
     plugins: dict[str, object] = {
         "multiPoint": {"disabled": [{"name": "*"}]},
         "queueSort": _enabled(["PrioritySort"]),
@@ -61,8 +64,7 @@ def _configuration(
         "leaderElection": {"leaderElect": False},
         "profiles": profiles,
     }
-    options = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
-    return parse_configuration(f"{json.dumps(scheduler)}\n---\n{json.dumps(options)}", "<predicates and nodeorder>")
+    return parse_configuration(json.dumps(scheduler), "<predicates and nodeorder>")
 
 
 _POINTS = {"pre_filter": "preFilter", "filter": "filter", "reserve": "reserve", "pre_bind": "preBind"}

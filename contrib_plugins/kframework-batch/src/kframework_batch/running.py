@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from kframework.engine import MakeEngine, Observer, Scheduler
 from kframework.observe.counting import Series
 from kframework.observe.showing import History
-from kframework.process.running import Companion, Observers
+from kframework.process.running import Companion, Journal, Observers
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.answer import explain_routes
+from kframework_batch.job_metrics import JobMetrics
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile
 from kframework_batch.session_history import SessionHistory
@@ -22,22 +23,35 @@ from kframework_batch.shown import BatchShown
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
+    from kframework.observe.tracing.engines import Tracing
+
 _log = logging.getLogger(__name__)
 
 
 class BatchObservers(Observers[BatchEngine]):
     """The observers of a scheduler with sessions, which it shows on its page and counts."""
 
-    def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine]) -> None:
+    def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine], timed_share: float = 0.0) -> None:
         self.sessions: SessionHistory = SessionHistory()
         self.counted: SessionMetrics = SessionMetrics()
-        super().__init__(*others, self.sessions, self.counted, engine=engine, shown=self._show)
+        super().__init__(*others, self.sessions, self.counted, engine=engine, shown=self._show, timed_share=timed_share)
+
+    @classmethod
+    def traced(cls, tracing: Tracing | None, *others: Observer, engine: MakeEngine[BatchEngine]) -> BatchObservers:
+        """Observe as the log does too, and trace sessions and the attempts at their tasks if there is a Tracing."""
+        if tracing is None:
+            return cls(Journal(), *others, engine=engine)
+        from kframework_batch.session_spans import SessionSpans  # which loads OpenTelemetry
+
+        told = Journal(tracing.trace_id)
+        return cls(tracing, SessionSpans(tracing), told, *others, engine=engine, timed_share=tracing.share)
 
     def routes(self, scheduler: Scheduler[BatchEngine]) -> list[RouteDef]:
         return [*super().routes(scheduler), *explain_routes(scheduler, lambda: list(self.sessions))]
 
     def series(self, engine: BatchEngine) -> tuple[Series, ...]:
-        return (*super().series(engine), *self.counted.series)
+        jobs = JobMetrics(engine, lambda: self.counted.capacity)
+        return (*super().series(engine), *self.counted.series, *jobs.series)
 
     def _show(self, engine: BatchEngine, history: History) -> BatchShown:
         return BatchShown(engine, history, self.sessions)

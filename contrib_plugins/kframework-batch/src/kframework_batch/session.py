@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 from kframework import PluginError, PodInfo
 from kframework.engine import ClusterState, run_unreserve
 from kframework_batch.account import SessionAccount
-from kframework_batch.combination import Combination, timed
+from kframework_batch.combination import Combination
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.job import JobInfo, Place, TaskInfo, TaskStatus
@@ -119,9 +119,8 @@ class Session(SessionView, StatementHost):
         yield from self.plugins.open(partial(self.log.spent, "open"))
         self._note_queues()
         for action in self.actions:
-            self.log.action = action.name
             with closing(self._run(action)) as steps:
-                yield from timed(steps, partial(self.log.spent, "action", action.name))
+                yield from self.log.acting(action.name, steps)
             yield
         yield from self._conclude()
 

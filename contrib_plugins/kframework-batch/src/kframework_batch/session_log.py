@@ -5,7 +5,7 @@ Actions say how the turn of each job ended; what plugins said meanwhile is kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 
 import msgspec
@@ -44,6 +44,10 @@ class SessionLog:
         self.action: str = ""
         self.started: int = perf_counter_ns()
         self._turns: list[Turn] = []
+        #: How long each turn took; when what runs now began, and what went before of the turn that is under way.
+        self._took: list[int] = []
+        self._resumed: int = 0
+        self._before: int = 0
         self._queues: list[tuple[QueueInfo, str, QueueState]] = []
         self._jobs: dict[str, JobState] = {}
         self._bound: list[tuple[str, str]] = []
@@ -52,6 +56,21 @@ class SessionLog:
         #: What was said in the turn that is under way.
         self._rejected: list[Verdict] = []
         self._protected: dict[str, dict[str, TaskInfo]] = {}
+
+    def acting(self, action: str, steps: Iterator[None]) -> Iterator[None]:
+        """Go through the steps of an action; what runs between them is not of its time, nor of that of its turns."""
+        self.action, self._before = action, 0
+        while True:
+            began = self._resumed = perf_counter_ns()
+            try:
+                next(steps)
+            except StopIteration:
+                return
+            finally:
+                ended = perf_counter_ns()
+                self.spent("action", action, ended - began)
+                self._before += ended - self._resumed
+            yield
 
     # -- while a turn is under way -----------------------------------------------------------------------------------
 
@@ -100,13 +119,19 @@ class SessionLog:
             hypernode=hypernode,
             tried=tuple(tried[:_HYPERNODES]),
         )
-        self._turns.append(turn)
+        self._ends(turn)
         self._rejected.clear()
         self._protected.clear()
 
     def passed_over(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
         """Note that a job had no turn, or that nothing but a yes or no came of it."""
-        self._turns.append(self._ended(job, outcome, plugin, message))
+        self._ends(self._ended(job, outcome, plugin, message))
+
+    def _ends(self, turn: Turn) -> None:
+        now = perf_counter_ns()
+        self._turns.append(turn)
+        self._took.append(self._before + now - self._resumed)
+        self._resumed, self._before = now, 0
 
     def _ended(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> Turn:
         return Turn(
@@ -181,6 +206,7 @@ class SessionLog:
             draw=draw,
             started=self.started,
             parts=tuple(Part(kind, name, took) for (kind, name), took in self._parts.items()),
+            took=tuple(self._took),
         )
 
     def __repr__(self) -> str:

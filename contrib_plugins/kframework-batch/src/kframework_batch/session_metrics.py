@@ -39,6 +39,12 @@ _SESSIONS = Family(
     "[ALPHA] How long the actions and plugins of a session took together.",
     buckets=_range(1, 5000, 20),
 )
+_OPENED = Family(
+    "histogram",
+    "volcano_open_session_duration_milliseconds",
+    "[ALPHA] How long plugins took to open a session together.",
+    buckets=_range(1, 5000, 20),
+)
 _PLUGINS = Family(
     "histogram",
     "volcano_plugin_scheduling_latency_milliseconds",
@@ -88,6 +94,7 @@ class SessionMetrics(Observer):
         self._last: SessionAccount = SessionAccount(uid="", at=0.0)
         self._retries: dict[tuple[str, ...], int] = {}
         self._sessions = Histograms[tuple[str, ...]](_SESSIONS, as_labels, scale=_MILLISECONDS, always=[()])
+        self._opened = Histograms[tuple[str, ...]](_OPENED, as_labels, scale=_MILLISECONDS, always=[()])
         self._plugins = Histograms[tuple[str, ...]](_PLUGINS, as_labels, scale=_MILLISECONDS)
         self._actions = Histograms[tuple[str, ...]](_ACTIONS, as_labels, scale=_MILLISECONDS)
         self._attempts = Counts[tuple[str, ...]](_ATTEMPTS, as_labels)
@@ -96,6 +103,7 @@ class SessionMetrics(Observer):
         #: All that is counted here.
         self.series: tuple[Series, ...] = (
             self._sessions,
+            self._opened,
             self._plugins,
             self._actions,
             self._attempts,
@@ -107,6 +115,11 @@ class SessionMetrics(Observer):
             Readings(_RETRIES, lambda: self._retries),
             *self._of_queues(),
         )
+
+    @property
+    def capacity(self) -> Mapping[str, int]:
+        """What the cluster had in the last session."""
+        return self._last.capacity
 
     # -- the observer ------------------------------------------------------------------------------------------------
 
@@ -122,6 +135,7 @@ class SessionMetrics(Observer):
             return
         self._last = account
         self._sessions[()].observe(sum(part.took for part in account.parts))
+        self._opened[()].observe(sum(part.took for part in account.parts if part.kind == "open"))
         for part in account.parts:
             if part.kind == "action":
                 self._actions[part.name,].observe(part.took)

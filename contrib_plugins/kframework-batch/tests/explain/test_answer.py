@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
-from kframework_batch.explain.answer import answer
+from aiohttp.test_utils import make_mocked_request
+from aiohttp.web import Response
+from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.answer import answer, explain_routes
 from kframework_batch.explain.explanation import Explanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework import Unexplainable
+from kframework.engine import Scheduler
 from kframework.observe.explain.explanation import read
 from kframework.observe.showing import EngineExplanation, finished
 from kframework.state.inbox import Changed
@@ -38,14 +47,22 @@ def test_nobody_is_explained_whom_nobody_knows() -> None:
         finished(answer(stage.engine, stage.accounts, "default", "nobody"))
 
 
-def test_a_session_that_is_open_is_waited_for() -> None:
+async def test_a_session_that_is_open_is_waited_for() -> None:
     stage = staged()
     stage.time += 1.0
     stage.engine.offer(Changed(make_node("n2", cpu=1)))
     assert stage.engine.step()
-    asked = answer(stage.engine, stage.accounts, "default", "train")
-    next(asked)
-    assert not stage.engine.stands
+    asked = asyncio.ensure_future(explained(stage))
     while stage.engine.step():
-        next(asked)
-    assert "3 of the 4 tasks" in finished(answer(stage.engine, stage.accounts[::-1], "default", "train")).text
+        await asyncio.sleep(0)
+        assert not asked.done() or stage.engine.stands
+    assert "3 of the 4 tasks" in json.loads(await asked)["text"]
+
+
+async def explained(stage: Stage) -> str:
+    """Ask the route of a scheduler that has this engine."""
+    scheduler = cast("Scheduler[BatchEngine]", SimpleNamespace(engine=stage.engine, standing_by=False))
+    (route,) = explain_routes(scheduler, lambda: stage.accounts[::-1])
+    answered = await route.handler(make_mocked_request("GET", "/explain?job=default/train"))
+    assert isinstance(answered, Response)
+    return answered.text or ""

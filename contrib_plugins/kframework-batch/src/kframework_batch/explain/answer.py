@@ -12,6 +12,7 @@ from kframework.engine import Scheduler
 from kframework.observe.showing import (
     STANDS_BY,
     EngineExplanation,
+    at_rest,
     explain_route,
     finished_giving_way,
 )
@@ -31,25 +32,14 @@ Sessions = Callable[[], Sequence[SessionAccount]]
 def answer(
     engine: BatchEngine, sessions: Sequence[SessionAccount], namespace: str, name: str, notes: Sequence[str] = ()
 ) -> Generator[None, None, EngineExplanation]:
-    """Explain the job or pod of this name; yields where others may have their turn, and while a session is open.
+    """Explain the job or pod of this name; yields where others may have their turn.
 
-    Unexplainable is raised where there is neither.
+    Unexplainable is raised where there is neither. No session may be open when it is driven on.
     """
-    while not engine.stands:
-        yield
     found = find(engine, namespace, name)
     if found is None:
         raise Unexplainable(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
-    steps = explaining(engine, sessions, *found)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            explanation = end.value
-            break
-        yield
-        while not engine.stands:
-            yield
+    explanation = yield from explaining(engine, sessions, *found)
     explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     data = msgspec.Raw(msgspec.json.encode(explanation))
     return EngineExplanation("batch", text_of(explanation), text_of(explanation, wide=True), data)
@@ -57,9 +47,11 @@ def answer(
 
 def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
     """Return the route that explains a job or a pod."""
+    cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> EngineExplanation:
         notes = [STANDS_BY] if scheduler.standing_by else []
-        return await finished_giving_way(answer(scheduler.engine, sessions(), namespace, name, notes))
+        await at_rest(cluster)  # so that the session that is open now is among them
+        return await finished_giving_way(cluster, answer(scheduler.engine, sessions(), namespace, name, notes))
 
     return [explain_route(explained)]

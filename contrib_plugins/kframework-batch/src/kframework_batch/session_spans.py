@@ -1,0 +1,129 @@
+"""Traces of sessions: a span of each, of its actions, and of the turns of jobs, made of its account.
+
+What is not measured on its own follows what comes before it without a gap: spans begin at the time of the clock, and
+last as long as this machine took.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
+
+import msgspec
+
+from kframework.engine import Observer
+from kframework.observe.tracing.engines import Attributes, Span, Tracing
+from kframework_batch.account import Part, SessionAccount, Turn, Verdict
+from kframework_batch.account_rows import why
+
+#: The spans of what is measured beside actions, by kind.
+_MOMENTS = {"open": "open_session", "close": "close_session"}
+
+
+class SessionSpans(Observer):
+    """An observer that has sessions traced, if they are of the sample."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+
+    def decided(self, decision: object) -> None:
+        """Take no notice: the Tracing is an observer itself."""
+
+    def bound(self, binding: object) -> None:
+        """Take no notice."""
+
+    def accounted(self, account: msgspec.Struct) -> None:
+        """Trace a session that is over."""
+        if isinstance(account, SessionAccount):
+            self._tracing.tell(f"session {account.uid}", account.draw, lambda: span_of(account))
+
+    def __repr__(self) -> str:
+        return f"<SessionSpans to {self._tracing!r}>"
+
+
+def span_of(account: SessionAccount) -> Span:
+    """Return the span of a session, with all that it consists of."""
+    start = round(account.at * 1e9)
+    parts = tuple(_in_a_row(start, _parts(account)))
+    attributes: Attributes = {
+        "kframework.session": account.uid,
+        "kframework.nodes.total": account.nodes,
+        "kframework.turns": len(account.turns),
+        "kframework.bound": len(account.bound),
+        "kframework.evicted": len(account.evicted),
+    }
+    return Span("session", start, sum(part.took for part in parts), attributes, parts, account.failure)
+
+
+#: Makes the span of something that begins at a moment.
+_Begins = Callable[[int], Span]
+
+
+def _in_a_row(start: int, spans: Iterable[_Begins]) -> Iterator[Span]:
+    """Make spans that follow each other without a gap."""
+    for begins in spans:
+        span = begins(start)
+        yield span
+        start += span.took
+
+
+def _parts(account: SessionAccount) -> Iterator[_Begins]:
+    turns: dict[str, list[tuple[Turn, int]]] = {}
+    took = chain(account.took, repeat(0))  # early accounts do not say how long
+    for turn, nanoseconds in zip(account.turns, took, strict=False):
+        turns.setdefault(turn.action, []).append((turn, nanoseconds))
+    yield from _moment(account, "open")
+    for part in account.parts:
+        if part.kind == "action":
+            yield _action(part, turns.get(part.name, []))
+    yield from _moment(account, "close")
+
+
+def _moment(account: SessionAccount, kind: str) -> Iterator[_Begins]:
+    """Make the span in which plugins open or close the session, if they came to it."""
+    plugins = {part.name: part.took for part in account.parts if part.kind == kind}
+    if plugins:
+        attributes = {f"kframework.plugin.{name}": took / 1e9 for name, took in plugins.items()}
+        yield lambda start: Span(_MOMENTS[kind], start, sum(plugins.values()), attributes)
+
+
+def _action(part: Part, turns: list[tuple[Turn, int]]) -> _Begins:
+    def begins(start: int) -> Span:
+        attributes: Attributes = {"kframework.action": part.name, "kframework.turns": len(turns)}
+        parts = _in_a_row(start, (_turn(turn, took) for turn, took in turns))
+        return Span("action", start, part.took, attributes, tuple(parts))
+
+    return begins
+
+
+def _turn(turn: Turn, took: int) -> _Begins:
+    return lambda start: Span("turn", start, took, _attributes(turn))
+
+
+def _attributes(turn: Turn) -> Attributes:
+    verdicts = Counter(map(_verdict, turn.verdicts))
+    rejectors = dict.fromkeys((turn.plugin, *(verdict.plugin for verdict in turn.verdicts)))
+    said: Attributes = {
+        "kframework.message": why(turn),
+        "kframework.rejectors": tuple(filter(None, rejectors)),
+        "kframework.victims": tuple(victim.pod for victim in turn.victims),
+        "kframework.hypernode": turn.hypernode,
+    }
+    return {
+        "k8s.namespace.name": turn.job.rpartition("/")[0].rpartition("/")[2],
+        "kframework.job": turn.job,
+        "kframework.queue": turn.queue,
+        "kframework.action": turn.action,
+        "kframework.outcome": turn.outcome.value,
+        "kframework.tasks.had": turn.had,
+        "kframework.tasks.minimum": turn.minimum,
+        **{f"kframework.tasks.{kind}": count for kind, count in sorted(verdicts.items())},
+        **{name: value for name, value in said.items() if value},
+    }
+
+
+def _verdict(verdict: Verdict) -> str:
+    if not verdict.node:
+        return "rejected"
+    return "promised" if verdict.promised else "placed"
