@@ -80,6 +80,9 @@ class GuardedServer:
         self._server = server
         self._authorizer = authorizer
 
+    async def prepare(self, request: Request) -> None:
+        await self._server.prepare(request)
+
     def begin(self, request: Request) -> Response | Watch:
         return self._authorizer.refusal(request) or self._server.begin(request)
 

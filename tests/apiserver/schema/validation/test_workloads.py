@@ -39,7 +39,10 @@ def workload(labels: Any = None, pod: Any = None, **spec: Any) -> dict[str, Any]
         (
             *("Deployment", workload(pod={"activeDeadlineSeconds": 1})),
             [
-                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"
+                (
+                    "spec.template.spec.activeDeadlineSeconds: Forbidden:"
+                    " activeDeadlineSeconds in ReplicaSet is not Supported"
+                )
             ],
         ),
         (
