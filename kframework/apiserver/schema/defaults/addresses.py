@@ -26,14 +26,8 @@ def addressed(data: Data, others: Iterable[Document]) -> Data:
     specs = [mapping(each.parts(("spec",)), "spec") for each in others]
     given = text(spec, "clusterIP") or _address(name(data), {text(each, "clusterIP") for each in specs})
     families = ["IPv6" if ":" in given else "IPv4"]
-    filled = {
-        **spec,
-        "clusterIP": given,
-        "clusterIPs": [given],
-        "ipFamilies": families,
-        "ipFamilyPolicy": "SingleStack",
-    }
-    filled |= {field: spec[field] for field in follows if spec.get(field)}
+    given_too = {"clusterIPs": [given], "ipFamilies": families, "ipFamilyPolicy": "SingleStack"}
+    filled = spec | {"clusterIP": given} | {field: spec.get(field) or told for field, told in given_too.items()}
     if kind in ("NodePort", "LoadBalancer") and spec.get("allocateLoadBalancerNodePorts") is not False:
         taken = {port.get("nodePort") for each in specs for port in entries(each, "ports")}
         filled["ports"] = [_with_port(port, name(data), taken) for port in entries(spec, "ports")]
