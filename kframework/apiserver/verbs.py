@@ -11,6 +11,7 @@ from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
 from kframework.apiserver.patch.patches import apply_patch
 from kframework.apiserver.scales import scale_of, scaled
+from kframework.apiserver.schema.defaults.addresses import addressed, with_kept_addresses
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import answered, success
 from kframework.apiserver.store import Store
@@ -19,7 +20,7 @@ from kframework.apiserver.writes import amended, check_uid, created, of_main, of
 from kframework.cluster import api_errors
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Namespace, Pod, kind_of
+from kframework.objects import ApiObject, Namespace, Pod, Service, kind_of
 
 #: Such a patch may make an object, and knows who owns which field; neither is kept here.
 SERVER_SIDE_APPLY = "application/apply-patch"
@@ -88,6 +89,8 @@ class Verbs:
             new = of_status(self._resource, shown, new)
         elif self._resource.has_status:
             new = of_main(shown, new)
+        if isinstance(old.subject, Service):
+            new = with_kept_addresses(shown, new)
         draft = amended(self._cluster, self._resource, old, new)
         document = old if draft.data == old.data else self._written(draft)
         return self._answer(self._form.one(document), headers=headers)
@@ -102,6 +105,9 @@ class Verbs:
 
     def _written(self, draft: Draft) -> Document:
         """Store a draft, unless the client only wants to see what that would come to."""
+        if isinstance(draft.subject, Service):
+            others = self._collection.at(self._collection.version)
+            draft = draft._replace(data=addressed(draft.data, others))
         return draft.then(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
 
     # -- deleting ------------------------------------------------------------------------------------------------------

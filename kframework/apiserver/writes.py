@@ -5,22 +5,25 @@ Status is a resource of its own: who writes an object does not touch its status,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from kframework.apiserver.custom.definition_causes import causes_of, named
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted
 from kframework.apiserver.schema.causes import Cause, InvalidObjectError
+from kframework.apiserver.schema.validation.changes import change_causes
+from kframework.apiserver.schema.validation.kinds import object_causes
+from kframework.apiserver.schema.validation.metadata import metadata_causes
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document, Draft, followed
-from kframework.apiserver.wire.plain_data import name
+from kframework.apiserver.wire.plain_data import mapping
 from kframework.cluster import api_errors
 from kframework.cluster.admission import check_version
 from kframework.cluster.generations import has_generation, says_the_same
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
-from kframework.objects import KINDS, ApiObject, Node, Pod
+from kframework.objects import KINDS, ApiObject, Node
 from kframework.objects.codec import convert
 
 #: What of the metadata a client may send and is not stored.
@@ -41,10 +44,8 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
     data = _filled(resource, data)
     subject = _read(resource, data)
     admitted = cluster.admit_request(subject)
-    if isinstance(admitted, Pod) and not admitted.spec.containers:
-        raise api_errors.invalid(Pod, admitted.metadata.name, "spec.containers", "Required value")
+    _refuse(resource, admitted.metadata.name, _causes(resource, data))
     data = followed(data, subject, admitted)
-    _check(resource, data)
     if isinstance(admitted, CustomResourceDefinition):
         data = accepted(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
         admitted = _read(resource, data)
@@ -69,7 +70,11 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
         if not says_the_same(old.data, data):  # in what no struct holds
             new = replace(new, metadata=replace(metadata, generation=metadata.generation + 1))
     data = followed(data, subject, new)
-    _check(resource, data)
+    if causes := _causes(resource, data):  # what was there before may stay, wherever it came from
+        before = _causes(resource, old.data)
+        causes = [each for each in causes if each not in before]
+    kind = resource.stored
+    _refuse(resource, name, [*change_causes(old.data, data, kind.api_version, kind.name), *causes])
     return Draft(new, data)
 
 
@@ -133,15 +138,19 @@ def _filled(resource: Resource, data: Data) -> Data:
     return named(data) if resource.kind.struct is CustomResourceDefinition else data
 
 
-def _check(resource: Resource, data: Data) -> None:
-    """Raise ClusterError 422 with all that is wrong with an object."""
-    found: list[Cause] = []
+def _refuse(resource: Resource, name: str, causes: Sequence[Cause]) -> None:
+    """Raise ClusterError 422 with all that is wrong with an object, if anything is."""
+    if causes:
+        raise InvalidObjectError(resource.kind.name, resource.group, name, causes)
+
+
+def _causes(resource: Resource, data: Data) -> list[Cause]:
+    kind = resource.stored
     if resource.custom is not None:
-        found = resource.custom.causes(data)
-    elif resource.kind.struct is CustomResourceDefinition:
-        found = causes_of(data)
-    if found:
-        raise InvalidObjectError(resource.kind.name, resource.group, name(data), found)
+        return [*metadata_causes(mapping(data, "metadata"), kind.name), *resource.custom.causes(data)]
+    if kind.struct is CustomResourceDefinition:
+        return causes_of(data)
+    return list(object_causes(data, kind.api_version, kind.name))
 
 
 def _read(resource: Resource, data: Data) -> ApiObject:

@@ -115,7 +115,8 @@ def named(subject: T) -> T:
         return subject
     why = (
         f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
-        "characters, '-' or '.', and must start and end with an alphanumeric character"
+        "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+        r"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
     )
     raise api_errors.invalid(type(subject), name, "metadata.name", why)
 

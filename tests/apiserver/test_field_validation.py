@@ -19,7 +19,8 @@ JSON_PATCH = "application/json-patch+json"
 MISSPELT = pod() | {"spec": pod()["spec"] | {"tolerrations": []}, "stauts": {}}
 UNKNOWN = ['unknown field "spec.tolerrations"', 'unknown field "stauts"']
 TWICE = (
-    b'{"kind": "Pod", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "name": "c"}]}}'
+    b'{"kind": "Pod", "kind": "Pod", "metadata": {"name": "web"},'
+    b' "spec": {"containers": [{"name": "c", "name": "c", "image": "x"}]}}'
 )
 DUPLICATE = ['duplicate field "kind"', 'duplicate field "spec.containers[0].name"']
 

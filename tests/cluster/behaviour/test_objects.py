@@ -46,7 +46,7 @@ async def test_what_is_created_can_be_read(stage: Stage) -> None:
 
 
 async def test_what_belongs_to_no_namespace(stage: Stage) -> None:
-    created = await stage.client.create(StorageClass(metadata=ObjectMeta(name="fast")))
+    created = await stage.client.create(StorageClass(metadata=ObjectMeta(name="fast"), provisioner="disks.example"))
     assert (created.metadata.namespace, created.volume_binding_mode) == ("", "Immediate")
     assert await stage.client.get(StorageClass, "fast") == created
 

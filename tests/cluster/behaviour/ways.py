@@ -132,7 +132,7 @@ WAYS: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
 
 
 def pod(name: str = "web", *, namespace: str = "default", **spec: object) -> Pod:
-    one_container = PodSpec(containers=(Container(name="main"),))
+    one_container = PodSpec(containers=(Container(name="main", image="registry.example/app:1"),))
     return Pod(metadata=ObjectMeta(name=name, namespace=namespace), spec=replace(one_container, **spec))
 
 

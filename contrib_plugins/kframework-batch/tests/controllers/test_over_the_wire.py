@@ -48,7 +48,8 @@ LOSSY = Rates(
 def job(name: str, *policies: JobPolicy, seconds: int | None = None) -> Job:
     annotations = {} if seconds is None else {RUN_SECONDS: str(seconds)}
     template = PodTemplateSpec(
-        metadata=ObjectMeta(annotations=annotations), spec=template_spec(make_pod(scheduler_name="").spec)
+        metadata=ObjectMeta(annotations=annotations),
+        spec=template_spec(make_pod(image="registry.example/app:1", scheduler_name="").spec),
     )
     return Job(
         metadata=ObjectMeta(name=name, namespace="default"),
@@ -69,8 +70,8 @@ def told(rates: Rates, seed: int) -> dict[str, object]:
                 job("done", seconds=30),
                 job("again", JobPolicy(event="PodFailed", action="RestartJob")),
                 job("gone"),
-                make_pod("alone", scheduler_name="volcano"),
-                make_pod("leaves", scheduler_name="volcano"),
+                make_pod("alone", image="registry.example/app:1", scheduler_name="volcano"),
+                make_pod("leaves", image="registry.example/app:1", scheduler_name="volcano"),
             ],
         )
         faulty = FaultyTransport(InProcess(ApiServer(store, clock)), Random(seed), rates, clock, clock.now() + 600)

@@ -149,7 +149,9 @@ async def sessions(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
 async def with_controllers(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
     """Let the controllers do all that they can too: make pods and groups, restart, close queues and clean up."""
     again = JobPolicy(event="PodFailed", action="RestartJob")
-    done, restarted, grows = make_job("done", 1, seconds=5.0), make_job("restarted", 1), make_job("grows", 1)
+    image = "registry.example/app:1"  # without one an API server refuses a pod
+    done = make_job("done", 1, seconds=5.0, image=image)
+    restarted, grows = (make_job(name, 1, image=image) for name in ("restarted", "grows"))
     objects = [
         make_queue("above"),
         make_queue("below", parent="above"),

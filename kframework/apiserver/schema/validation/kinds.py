@@ -1,0 +1,37 @@
+"""Which kind is looked at how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework.apiserver.schema.causes import Cause, invalid, required
+from kframework.apiserver.schema.syntax import config_key
+from kframework.apiserver.schema.validation import services, workloads
+from kframework.apiserver.schema.validation.metadata import metadata_causes
+from kframework.apiserver.schema.validation.pods import pod_causes
+from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.plain_data import mapping
+
+_KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+
+
+def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
+    """Yield what is wrong with an object that has its defaults."""
+    yield from metadata_causes(mapping(data, "metadata"), kind)
+    match api_version, kind:
+        case "v1", "Pod":
+            yield from pod_causes(mapping(data, "spec"))
+        case "v1", "Service":
+            yield from services.service(data)
+        case "apps/v1", _ if kind in _KEPT_RUNNING:
+            yield from workloads.kept_running(data, kind)
+        case "batch/v1", "Job":
+            yield from workloads.job(data)
+        case "batch/v1", "CronJob":
+            yield from workloads.cron_job(data)
+        case "v1", "ConfigMap" | "Secret":
+            for field in ("data", "binaryData"):
+                for key in mapping(data, field):
+                    yield from (invalid(f"{field}[{key}]", key, each) for each in config_key(key))
+        case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
+            yield required("provisioner")
