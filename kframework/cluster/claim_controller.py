@@ -80,10 +80,20 @@ class ClaimController:
                 # Most have no claims at all, and each is told of several times.
                 if not pod.spec.resource_claims and pod.metadata.uid not in self._of_pods:
                     return
-                self._pods[_key(pod)] = None
                 if change.new is None or is_done(pod):
                     self._claims |= self._of_pods.get(pod.metadata.uid, {})
+                elif isinstance(change.old, Pod) and _stands_the_same(change.old, pod):
+                    return
+                self._pods[_key(pod)] = None
             case ResourceClaim() as claim:
+                if (
+                    isinstance(change.old, ResourceClaim)
+                    and change.new is not None
+                    and _used_the_same(change.old, claim)
+                ):
+                    return
+                if change.new is None and (owner := _owner(claim)) is not None:
+                    self._pods[claim.metadata.namespace, owner.name] = None  # it is made again
                 self._claims[_key(claim)] = None
                 self._index(_key(claim), change)
             case _:
@@ -92,12 +102,7 @@ class ClaimController:
 
     def _index(self, key: Key, change: Change) -> None:
         """Note which pods use or own a claim."""
-        old, new = change.old, change.new
-        if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
-            same_owners = old.metadata.owner_references == new.metadata.owner_references
-            if same_owners and old.status.reserved_for == new.status.reserved_for:
-                return
-        before, after = _pods_of(old), _pods_of(new)
+        before, after = _pods_of(change.old), _pods_of(change.new)
         for gone in before - after:
             self._of_pods[gone].pop(key)
             if not self._of_pods[gone]:
@@ -222,6 +227,25 @@ class ClaimController:
 def is_done(pod: Pod) -> bool:
     """Return whether a pod will not use its claims any more: it has ended, or is being deleted and was never bound."""
     return has_ended(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+
+
+def _stands_the_same(old: Pod, new: Pod) -> bool:
+    """Return whether a change of a pod is nothing to its claims: each is told of several times."""
+    return (
+        old.spec.node_name == new.spec.node_name
+        and old.status.resource_claim_statuses == new.status.resource_claim_statuses
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+    )
+
+
+def _used_the_same(old: ResourceClaim, new: ResourceClaim) -> bool:
+    """Return whether a change of a claim is nothing to those who use or own it."""
+    was, now = old.metadata, new.metadata
+    return (
+        old.status.reserved_for == new.status.reserved_for
+        and was.deletion_timestamp == now.deletion_timestamp
+        and was.owner_references == now.owner_references
+    )
 
 
 def _key(subject: ApiObject) -> Key:

@@ -38,6 +38,7 @@ from kframework.plugins.dynamic_resources.feasibility import (
     TIMED_OUT,
     TOO_FEW,
     Feasibilities,
+    Feasibility,
     Measure,
     Patience,
     rank,
@@ -116,6 +117,7 @@ class ClaimsInCycle:
         self._classes = classes
         self._unready = unready
         self._unallocated = [claim for claim in claims if claim.status.allocation is None]
+        self._feasibility: Feasibility | None = None  # of those that are not allocated
         self._extended = extended_resources(pod, classes)
         self._patience = Patience(feasibilities.budget)
         #: The claims for extended resources, by those that would be devices.
@@ -156,10 +158,18 @@ class ClaimsInCycle:
             return np.full(len(rows), FITS)
         freed = self._freed()
         if not freed:
-            return self._feasibilities.of(claims).answers(rows, self._patience)
+            return self._feasibility_of(claims).answers(rows, self._patience)
         allocated = self._devices.without(freed)
         answers = [self._searched_without(claims, nodes[row], allocated) for row in rows.tolist()]
         return np.array(answers, dtype=np.int64)
+
+    def _feasibility_of(self, claims: Sequence[ResourceClaim]) -> Feasibility:
+        """Return what is known of claims: of the pod's own it is looked up once."""
+        if claims is not self._unallocated:
+            return self._feasibilities.of(claims)
+        if self._feasibility is None:
+            self._feasibility = self._feasibilities.of(claims)
+        return self._feasibility
 
     def _freed(self) -> list[DeviceRequestAllocationResult]:
         """Return what pods that a what-if has taken away give back: the devices of claims that nobody else uses."""
@@ -227,7 +237,7 @@ class ClaimsInCycle:
         for resources, places in self._by_resources(nodes, listed):
             claims = self._to_allocate(resources)
             if claims:
-                feasibility = self._feasibilities.of(claims)
+                feasibility = self._feasibility_of(claims)
                 found[places] = feasibility.measured(measure, listed[places], self._patience) + more
         return found
 
@@ -239,7 +249,7 @@ class ClaimsInCycle:
         AllocationError for what makes no sense, and if the search took too many steps.
         """
         claims = self.to_allocate(node)
-        found = self._feasibilities.of(claims).chosen(node) if claims else []
+        found = self._feasibility_of(claims).chosen(node) if claims else []
         if found is None:
             # There is none, or else this says what is wrong.
             found = self.found(node)
