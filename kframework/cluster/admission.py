@@ -7,7 +7,6 @@ controllers and kubelets would add: no taints for a node's conditions, no hostna
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypeVar, cast
@@ -72,7 +71,6 @@ _TOLERATED_FOR_A_WHILE = tuple(
 _NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
 _BUILT_IN = frozenset(kind.struct for kind in KINDS)
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_PLACES = tuple(len(_SUFFIX_LETTERS) ** place for place in range(5))
 
@@ -106,18 +104,6 @@ def _no_status(kind: type[ApiObject]) -> object:
     """Return the status of an object before anybody has said anything about it."""
     field = next(field for field in fields(kind) if field.name == "status")
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
-
-
-def named(subject: T) -> T:
-    """Return the object; ClusterError 422 if its name is none."""
-    name = subject.metadata.name
-    if _NAME.fullmatch(name):
-        return subject
-    why = (
-        f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
-        "characters, '-' or '.', and must start and end with an alphanumeric character"
-    )
-    raise api_errors.invalid(type(subject), name, "metadata.name", why)
 
 
 def generated_name(prefix: str, number: int) -> str:
