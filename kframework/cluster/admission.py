@@ -59,7 +59,8 @@ Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
 _PREEMPTS = "PreemptLowerPriority"
 _NO_CLASS = PriorityClass()
-_SYSTEM_CLASSES = (
+#: The priority classes that every cluster has.
+SYSTEM_CLASSES = (
     PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
     PriorityClass(metadata=ObjectMeta(name="system-node-critical"), value=2_000_001_000),
 )
@@ -361,7 +362,7 @@ def _priority_class(pod: Pod, classes: Iterable[PriorityClass]) -> PriorityClass
     if not name:
         defaults = (each for each in classes if each.global_default)
         return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
-    for known in (*classes, *_SYSTEM_CLASSES):
+    for known in (*classes, *SYSTEM_CLASSES):
         if known.metadata.name == name:
             return known
     raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
