@@ -48,9 +48,17 @@ class Call(NamedTuple):
         """Whether nothing must be written; ClusterError 422 for a kind of dry run that there is not."""
         wanted = self.query.get("dryRun", "")
         if wanted not in ("", "All"):
-            message = f'dryRun: Unsupported value: "{wanted:.100}": supported values: "All"'
+            options = _OPTIONS.get(self.request.method, "UpdateOptions")
+            message = (
+                f'{options}.meta.k8s.io "" is invalid: dryRun: Unsupported value: "{wanted:.100}":'
+                ' supported values: "All"'
+            )
             raise ClusterError(message, status=422, reason="Invalid")
         return wanted == "All"
+
+
+#: What an API server calls the options of a request; those of all others are an update's.
+_OPTIONS = {"POST": "CreateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):

@@ -117,7 +117,8 @@ def number(query: Mapping[str, str], name: str) -> int:
 def too_large(wanted: int, current: int) -> ClusterError:
     """Say that a version is still to come: the client has seen another server, or this one before it was restarted."""
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
-    return ClusterError(message, status=504, reason="Timeout", retryable=True)
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return ClusterError(message, status=504, reason="Timeout", retryable=True, causes=(cause,))
 
 
 def _written(version: int, key: Key) -> str:

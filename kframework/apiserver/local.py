@@ -15,6 +15,7 @@ from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
+from kframework.cluster.admission import SYSTEM_CLASSES
 from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.field_names import unknown_fields, without
@@ -55,11 +56,14 @@ class LocalCluster:
         self.memory.renew(self._beginning())
 
     def _beginning(self) -> list[ApiObject]:
-        """Return what a new cluster has: what the files hold, and the roles that are not among that."""
+        """Return what a new cluster has: what the files hold, and the roles and classes that are not among that."""
         written = map(Draft, self._manifest.objects, map(_kept, self._manifest.written))
         self._written = {_key(draft.subject): draft for draft in written}
         named = {_key(each) for each in self._manifest.objects}
-        return [*self._manifest.objects, *(role for role in default_roles() if _key(role) not in named)]
+        return [
+            *self._manifest.objects,
+            *(each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named),
+        ]
 
     async def run(self) -> None:
         """Run pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
 
 from kframework.apiserver.schema.causes import InvalidObjectError
 from kframework.apiserver.wire.documents import Data
+from kframework.cluster.api_errors import cause_of
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
 
@@ -19,17 +21,6 @@ class Subject(NamedTuple):
     kind: str = ""
     name: str = ""
 
-
-#: What clients match on, by how Kubernetes' validation begins its sentence.
-_REASONS = {
-    "Required value": "FieldValueRequired",
-    "Forbidden": "FieldValueForbidden",
-    "Not found": "FieldValueNotFound",
-    "Duplicate value": "FieldValueDuplicate",
-    "Unsupported value": "FieldValueNotSupported",
-    "Too long": "FieldValueTooLong",
-    "Too many": "FieldValueTooMany",
-}
 
 #: What a request is about that is about no object.
 NOBODY = Subject()
@@ -56,7 +47,7 @@ def failure(error: ClusterError, subject: Subject) -> Response:
 
 def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     """Put an error as an API server does; clients match on reason and details."""
-    details: Data = _named(subject)
+    details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
     if isinstance(error, InvalidObjectError):
         details |= {"group": error.group} if error.group else {}
         causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in error.found]
@@ -64,11 +55,23 @@ def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     elif error.causes:
         details["causes"] = list(error.causes)
     elif error.reason == "Invalid":
-        details |= _invalid(error.message)
+        details["causes"] = [_cause(error.message)]
     if error.retryable:
         details["retryAfterSeconds"] = 1
     failed = {"message": error.message, "reason": error.reason, "code": error.status}
     return _status("Failure") | failed | ({"details": details} if details else {})
+
+
+#: Errors that are about a request, not about what it is for.
+_ABOUT_NOBODY = ("BadRequest", "Expired", "Timeout", "TooManyRequests", "Unauthorized")
+#: How messages begin that name what they are about: `pods "web" not found`, `ReplicaSet.apps "web" is invalid`.
+_SUBJECT = re.compile(r'(?:Operation cannot be fulfilled on )?([A-Za-z0-9-]+)(?:\.([a-z0-9.-]+))? "([^"]*)"')
+
+
+def _about(error: ClusterError, subject: Subject) -> Subject:
+    """Return what an error is about, which may be another object than the request was for, or a new one."""
+    told = _SUBJECT.match(error.message)
+    return Subject(told[2] or "", told[1], told[3]) if told is not None else subject
 
 
 def _status(status: str) -> Data:
@@ -79,13 +82,9 @@ def _named(subject: Subject) -> Data:
     return {field: value for field, value in subject._asdict().items() if value}
 
 
-def _invalid(message: str) -> Data:
-    """Read from the message which field of which object is meant: `Pod "web" is invalid: spec.nodeName: why`."""
-    whose, _, causes = message.partition(" is invalid: ")
-    field, _, why = causes.partition(": ")
+def _cause(message: str) -> Data:
+    """Read from the message which field is meant: `Pod "web" is invalid: spec.nodeName: why`."""
+    field, _, why = message.partition(" is invalid: ")[2].partition(": ")
     if not why:
-        return {"causes": [{"reason": "FieldValueInvalid", "message": message}]}
-    kind, _, name = whose.partition(" ")
-    reason = _REASONS.get(why.partition(":")[0], "FieldValueInvalid")
-    cause: Data = {"reason": reason, "message": why, "field": field}
-    return {"kind": kind.partition(".")[0], "name": name.strip('"'), "causes": [cause]}
+        return {"reason": "FieldValueInvalid", "message": message}
+    return {"reason": cause_of(why), "message": why, "field": field}

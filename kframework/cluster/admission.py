@@ -7,7 +7,6 @@ controllers and kubelets would add: no taints for a node's conditions, no hostna
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypeVar, cast
@@ -61,7 +60,8 @@ Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
 _PREEMPTS = "PreemptLowerPriority"
 _NO_CLASS = PriorityClass()
-_SYSTEM_CLASSES = (
+#: The priority classes that every cluster has.
+SYSTEM_CLASSES = (
     PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
     PriorityClass(metadata=ObjectMeta(name="system-node-critical"), value=2_000_001_000),
 )
@@ -72,7 +72,6 @@ _TOLERATED_FOR_A_WHILE = tuple(
 #: Kinds whose objects are updated only by those who name their last version; so are all that plugins declare.
 _NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBudget, VolumeAttachment)
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_PLACES = tuple(len(_SUFFIX_LETTERS) ** place for place in range(5))
 
@@ -106,19 +105,6 @@ def _no_status(kind: type[ApiObject]) -> object:
     """Return the status of an object before anybody has said anything about it."""
     field = next(field for field in fields(kind) if field.name == "status")
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
-
-
-def named(subject: T) -> T:
-    """Return the object; ClusterError 422 if its name is none."""
-    name = subject.metadata.name
-    if _NAME.fullmatch(name):
-        return subject
-    why = (
-        f'Invalid value: "{name:.253}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
-        "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-        r"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-    )
-    raise api_errors.invalid(type(subject), name, "metadata.name", why)
 
 
 def generated_name(prefix: str, number: int) -> str:
@@ -393,7 +379,7 @@ def _priority_class(pod: Pod, classes: Iterable[PriorityClass]) -> PriorityClass
     if not name:
         defaults = (each for each in classes if each.global_default)
         return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
-    for known in (*classes, *_SYSTEM_CLASSES):
+    for known in (*classes, *SYSTEM_CLASSES):
         if known.metadata.name == name:
             return known
     raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
+
+#: A field's path, and what is wrong with its value.
+Complaint = tuple[str, str]
+
+_CAUSES = {
+    "Required value": "FieldValueRequired",
+    "Forbidden": "FieldValueForbidden",
+    "Not found": "FieldValueNotFound",
+    "Duplicate value": "FieldValueDuplicate",
+    "Unsupported value": "FieldValueNotSupported",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+}
 
 
 def not_found(kind: type[ApiObject], name: str) -> ClusterError:
@@ -71,8 +85,21 @@ def terminating(kind: type[ApiObject], name: str, namespace: str) -> ClusterErro
 
 def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterError:
     """Say that a field has a value it cannot have."""
-    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {path}: {why}'
-    return ClusterError(message, status=422, reason="Invalid")
+    return all_invalid(kind, name, [(path, why)])
+
+
+def all_invalid(kind: type[ApiObject], name: str, complaints: Sequence[Complaint]) -> ClusterError:
+    """Say everything that an object has and cannot have; what is said twice counts once, as in apimachinery."""
+    said = list(dict.fromkeys(f"{path}: {why}" for path, why in complaints))
+    together = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    causes = tuple({"reason": cause_of(why), "message": why, "field": path} for path, why in complaints)
+    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {together}'
+    return ClusterError(message, status=422, reason="Invalid", causes=causes)
+
+
+def cause_of(why: str) -> str:
+    """Return what clients match on, by how Kubernetes' validation begins its sentence."""
+    return _CAUSES.get(why.partition(":")[0], "FieldValueInvalid")
 
 
 def invalid_scale(name: str, replicas: int) -> ClusterError:

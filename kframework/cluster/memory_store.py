@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import admission, api_errors, device_admission, transitions
+from kframework.cluster import admission, api_errors, device_admission, object_names, transitions
 from kframework.cluster.event_record import EventRecord
 from kframework.cluster.kind_store import Change, KindStore, Receive
 from kframework.objects import (
@@ -135,7 +135,7 @@ class MemoryStore:
             if home.deletion_timestamp is not None:
                 raise api_errors.terminating(type(subject), subject.metadata.name, namespace)
             device_admission.check_admin_access(subject, home.labels)
-        return admission.named(self.admit(admission.as_request(subject)))
+        return object_names.named(self.admit(admission.as_request(subject)))
 
     def replace(self, subject: T) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.

@@ -131,16 +131,19 @@ def kind(
     return declare
 
 
-@cache
 def foreign_kind(api_version: str, name: str, plural: str, *, namespaced: bool) -> Kind[ApiObject]:
     """Make a kind of which nobody here reads more than the metadata.
 
     `kind_of` finds it, `kind_named` does not: a plugin that reads more may still declare it.
     """
+    made = _foreign(api_version, name, plural, namespaced)
+    return _BY_STRUCT.setdefault(made.struct, made)
+
+
+@cache
+def _foreign(api_version: str, name: str, plural: str, namespaced: bool) -> Kind[ApiObject]:
     struct = cast("type[ApiObject]", msgspec.defstruct(name, [], bases=(ApiObject,), frozen=True, kw_only=True))
-    made: Kind[ApiObject] = Kind(name, api_version, plural, namespaced, struct)
-    _BY_STRUCT[struct] = made
-    return made
+    return Kind(name, api_version, plural, namespaced, struct)
 
 
 def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:

@@ -120,3 +120,13 @@ async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:
     await transport.send(request("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}}))
     again = read((await transport.send(request("GET", "/api/v1/nodes/n1"))).body)
     assert "nodeInfo" not in again["status"]
+
+
+async def test_the_priority_classes_of_every_cluster() -> None:
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([]))
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    found = read((await InProcess(local.server).send(request("GET", classes))).body)["items"]
+    assert {each["metadata"]["name"]: each["value"] for each in found} == {
+        "system-cluster-critical": 2_000_000_000,
+        "system-node-critical": 2_000_001_000,
+    }

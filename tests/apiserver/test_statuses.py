@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.apiserver.lists import too_large
 from kframework.apiserver.statuses import NOBODY, Subject, failure, status_of, success
 from kframework.cluster import api_errors
 from kframework.errors import ClusterError
-from kframework.objects import Pod, ReplicaSet
+from kframework.objects import Namespace, Pod, ReplicaSet
 from tests.apiserver.serving import read
 
 HEAD = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
@@ -54,9 +55,21 @@ def test_what_may_go_better_later() -> None:
         (
             api_errors.invalid(ReplicaSet, "r", "metadata.name", "bad"),
             {
+                "group": "apps",
                 "kind": "ReplicaSet",
                 "name": "r",
                 "causes": [{"reason": "FieldValueInvalid", "message": "bad", "field": "metadata.name"}],
+            },
+        ),
+        (
+            api_errors.all_invalid(Pod, "web", [("spec.a", "Required value"), ("spec.b", 'Invalid value: "x": no')]),
+            {
+                "kind": "Pod",
+                "name": "web",
+                "causes": [
+                    {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.a"},
+                    {"reason": "FieldValueInvalid", "message": 'Invalid value: "x": no', "field": "spec.b"},
+                ],
             },
         ),
         (
@@ -67,3 +80,32 @@ def test_what_may_go_better_later() -> None:
 )
 def test_what_kubectl_prints_of_an_invalid_object(error: ClusterError, details: dict[str, object]) -> None:
     assert status_of(error)["details"] == details
+
+
+@pytest.mark.parametrize(
+    ("error", "details"),
+    [
+        (api_errors.already_exists(ReplicaSet, "r"), {"group": "apps", "kind": "replicasets", "name": "r"}),
+        (api_errors.not_found(Namespace, "n"), {"kind": "namespaces", "name": "n"}),
+        (api_errors.modified(Pod, "web"), {"kind": "pods", "name": "web"}),
+        (api_errors.forbidden(Pod, "web", "no"), {"kind": "pods", "name": "web"}),
+        (api_errors.unknown_kind(), {"kind": "pods"}),
+        (api_errors.bad_request("what?"), None),
+        (api_errors.expired(1, 2), None),
+        (
+            too_large(9, 8),
+            {
+                "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                "retryAfterSeconds": 1,
+            },
+        ),
+    ],
+)
+def test_what_an_error_is_about(error: ClusterError, details: dict[str, object] | None) -> None:
+    assert status_of(error, Subject("", "pods", "")).get("details") == details
+
+
+def test_several_complaints_are_one_message() -> None:
+    twice = [("spec.a", "Required value"), ("spec.a", "Required value"), ("spec.b", "Forbidden: no")]
+    message = 'Pod "web" is invalid: [spec.a: Required value, spec.b: Forbidden: no]'
+    assert str(api_errors.all_invalid(Pod, "web", twice)) == message

@@ -15,7 +15,6 @@ from kframework.cluster.admission import (
     check_identity,
     check_version,
     generated_name,
-    named,
     of_main,
     updated,
 )
@@ -138,19 +137,6 @@ def test_what_is_new_has_no_version() -> None:
     with pytest.raises(ClusterError) as caught:
         as_request(Pod(metadata=ObjectMeta(name="web", resource_version="3")))
     assert (caught.value.status, caught.value.reason) == (500, "")
-
-
-@pytest.mark.parametrize("name", ["a", "web-1", "system.node-1", "x" * 253, "0"])
-def test_names(name: str) -> None:
-    pod = Pod(metadata=ObjectMeta(name=name))
-    assert named(pod) is pod
-
-
-@pytest.mark.parametrize("name", ["", "-a", "a-", "a_b", "A", "a/b", "x" * 254, "ü"])
-def test_what_is_no_name(name: str) -> None:
-    with pytest.raises(ClusterError, match=r"metadata\.name: Invalid value") as caught:
-        named(Pod(metadata=ObjectMeta(name=name)))
-    assert (caught.value.status, caught.value.reason) == (422, "Invalid")
 
 
 @pytest.mark.parametrize(
