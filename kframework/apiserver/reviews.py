@@ -16,7 +16,7 @@ _ACCESS = ("localsubjectaccessreviews", "selfsubjectaccessreviews", "subjectacce
 
 
 def review(request: Request, authorizer: Authorizer) -> Response | None:
-    """Answer a review; None if the request is none. ClusterError 400 if its body cannot be read."""
+    """Answer a review; None if the request is none, ClusterError 400 if its body cannot be read."""
     path = Path.read(request.path)
     if path is None or request.method != "POST" or path.name:
         return None
