@@ -19,6 +19,7 @@ _MAGIC = b"k8s\x00"
 _KINDS = (
     *("Binding", "DeleteOptions", "Event", "Eviction", "Lease"),
     *("Namespace", "PodDisruptionBudget", "PriorityClass", "Service"),
+    *("SelfSubjectAccessReview", "SelfSubjectReview"),
 )
 #: Bytes of the values that have a fixed length, by the wire type.
 _FIXED = {1: 8, 5: 4}

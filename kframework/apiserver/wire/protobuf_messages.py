@@ -41,6 +41,11 @@ CoreEvent: 1 metadata ObjectMeta, 2 involvedObject ObjectReference, 3 reason, 4 
     12 action, 13 related ObjectReference, 14 reportingComponent, 15 reportingInstance
 EventSeries: 1 count int, 2 lastObservedTime MicroTime
 EventSource: 1 component, 2 host
+SelfSubjectReview: 1 metadata ObjectMeta
+SelfSubjectAccessReview: 1 metadata ObjectMeta, 2 spec SelfSubjectAccessReviewSpec
+SelfSubjectAccessReviewSpec: 1 resourceAttributes ResourceAttributes, 2 nonResourceAttributes NonResourceAttributes
+ResourceAttributes: 1 namespace, 2 verb, 3 group, 4 version, 5 resource, 6 subresource, 7 name
+NonResourceAttributes: 1 path, 2 verb
 IntOrString: 1 type int?, 2 intVal int?, 3 strVal string?
 Time: 1 seconds int?, 2 nanos int?
 MicroTime: 1 seconds int?, 2 nanos int?
