@@ -1,0 +1,48 @@
+"""Reviews are answered by whoever decides about access, and not kept."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.apiserver.access import RoleBased
+from kframework.cluster.users import User
+from tests.apiserver.serving import Json, Served, request
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+MYSELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+CREATE_PODS = {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace": "default"}}
+ANN = User("ann", ("system:authenticated",), "7")
+
+
+async def ask(served: Served, path: str, body: Json, user: User | None = ANN) -> Json:
+    response = await served.server.answer(msgspec.structs.replace(request("POST", path, body), user=user))
+    assert response.status == 201, response.body
+    answer: Json = msgspec.json.decode(response.body)
+    return answer
+
+
+async def test_everybody_is_told_who_he_is() -> None:
+    answer = await ask(Served(), MYSELF, {"kind": "SelfSubjectReview"})
+    assert answer["status"]["userInfo"] == {"username": "ann", "groups": ["system:authenticated"], "uid": "7"}
+
+
+@pytest.mark.parametrize("roles", [False, True])
+async def test_who_asks_is_told_what_he_may_do(roles: bool) -> None:
+    served = Served()
+    if roles:
+        served.server.authorizer = RoleBased(served.cluster)
+    answer = await ask(served, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": CREATE_PODS}, None)
+    assert answer["status"] == {"allowed": True}
+    other = await ask(
+        served,
+        f"{AUTHORIZATION}/subjectaccessreviews",
+        {"spec": CREATE_PODS | {"user": "bob", "groups": []}},
+        None,
+    )
+    assert other["status"] == {"allowed": not roles}
+
+
+@pytest.mark.parametrize("spec", [None, [], 7, {"resourceAttributes": 7}, {"user": 7, "groups": [7]}])
+async def test_a_spec_of_any_form_is_answered(spec: object) -> None:
+    await ask(Served(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
