@@ -15,13 +15,13 @@ from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
-from kframework.cluster.claim_controller import ClaimController
-from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.field_names import unknown_fields, without
-from kframework.cluster.garbage_collector import GarbageCollector
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
+from kframework.controllers.claim_controller import ClaimController
+from kframework.controllers.disruption_controller import DisruptionController
+from kframework.controllers.garbage_collector import GarbageCollector
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.objects import ApiObject, kind_of
 from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest

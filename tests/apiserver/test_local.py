@@ -10,7 +10,7 @@ import pytest
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.local import LocalCluster
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.kubelet import ENDING_SECONDS
+from kframework.controllers.kubelet import ENDING_SECONDS
 from kframework.objects import (
     Node,
     ObjectMeta,
