@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from functools import lru_cache
+from itertools import zip_longest
 
 from msgspec import structs
 
@@ -48,7 +49,7 @@ class MemoryStore:
     stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
     """
 
-    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
+    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = ()) -> None:
         self._clock = clock
         self._version = 0
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
@@ -57,10 +58,10 @@ class MemoryStore:
         #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
         self._kept_events: list[tuple[EventRecord, int, str]] = []
-        self._begin(objects)
+        self._begin(objects, written)
 
-    def _begin(self, objects: Iterable[ApiObject]) -> None:
-        self.load(objects)
+    def _begin(self, objects: Iterable[ApiObject], written: Iterable[Data]) -> None:
+        self.load(objects, written)
         for name in _SYSTEM_NAMESPACES:
             self._make_namespace(name)
 
@@ -73,19 +74,23 @@ class MemoryStore:
         """Write the time as objects carry it."""
         return _written(int(self._clock.now()))
 
-    def load(self, objects: Iterable[ApiObject]) -> None:
-        """Add objects, those first that others need; raises as `add` does."""
-        for subject in sorted(objects, key=lambda each: not isinstance(each, _LOADED_FIRST)):
-            self.add(subject)
+    def load(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
+        """Add objects, those first that others need; raises as `add` does.
 
-    def renew(self, objects: Iterable[ApiObject]) -> None:
+        `written` are whole documents of the first of them, in the same order.
+        """
+        loaded = zip_longest(objects, written)
+        for subject, data in sorted(loaded, key=lambda each: not isinstance(each[0], _LOADED_FIRST)):
+            self.add(subject, written=data)
+
+    def renew(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
         """Have these objects in the place of all that there are; who follows the cluster is told of each."""
         self._make_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
                 self._version += 1
                 kind_store.write(key, None, self._version)
-        self._begin(objects)
+        self._begin(objects, written)
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None; no namespace means `default`."""
