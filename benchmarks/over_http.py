@@ -23,8 +23,8 @@ from kframework.clock import SystemClock
 from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.cluster.kube import Connection, connect
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.kubelet import Kubelet
 from kframework.objects import Container, Node, ObjectMeta, Pod, PodSpec
 from kframework.objects.codec import encode
 from kframework.state.inbox import Changed, Message

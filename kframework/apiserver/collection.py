@@ -18,7 +18,7 @@ import msgspec
 
 from kframework.apiserver.wire.documents import Complete, Document, Draft, as_it_is
 from kframework.cluster import api_errors
-from kframework.cluster.kind_store import HISTORY, Change
+from kframework.cluster.kind_store import HISTORY, Change, Said
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import ApiObject, Kind
 
@@ -47,10 +47,10 @@ class Collection:
         self.kind = kind
         self._cluster = cluster
         self._complete = complete
-        found = (complete(Document.of(subject)) for subject in cluster.objects(kind.struct))
+        written = cluster.take_written(kind.struct)
+        found = (complete(_first(subject, written)) for subject in cluster.objects(kind.struct))
         self._current = {document.key: document for document in found}
         self._keys = sorted(self._current)
-        self._draft: Draft | None = None  # what is being written by a client of the API
         self._history: deque[Written] = deque(maxlen=HISTORY)
         self._forgotten = cluster.version  # what happened up to this version cannot be told
         self._sleepers: dict[asyncio.Event, None] = {}
@@ -125,11 +125,7 @@ class Collection:
 
     def write(self, draft: Draft) -> Document:
         """Store what the cluster has admitted or amended; return it as it is stored."""
-        self._draft = draft
-        try:
-            stored = self._cluster.write(draft.subject)
-        finally:
-            self._draft = None
+        stored = self._cluster.write(draft.subject, written=draft.data)
         # It goes with this write if it was only waiting for that.
         return self._current.get((stored.metadata.namespace, stored.metadata.name)) or draft.then(stored)
 
@@ -138,7 +134,7 @@ class Collection:
         metadata = change.subject.metadata
         key = metadata.namespace, metadata.name
         old = self._current.get(key)
-        new = self._shown(old, change.new) if change.new is not None else None
+        new = self._shown(old, change.new, change.written) if change.new is not None else None
         if len(self._history) == self._history.maxlen:
             self._forgotten = self._history[0].version
         self._history.append(Written(change.version, key, old, new))
@@ -152,9 +148,16 @@ class Collection:
         for event in self._sleepers:
             event.set()
 
-    def _shown(self, old: Document | None, new: ApiObject) -> Document:
-        draft = self._draft or (Draft(old.subject, old.data) if old is not None else None)
-        return self._complete(draft.then(new) if draft is not None else Document.of(new))
+    def _shown(self, old: Document | None, new: ApiObject, said: Said | None) -> Document:
+        draft = said or (Draft(old.subject, old.data) if old is not None else None)
+        return self._complete(Draft(*draft).then(new) if draft is not None else Document.of(new))
 
     def __repr__(self) -> str:
         return f"<Collection of {len(self._current)} {self.kind.plural}>"
+
+
+def _first(subject: ApiObject, written: dict[Key, Said]) -> Document:
+    """Show an object that was there before anybody asked, as its writer wrote it."""
+    metadata = subject.metadata
+    draft = written.get((metadata.namespace, metadata.name))
+    return Document.of(subject) if draft is None else Draft(*draft).then(subject)

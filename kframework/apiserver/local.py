@@ -11,18 +11,18 @@ from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.reports import reported
 from kframework.apiserver.roles import default_roles
 from kframework.apiserver.server import ApiServer
-from kframework.apiserver.wire.documents import Data, Document, Draft
+from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
 from kframework.cluster.admission import SYSTEM_CLASSES
-from kframework.cluster.claim_controller import ClaimController
-from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.field_names import unknown_fields, without
-from kframework.cluster.garbage_collector import GarbageCollector
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
+from kframework.controllers.claim_controller import ClaimController
+from kframework.controllers.disruption_controller import DisruptionController
+from kframework.controllers.garbage_collector import GarbageCollector
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.objects import ApiObject, kind_of
 from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest
@@ -41,9 +41,9 @@ class LocalCluster:
         self, clock: Clock, manifest: Manifest, authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
     ) -> None:
         self._manifest = manifest
-        self._written: dict[tuple[type[ApiObject], str, str], Draft] = {}
-        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning())
-        self.server: ApiServer = ApiServer(self.memory, clock, self._complete, authorize)
+        self._documents = [*map(_document, manifest.objects, manifest.written)]
+        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents)
+        self.server: ApiServer = ApiServer(self.memory, clock, reported, authorize)
         self.server.encode({type(subject) for subject in manifest.objects})
         self._kubelet = Kubelet(self.memory, clock, ENDING)
         self._volumes = VolumeController(self.memory)
@@ -53,12 +53,10 @@ class LocalCluster:
 
     def reset(self) -> None:
         """Put everything back to where it began; who watches is told of all that goes and comes."""
-        self.memory.renew(self._beginning())
+        self.memory.renew(self._beginning(), self._documents)
 
     def _beginning(self) -> list[ApiObject]:
         """Return what a new cluster has: what the files hold, and the roles and classes that are not among that."""
-        written = map(Draft, self._manifest.objects, map(_kept, self._manifest.written))
-        self._written = {_key(draft.subject): draft for draft in written}
         named = {_key(each) for each in self._manifest.objects}
         return [
             *self._manifest.objects,
@@ -74,24 +72,15 @@ class LocalCluster:
             tasks.start_soon(self._disruptions.run)
             tasks.start_soon(self._garbage.run)
 
-    def _complete(self, document: Document) -> Document:
-        """Add what stands in the file when the object is shown for the first time, and what kubelets report."""
-        draft = self._written.pop(_key(document.subject), None)
-        return reported(document if draft is None else _known(draft).then(document.subject))
-
 
 def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
     kind, metadata = kind_of(subject), subject.metadata
     return kind.struct, (metadata.namespace or "default") if kind.namespaced else "", metadata.name
 
 
-def _kept(written: Mapping[str, object]) -> Data:
-    data = cast("Data", without_nulls(written))
+def _document(subject: ApiObject, written: Mapping[str, object]) -> Data:
+    """Return what a file says of an object, but for fields that the kind does not have and those that a server sets."""
+    kind, data = kind_of(subject), cast("Data", without_nulls(written))
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in NOT_KEPT}
-    return data | {"metadata": metadata}
-
-
-def _known(draft: Draft) -> Draft:
-    """Leave out the fields that the kind does not have."""
-    kind = kind_of(draft.subject)
-    return draft._replace(data=without(draft.data, unknown_fields(draft.data, kind.api_version, kind.name)))
+    data = data | {"metadata": metadata}
+    return without(data, unknown_fields(data, kind.api_version, kind.name))

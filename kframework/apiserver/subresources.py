@@ -8,10 +8,10 @@ from msgspec import structs
 from kframework.apiserver.calls import Call, DeleteOptions, read_body
 from kframework.apiserver.statuses import Subject, answered, status_of, success
 from kframework.cluster import api_errors
-from kframework.cluster.disruption_controller import selector_of
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.cluster.transport import Response
+from kframework.controllers.disruption_controller import selector_of
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodDisruptionBudget
 

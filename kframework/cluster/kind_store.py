@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import msgspec
 
@@ -16,12 +16,26 @@ from kframework.objects.kinds import T
 HISTORY = 10_000
 
 
+class Said(NamedTuple):
+    """What a writer has to say of an object: more than its struct holds, perhaps; `data` is its JSON as plain data.
+
+    The data show `subject`. What is stored in the end may differ from that, in what admission fills in.
+    """
+
+    subject: ApiObject
+    data: dict[str, object]
+
+
 class Change(msgspec.Struct, frozen=True):
-    """One write: the object before it (None: created) and after it (None: deleted), and the version it made."""
+    """One write: the object before it (None: created) and after it (None: deleted), and the version it made.
+
+    `written` is the whole document, where the writer has handed that over.
+    """
 
     version: int
     old: ApiObject | None
     new: ApiObject | None
+    written: Said | None = None
 
     @property
     def subject(self) -> ApiObject:
@@ -41,6 +55,8 @@ class KindStore(Generic[T]):
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
         self.objects: dict[tuple[str, str], T] = {}
+        #: Documents that were handed over before anybody asked for them.
+        self._written: dict[tuple[str, str], Said] | None = {}
         self._history: deque[Change] = deque(maxlen=HISTORY)
         self._forgotten = 0  # the version of the last change that fell out of the history
         self._subscribers: tuple[Receive, ...] = ()
@@ -53,18 +69,29 @@ class KindStore(Generic[T]):
         """Return where an object belongs; no namespace means `default`, unless the kind has none."""
         return (namespace or "default") if self.kind.namespaced else "", name
 
-    def write(self, key: tuple[str, str], new: T | None, version: int) -> None:
+    def write(self, key: tuple[str, str], new: T | None, version: int, written: Said | None = None) -> None:
         """Put an object in place of the one of this key, or take that away (None), and tell the subscribers."""
-        change = Change(version, self.objects.get(key), new)
+        change = Change(version, self.objects.get(key), new, written)
+        if self._written is not None:
+            if written is not None:
+                self._written[key] = written
+            elif new is None and self._written:
+                self._written.pop(key, None)
         if new is None:
             del self.objects[key]
         else:
             self.objects[key] = new
         if len(self._history) == HISTORY:
             self._forgotten = self._history[0].version
-        self._history.append(change)
+        # Whole documents are for those who listen now: ten thousand of them would be much to remember.
+        self._history.append(change if written is None else Change(version, change.old, new))
         for receive in self._subscribers:
             receive(change)
+
+    def take_written(self) -> dict[tuple[str, str], Said]:
+        """Return the documents that were handed over until now, once; from now on changes alone carry them."""
+        written, self._written = self._written, None
+        return written or {}
 
     def changes(self, since: int) -> list[Change]:
         """Return what happened after a version; ClusterError 410 when part of it is forgotten."""

@@ -17,7 +17,7 @@ from kframework.clock import Clock
 from kframework.cluster import Cluster, admission, api_errors, transitions
 from kframework.cluster.event_record import EventRecord
 from kframework.cluster.kind_store import Change
-from kframework.cluster.memory_store import MemoryStore
+from kframework.cluster.memory_store import Data, MemoryStore
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
 from kframework.objects import (
@@ -56,8 +56,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryCluster(MemoryStore, Cluster):
     """A cluster that lives in this process, as its clients see it."""
 
-    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
-        super().__init__(clock, objects)
+    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = ()) -> None:
+        super().__init__(clock, objects, written)
         #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from functools import lru_cache
-from typing import TypeVar
+from itertools import zip_longest
 
 from msgspec import structs
 
 from kframework.clock import Clock, rfc3339
 from kframework.cluster import admission, api_errors, device_admission, object_names, transitions
 from kframework.cluster.event_record import EventRecord
-from kframework.cluster.kind_store import Change, KindStore, Receive
+from kframework.cluster.kind_store import Change, KindStore, Receive, Said
 from kframework.objects import (
     KINDS,
     ApiObject,
@@ -31,7 +31,8 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import T
 
-A = TypeVar("A")
+#: A JSON object as plain data.
+Data = dict[str, object]
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
@@ -48,7 +49,7 @@ class MemoryStore:
     stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
     """
 
-    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = ()) -> None:
+    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = ()) -> None:
         self._clock = clock
         self._version = 0
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
@@ -57,10 +58,10 @@ class MemoryStore:
         #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
         self._kept_events: list[tuple[EventRecord, int, str]] = []
-        self._begin(objects)
+        self._begin(objects, written)
 
-    def _begin(self, objects: Iterable[ApiObject]) -> None:
-        self.load(objects)
+    def _begin(self, objects: Iterable[ApiObject], written: Iterable[Data]) -> None:
+        self.load(objects, written)
         for name in _SYSTEM_NAMESPACES:
             self._make_namespace(name)
 
@@ -73,19 +74,23 @@ class MemoryStore:
         """Write the time as objects carry it."""
         return _written(int(self._clock.now()))
 
-    def load(self, objects: Iterable[ApiObject]) -> None:
-        """Add objects, those first that others need; raises as `add` does."""
-        for subject in sorted(objects, key=lambda each: not isinstance(each, _LOADED_FIRST)):
-            self.add(subject)
+    def load(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
+        """Add objects, those first that others need; raises as `add` does.
 
-    def renew(self, objects: Iterable[ApiObject]) -> None:
+        `written` are whole documents of the first of them, in the same order.
+        """
+        loaded = zip_longest(objects, written)
+        for subject, data in sorted(loaded, key=lambda each: not isinstance(each[0], _LOADED_FIRST)):
+            self.add(subject, written=data)
+
+    def renew(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
         """Have these objects in the place of all that there are; who follows the cluster is told of each."""
         self._make_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
                 self._version += 1
                 kind_store.write(key, None, self._version)
-        self._begin(objects)
+        self._begin(objects, written)
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None; no namespace means `default`."""
@@ -106,12 +111,15 @@ class MemoryStore:
         found = self._kind_store(kind).objects.values()
         return [each for each in found if namespace in ("", each.metadata.namespace)]
 
-    def add(self, subject: T) -> T:
-        """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server."""
-        subject = self.admit(subject)
-        if subject.metadata.namespace:
-            self._make_namespace(subject.metadata.namespace)
-        return self.write(subject)
+    def add(self, subject: T, *, written: Data | None = None) -> T:
+        """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server.
+
+        `written` is the whole document that shows the object, of a writer who has more to say than the struct holds.
+        """
+        admitted = self.admit(subject)
+        if admitted.metadata.namespace:
+            self._make_namespace(admitted.metadata.namespace)
+        return self._write(self._kind_store(type(subject)), admitted, _handed(subject, written))
 
     def admit(self, subject: T) -> T:
         """Return what `add` would store; raises as it does."""
@@ -137,13 +145,15 @@ class MemoryStore:
             device_admission.check_admin_access(subject, home.labels)
         return object_names.named(self.admit(admission.as_request(subject)))
 
-    def replace(self, subject: T) -> T:
+    def replace(self, subject: T, *, written: Data | None = None) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
 
-        What changes nothing is no write. ClusterError 404, 409 or 422.
+        What changes nothing is no write, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
         old, new = self._amended(subject)
-        return old if new == old else self.write(new)
+        if new == old and written is None:
+            return old
+        return self._write(self._kind_store(type(subject)), new, _handed(subject, written))
 
     def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
@@ -153,9 +163,13 @@ class MemoryStore:
         """Return what `replace` would store; raises as it does."""
         return self._amended(subject)[1]
 
-    def write(self, subject: T) -> T:
-        """Store what was admitted or amended, or is there already, under a new version."""
-        return self._write(self._kind_store(type(subject)), subject)
+    def write(self, subject: T, *, written: Data | None = None) -> T:
+        """Store what was admitted or amended, or is there already, under a new version; `written` as in `add`."""
+        return self._write(self._kind_store(type(subject)), subject, _handed(subject, written))
+
+    def take_written(self, kind: type[ApiObject]) -> dict[tuple[str, str], Said]:
+        """Return the whole documents of a kind that were handed over until now; from now on changes carry them."""
+        return self._kind_store(kind).take_written()
 
     def put(self, subject: T) -> T:
         """Store an object, whether there was one of this name or not."""
@@ -288,11 +302,11 @@ class MemoryStore:
             raise api_errors.modified(kind, name)
         return old, admission.updated(old, subject)
 
-    def _write(self, kind_store: KindStore[T], subject: T) -> T:
+    def _write(self, kind_store: KindStore[T], subject: T, written: Said | None = None) -> T:
         self._version += 1
         is_ending = subject.metadata.deletion_timestamp is not None
         is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
-        stored = _store(kind_store, subject, self._version)
+        stored = _store(kind_store, subject, self._version, written)
         if is_ending and transitions.is_over(stored):
             self._take_away(kind_store, stored)
         return stored
@@ -329,10 +343,14 @@ class MemoryStore:
             self.add(Namespace(metadata=ObjectMeta(name=name)))
 
 
-def _store(kind_store: KindStore[T], subject: T, version: int) -> T:
+def _handed(subject: ApiObject, data: Data | None) -> Said | None:
+    return Said(subject, data) if data is not None else None
+
+
+def _store(kind_store: KindStore[T], subject: T, version: int, written: Said | None = None) -> T:
     metadata = structs.replace(subject.metadata, resource_version=str(version))
     stored = structs.replace(subject, metadata=metadata)
-    kind_store.write((metadata.namespace, metadata.name), stored, version)
+    kind_store.write((metadata.namespace, metadata.name), stored, version, written)
     return stored
 
 

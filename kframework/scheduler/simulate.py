@@ -11,14 +11,14 @@ import anyio
 import msgspec
 
 from kframework.clock import Clock, LoopClock, VirtualTimeLoop, beside_running_loop
-from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kind_store import Change
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
 from kframework.config.models import Extender as ExtenderSettings
+from kframework.controllers.claim_controller import ClaimController
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.cycle.extending import ExtenderError
 from kframework.core.pod_engine import PodEngine

@@ -46,7 +46,7 @@ _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
         "cluster.kind_store": "Change",
-        "cluster.kubelet": "EXIT_CODE RUN_SECONDS",
+        "controllers.kubelet": "EXIT_CODE RUN_SECONDS",
         "cluster.users": "User",
         "testing.api_server": "FakeApi fake_api",
         "testing.builders": "make_container make_node make_pod make_taint make_toleration node_info node_table"
@@ -68,8 +68,8 @@ _HOMES = {
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
     from kframework.cluster.kind_store import Change
-    from kframework.cluster.kubelet import EXIT_CODE, RUN_SECONDS
     from kframework.cluster.users import User
+    from kframework.controllers.kubelet import EXIT_CODE, RUN_SECONDS
     from kframework.testing.api_server import FakeApi, fake_api
     from kframework.testing.builders import (
         make_container,

@@ -22,11 +22,11 @@ import anyio.to_thread
 import msgspec
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.claim_controller import ClaimController
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.load import parse
+from kframework.controllers.claim_controller import ClaimController
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_pod import QueuedPod

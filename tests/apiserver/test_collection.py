@@ -152,3 +152,26 @@ def test_every_moment_can_be_shown_again(steps: list[tuple[str, str, str]]) -> N
             ]
 
     run_virtual(main)
+
+
+@pytest.mark.parametrize("is_asked_first", [True, False])
+async def test_a_writer_within_the_process_hands_over_whole_documents(is_asked_first: bool) -> None:
+    memory = cluster()
+    collected = Collection(kind_of(Lease), memory) if is_asked_first else None
+    spec = {"holderIdentity": "a", "unread": [1]}
+    stored = memory.add(lease("a"), written={"metadata": {"name": "a"}, "spec": spec})
+    memory.add(lease("gone"), written={"spec": {"unread": [2]}})
+    memory.remove(Lease, "gone")
+    memory.add(lease("gone"))
+    memory.replace(lease("a", holder="b"))
+    collected = collected or Collection(kind_of(Lease), memory)
+    shown, again = collected.find(("default", "a")), collected.find(("default", "gone"))
+    assert shown is not None
+    assert again is not None
+    assert shown.data["spec"] == {"holderIdentity": "b", "unread": [1]}
+    assert shown.data["metadata"]["uid"] == stored.metadata.uid  # type: ignore[index]
+    assert "unread" not in again.data["spec"]  # type: ignore[operator]
+    memory.replace(lease("a", holder="b"), written={"spec": {"holderIdentity": "b", "unread": [3]}})
+    shown = collected.find(("default", "a"))
+    assert shown is not None
+    assert shown.data["spec"] == {"holderIdentity": "b", "unread": [3]}

@@ -10,7 +10,7 @@ import pytest
 from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.local import LocalCluster
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.kubelet import ENDING_SECONDS
+from kframework.controllers.kubelet import ENDING_SECONDS
 from kframework.objects import (
     Node,
     ObjectMeta,
@@ -103,7 +103,8 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 async def test_what_stands_in_a_file_is_encoded_before_anybody_asks(manifest: Manifest) -> None:
-    assert not LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)._written
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), manifest)
+    assert not local.memory.take_written(Pod)  # who encodes them has taken them over
 
 
 async def test_what_stands_in_a_file_is_shown(manifest: Manifest) -> None:

@@ -21,6 +21,7 @@ ROOMS = (
     *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
     *(
         "cluster",
+        "controllers",
         "apiserver",
         "plugins",
         "scheduler",

@@ -18,10 +18,10 @@ from kframework.cluster.flow_control import FlowControl
 from kframework.cluster.kube_cluster import KubeCluster
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response
-from kframework.cluster.volume_controller import VolumeController
 from kframework.cluster.write_fence import STOPPED, FencedTransport, WriteFence
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
+from kframework.controllers.volume_controller import VolumeController
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.extender import Extender

@@ -6,9 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from kframework.cluster.claim_controller import is_done
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.claim_controller import is_done
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     ApiObject,

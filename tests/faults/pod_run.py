@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from kframework.cluster.claim_controller import ClaimController
-from kframework.cluster.disruption_controller import DisruptionController
-from kframework.cluster.volume_controller import VolumeController
+from kframework.controllers.claim_controller import ClaimController
+from kframework.controllers.disruption_controller import DisruptionController
+from kframework.controllers.volume_controller import VolumeController
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder

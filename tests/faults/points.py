@@ -14,10 +14,10 @@ from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response, Stream, Transport
-from kframework.cluster.volume_controller import VolumeController
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.scheduler import Scheduler

@@ -20,8 +20,8 @@ from kframework.apiserver.in_process import InProcess
 from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.cluster.faults import FaultyTransport, Rates
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.kubelet import Kubelet
 from kframework.scheduler.scheduler import Engine
 from tests.faults.books import ApiBooks
 from tests.faults.lives import End, Life

@@ -10,9 +10,9 @@ from random import Random
 from msgspec.structs import replace
 
 from kframework.clock import Clock, seconds_of
-from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
+from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.objects import (
     Affinity,
     Event,

@@ -20,14 +20,14 @@ from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.request_attributes import Attributes
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.configuration import Configuration
 from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.core.runtime.registry import Registry
 from kframework.objects import (
     ApiObject,

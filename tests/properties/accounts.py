@@ -27,11 +27,11 @@ from kframework.apiserver.server import ApiServer
 from kframework.cli.log_lines import json_line
 from kframework.clock import LoopClock, outside, run_virtual
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Event, Pod
 from kframework.observe.explain.routes import explain_routes

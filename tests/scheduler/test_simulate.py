@@ -12,9 +12,9 @@ import pytest
 
 from kframework import CycleState, PendingPod, Plugin, error
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.cluster.kubelet import RUN_SECONDS
 from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration, parse
+from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry

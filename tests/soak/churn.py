@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock
 from kframework.cluster import Cluster
-from kframework.cluster.kubelet import RUN_SECONDS
+from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.errors import ClusterError
 from kframework.objects import (
     Affinity,

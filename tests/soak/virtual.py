@@ -14,10 +14,10 @@ import anyio
 import msgspec
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.load import default_configuration
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.objects import Event
 from kframework.observe.journal import Journal
 from kframework.process.observers import PodObservers

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from kframework.clock import Seeds, SystemClock
 from kframework.cluster import admission
-from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
+from kframework.controllers.claim_controller import ClaimController
+from kframework.controllers.volume_controller import VolumeController
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of

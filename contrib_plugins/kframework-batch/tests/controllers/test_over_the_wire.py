@@ -20,8 +20,8 @@ from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster.faults import FaultyTransport, Rates
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.kubelet import RUN_SECONDS, Kubelet
 from kframework.objects import ObjectMeta, Pod, Service
 from kframework.testing import make_pod
 

@@ -31,8 +31,8 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster import Cluster
-from kframework.cluster.kubelet import RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.kubelet import RUN_SECONDS, Kubelet
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, Service
 from kframework.state.inbox import Message

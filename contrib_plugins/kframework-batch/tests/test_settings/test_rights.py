@@ -33,11 +33,11 @@ from kframework.apiserver.server import ApiServer
 from kframework.clock import LoopClock, run_virtual
 from kframework.cluster import Cluster
 from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.kubelet import Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transport import Request, Response, Transport
-from kframework.cluster.volume_controller import VolumeController
 from kframework.config.models import LeaderElection
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.volume_controller import VolumeController
 from kframework.objects import ApiObject, Event, ObjectMeta, OwnerReference, Pod, PodSchedulingGroup, PriorityClass
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
-from kframework.cluster.garbage_collector import GarbageCollector
 from kframework.cluster.memory_store import MemoryStore
+from kframework.controllers.garbage_collector import GarbageCollector
 from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, ReplicaSet, Service
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.volume_controller import VolumeController
+from kframework.controllers.volume_controller import VolumeController
 from kframework.objects import (
     ApiObject,
     CSINode,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
-from kframework.cluster.disruption_controller import DisruptionController
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.disruption_controller import DisruptionController
 from kframework.objects import (
     ApiObject,
     LabelSelector,

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop, rfc3339, run_virtual
 from kframework.cluster.kind_store import Change
-from kframework.cluster.kubelet import ENDING_SECONDS, EXIT_CODE, RUN_SECONDS, Kubelet
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
+from kframework.controllers.kubelet import ENDING_SECONDS, EXIT_CODE, RUN_SECONDS, Kubelet
 from kframework.objects import ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.testing import make_pod
 

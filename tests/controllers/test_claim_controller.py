@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.claim_controller import ClaimController
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.claim_controller import ClaimController
 from kframework.objects import ApiObject, Pod, PodResourceClaimStatus, ResourceClaim, ResourceClaimConsumerReference
 from kframework.objects.resource_claims import DELETE_PROTECTION, POD_CLAIM_NAME
 from kframework.testing import make_pod
