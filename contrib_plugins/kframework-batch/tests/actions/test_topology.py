@@ -97,8 +97,8 @@ def test_without_hypernodes_a_hard_job_waits_and_a_soft_one_is_as_any() -> None:
     assert stage([close(make_gang("j", 2), tier=1)], EVEN, ()).session().bound == {}
     plain, soft = (stage([gang], EVEN, ()).session() for gang in (make_gang("j", 7), close(make_gang("j", 7), "soft")))
     assert plain.bound == soft.bound != {}
-    assert [replace(each, started=0, parts=()) for each in plain.accounts] == [
-        replace(each, started=0, parts=()) for each in soft.accounts
+    assert [replace(each, started=0, parts=(), took=()) for each in plain.accounts] == [
+        replace(each, started=0, parts=(), took=()) for each in soft.accounts
     ]
 
 
