@@ -67,7 +67,7 @@ def test_pods_are_counted_where_they_are_asked_for(seconds: list[float]) -> None
         scheduled("b", type="measured"),
         Change(1, None, make_pod("pending", namespace="a", labels={"type": "measured"})),
         Change(1, make_pod("gone", namespace="a", labels={"type": "measured"}, node_name="n"), None),
-        Change(1, *[make_pod("on", namespace="a", labels={"type": "measured"}, node_name="n")] * 2),
+        Change(1, on := make_pod("on", namespace="a", labels={"type": "measured"}, node_name="n"), on),
         Change(1, None, make_pod("there", namespace="a", labels={"type": "measured"}, node_name="n")),
     ):
         collector.changed(change)
