@@ -6,12 +6,12 @@ from typing import Protocol
 
 import msgspec
 
-from kframework.apiserver.authorization import RoleBasedAuthorizer
+from kframework.apiserver.authorization import RoleBasedAuthorizer, Rule
 from kframework.apiserver.roles import RBAC_KINDS
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.request_attributes import Attributes
-from kframework.cluster.users import User
+from kframework.cluster.users import MASTERS, User
 from kframework.objects.codec import encode
 
 
@@ -20,6 +20,10 @@ class Authorizer(Protocol):
 
     def check(self, user: User, wanted: Attributes) -> None:
         """Raise ClusterError 403 if the user may not."""
+        ...
+
+    def rules(self, user: User, namespace: str) -> list[Rule]:
+        """List what the user may do in a namespace."""
         ...
 
 
@@ -32,6 +36,12 @@ class AlwaysAllow(Authorizer):
     def check(self, user: User, wanted: Attributes) -> None:
         """Let it be done."""
 
+    def rules(self, user: User, namespace: str) -> list[Rule]:
+        return [*_EVERYTHING]
+
+
+_EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(verbs=("*",), non_resource_urls=("*",)))
+
 
 class RoleBased(Authorizer):
     """Decides by the roles and bindings that a cluster has at the moment."""
@@ -42,10 +52,19 @@ class RoleBased(Authorizer):
         cluster.subscribe(RBAC_KINDS, self._changed)
 
     def check(self, user: User, wanted: Attributes) -> None:
+        self._authorizer.check(user, wanted)
+
+    def rules(self, user: User, namespace: str) -> list[Rule]:
+        if MASTERS in user.groups:
+            return [*_EVERYTHING]
+        return [grant.rule for grant in self._authorizer.grants(user) if grant.namespace in ("", namespace)]
+
+    @property
+    def _authorizer(self) -> RoleBasedAuthorizer:
         if self._known is None:
             objects = (each for kind in RBAC_KINDS for each in self._cluster.objects(kind))
             self._known = RoleBasedAuthorizer(msgspec.json.decode(encode(each)) for each in objects)
-        self._known.check(user, wanted)
+        return self._known
 
     def _changed(self, change: Change) -> None:
         self._known = None

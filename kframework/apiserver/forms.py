@@ -1,4 +1,4 @@
-"""The forms in which clients want objects: as they are, or laid out as a Table for `kubectl get`."""
+"""The forms in which clients want objects: as they are, their metadata alone, or as a Table for `kubectl get`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from kframework.apiserver.printers.tables import table
 from kframework.apiserver.served import Resource
-from kframework.apiserver.wire.documents import Document
+from kframework.apiserver.wire.documents import Data, Document
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 
@@ -70,6 +70,30 @@ class Table(Form):
         return msgspec.json.encode({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []})
 
 
+class PartialMetadata(Form):
+    """Of objects their metadata alone, for those who only look at labels, owners and versions."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+
+    def one(self, document: Document) -> bytes:
+        return msgspec.json.encode(self._partial(document))
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": metadata}
+        return msgspec.json.encode({**head, "items": [self._partial(document) for document in documents]})
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        return msgspec.json.encode({"kind": _PARTIAL, "apiVersion": _META, "metadata": metadata})
+
+    def _partial(self, document: Document) -> Data:
+        metadata = self._resource.data(document).get("metadata")
+        return {"kind": _PARTIAL, "apiVersion": _META, "metadata": metadata}
+
+
+_PARTIAL, _META = "PartialObjectMetadata", "meta.k8s.io/v1"
+
+
 def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> Form:
     """Choose the first form that the client accepts and that there is; ClusterError 406 if there is none."""
     for wanted in accept.split(",") if accept else ["*/*"]:
@@ -79,6 +103,8 @@ def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> F
         asked = dict(parameter.partition("=")[::2] for parameter in parameters)
         if asked.get("as") == "Table" and asked.get("g") == "meta.k8s.io":
             return Table(resource, clock, include)
+        if asked.get("as") in (_PARTIAL, f"{_PARTIAL}List") and asked.get("g") == "meta.k8s.io":
+            return PartialMetadata(resource)
         if "as" not in asked:
             return Plain(resource)
     raise ClusterError(

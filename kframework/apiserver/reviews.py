@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kframework.apiserver.access import Authorizer
+from kframework.apiserver.authorization import Rule
 from kframework.apiserver.calls import object_in
 from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
@@ -24,6 +27,9 @@ def review(request: Request, authorizer: Authorizer) -> Response | None:
     match path.api_version, path.plural:
         case "authentication.k8s.io/v1", "selfsubjectreviews":
             return _reviewed(object_in(request), {"userInfo": _user_info(asks)})
+        case "authorization.k8s.io/v1", "selfsubjectrulesreviews":
+            asked = object_in(request)
+            return _reviewed(asked, _listed(authorizer.rules(asks, text(asked, "spec.namespace"))))
         case "authorization.k8s.io/v1", plural if plural in _ACCESS:
             asked = object_in(request)
             user = asks if plural.startswith("self") else _subject(asked)
@@ -38,6 +44,14 @@ def _reviewed(asked: Data, status: Data) -> Response:
 def _user_info(user: User) -> Data:
     info: Data = {"username": user.name, "groups": list(user.groups)}
     return info | {"uid": user.uid} if user.uid else info
+
+
+def _listed(rules: list[Rule]) -> Data:
+    """List rights as the review has them: those to objects, and those to other paths."""
+    written = [msgspec.to_builtins(rule) for rule in rules]
+    about_paths = [rule for rule in written if "nonResourceURLs" in rule]
+    about_objects = [rule for rule in written if "nonResourceURLs" not in rule]
+    return {"resourceRules": about_objects, "nonResourceRules": about_paths, "incomplete": False}
 
 
 def _subject(asked: Data) -> User:

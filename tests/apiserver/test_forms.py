@@ -72,9 +72,22 @@ def test_a_view() -> None:
     assert (item["apiVersion"], item["message"]) == ("v1", "Hello")
 
 
-@pytest.mark.parametrize(
-    "accept", [PROTOBUF, "text/html", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"]
-)
+def test_metadata_alone() -> None:
+    partial = form("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+    shop = Document.of(Namespace(metadata=ObjectMeta(name="shop", labels={"a": "b"})))
+    one = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+    metadata = {"name": "shop", "labels": {"a": "b"}}
+    assert msgspec.json.decode(partial.one(shop)) == {**one, "metadata": metadata}
+    listed = msgspec.json.decode(partial.many([shop], {"resourceVersion": "7"}))
+    assert (listed["kind"], listed["metadata"]) == ("PartialObjectMetadataList", {"resourceVersion": "7"})
+    assert listed["items"] == [{**one, "metadata": metadata}]
+    assert msgspec.json.decode(partial.bookmark({"resourceVersion": "8"})) == {
+        **one,
+        "metadata": {"resourceVersion": "8"},
+    }
+
+
+@pytest.mark.parametrize("accept", [PROTOBUF, "text/html", "application/json;as=Scale;g=autoscaling;v=v1"])
 def test_a_form_that_there_is_not(accept: str) -> None:
     with pytest.raises(ClusterError, match="only the following media types are accepted: application/json") as refused:
         form(accept)

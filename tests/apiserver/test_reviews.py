@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
 from kframework.apiserver.access import RoleBased
-from kframework.cluster.users import User
+from kframework.apiserver.roles import RoleBinding, RoleRef, Subject, default_roles
+from kframework.clock import LoopClock
+from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.users import ADMIN, User
+from kframework.objects import ObjectMeta
 from tests.apiserver.serving import Json, Served, request
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -46,3 +52,22 @@ async def test_who_asks_is_told_what_he_may_do(roles: bool) -> None:
 @pytest.mark.parametrize("spec", [None, [], 7, {"resourceAttributes": 7}, {"user": 7, "groups": [7]}])
 async def test_a_spec_of_any_form_is_answered(spec: object) -> None:
     await ask(Served(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
+
+
+async def test_everybody_is_told_what_he_may_do() -> None:
+    served, path = Served(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
+    status = (await ask(served, path, {"spec": {"namespace": "default"}}))["status"]
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    assert (status["resourceRules"], status["incomplete"]) == ([everything], False)
+    assert status["nonResourceRules"] == [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+
+
+async def test_by_roles_that_is_what_they_grant_there() -> None:
+    cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), default_roles())
+    ref, ann = RoleRef(kind="ClusterRole", name="view"), Subject(kind="User", name="ann")
+    cluster.add(RoleBinding(metadata=ObjectMeta(name="ann", namespace="shop"), role_ref=ref, subjects=(ann,)))
+    authorizer = RoleBased(cluster)
+    seen = {verb for rule in authorizer.rules(User("ann"), "shop") for verb in rule.verbs}
+    assert seen == {"get", "list", "watch"}
+    assert authorizer.rules(User("ann"), "other") == []
+    assert [rule.verbs for rule in authorizer.rules(ADMIN, "other")] == [("*",), ("*",)]
