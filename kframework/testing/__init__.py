@@ -13,7 +13,6 @@ __all__ = [
     "Change",
     "ContractViolation",
     "DecisionLog",
-    "FakeApi",
     "LostWakeUp",
     "PluginContract",
     "Reached",
@@ -48,7 +47,7 @@ _HOMES = {
         "cluster.kind_store": "Change",
         "controllers.kubelet": "EXIT_CODE RUN_SECONDS",
         "cluster.users": "User",
-        "testing.api_server": "FakeApi fake_api",
+        "testing.api_server": "fake_api",
         "testing.builders": "make_container make_node make_pod make_taint make_toleration node_info node_table"
         " pending_pod",
         "testing.contract.plugin_contract": "PluginContract",
@@ -70,7 +69,7 @@ if TYPE_CHECKING:
     from kframework.cluster.kind_store import Change
     from kframework.cluster.users import User
     from kframework.controllers.kubelet import EXIT_CODE, RUN_SECONDS
-    from kframework.testing.api_server import FakeApi, fake_api
+    from kframework.testing.api_server import fake_api
     from kframework.testing.builders import (
         make_container,
         make_node,

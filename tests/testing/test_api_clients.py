@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kframework.testing import FakeApi, fake_api, make_pod
+from kframework import FakeApi
+from kframework.testing import fake_api, make_pod
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,9 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
 
     run_virtual(main)
     assert "default/notebook" in until.bound_pods
-    assert sorted(pod for pod in until.bound_pods if "bert" in pod) == [f"default/bert-worker-{n}" for n in range(4)]
+    of_jobs = [pod.removeprefix("default/") for pod in until.bound_pods if pod != "default/notebook"]
+    assert len(of_jobs) >= 4
+    assert len({pod.partition("-")[0] for pod in of_jobs}) == 1, "there is room for one of the two gangs"
 
 
 def test_a_dry_run_writes_nothing_and_reports() -> None:
