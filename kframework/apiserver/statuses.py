@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from kframework.apiserver.schema.causes import InvalidObjectError
 from kframework.apiserver.wire.documents import Data
 from kframework.cluster.api_errors import cause_of
 from kframework.cluster.transport import JSON, Response
@@ -48,11 +47,7 @@ def failure(error: ClusterError, subject: Subject) -> Response:
 def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     """Put an error as an API server does; clients match on reason and details."""
     details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
-    if isinstance(error, InvalidObjectError):
-        details |= {"group": error.group} if error.group else {}
-        causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in error.found]
-        details |= {"kind": error.kind, "name": error.name, "causes": causes}
-    elif error.causes:
+    if error.causes:
         details["causes"] = list(error.causes)
     elif error.reason == "Invalid":
         details["causes"] = [_cause(error.message)]

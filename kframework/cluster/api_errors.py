@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
@@ -89,12 +89,17 @@ def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterErr
 
 
 def all_invalid(kind: type[ApiObject], name: str, complaints: Sequence[Complaint]) -> ClusterError:
-    """Say everything that an object has and cannot have; what is said twice counts once, as in apimachinery."""
-    said = list(dict.fromkeys(f"{path}: {why}" for path, why in complaints))
-    together = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    """Say everything that an object has and cannot have."""
     causes = tuple({"reason": cause_of(why), "message": why, "field": path} for path, why in complaints)
-    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {together}'
+    said = together(f"{path}: {why}" for path, why in complaints)
+    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {said}'
     return ClusterError(message, status=422, reason="Invalid", causes=causes)
+
+
+def together(complaints: Iterable[str]) -> str:
+    """Write complaints as one; what is said twice counts once, as in apimachinery."""
+    said = list(dict.fromkeys(complaints))
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
 
 
 def cause_of(why: str) -> str:

@@ -7,19 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kframework.cluster.api_errors import cause_of, together
 from kframework.errors import ClusterError
-
-#: What clients match on, by how a sentence begins.
-_REASONS = {
-    "Required value": "FieldValueRequired",
-    "Invalid value": "FieldValueInvalid",
-    "Forbidden": "FieldValueForbidden",
-    "Not found": "FieldValueNotFound",
-    "Duplicate value": "FieldValueDuplicate",
-    "Unsupported value": "FieldValueNotSupported",
-    "Too long": "FieldValueTooLong",
-    "Too many": "FieldValueTooMany",
-}
 
 
 class Cause(NamedTuple):
@@ -37,14 +26,10 @@ class InvalidObjectError(ClusterError):
     """Raised for an object that says nonsense, with every cause of it."""
 
     def __init__(self, kind: str, group: str, name: str, causes: Sequence[Cause]) -> None:
-        texts = list(dict.fromkeys(map(str, causes)))
-        told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         qualified = f"{kind}.{group}" if group else kind
-        super().__init__(f"{qualified} {_quoted(name)} is invalid: {told}", status=422, reason="Invalid")
-        self.kind: str = kind
-        self.group: str = group
-        self.name: str = name
-        self.found: Sequence[Cause] = causes
+        message = f"{qualified} {_quoted(name)} is invalid: {together(map(str, causes))}"
+        told = ({"reason": each.reason, "message": each.message, "field": each.field} for each in causes)
+        super().__init__(message, status=422, reason="Invalid", causes=tuple(told))
 
 
 def required(field: str, detail: str = "") -> Cause:
@@ -103,7 +88,7 @@ def written(value: object) -> str:
 
 def _cause(field: str, what: str, detail: str, value: str = "") -> Cause:
     message = ": ".join(part for part in (what, value, detail) if part)
-    return Cause(field, message, _REASONS[what])
+    return Cause(field, message, cause_of(what))
 
 
 def _quoted(text: str) -> str:
