@@ -20,10 +20,10 @@ from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.cluster import api_errors
 from kframework.cluster.admission import check_version
-from kframework.cluster.generations import has_generation, says_the_same
+from kframework.cluster.generations import has_generation, is_custom, says_the_same
 from kframework.cluster.memory import MemoryCluster
 from kframework.errors import InputError
-from kframework.objects import KINDS, ApiObject, Node
+from kframework.objects import ApiObject, Node
 from kframework.objects.codec import convert
 
 #: What of the metadata a client may send and is not stored.
@@ -97,7 +97,7 @@ def of_status(resource: Resource, old: Data, new: Data) -> Data:
     Of a custom resource not even the metadata, but for what says which object is meant, and in which version.
     """
     kept, said = old.get("metadata"), new.get("metadata")
-    if resource.kind not in KINDS and isinstance(kept, Mapping) and isinstance(said, Mapping):
+    if is_custom(resource.kind) and isinstance(kept, Mapping) and isinstance(said, Mapping):
         rest = {field: value for field, value in kept.items() if field not in _WHICH}
         new = {**new, "metadata": rest | {field: said[field] for field in _WHICH if field in said}}
     return _with(_with(old, "status", new), "metadata", new)

@@ -33,6 +33,15 @@ def test_a_status_of_a_declared_kind_brings_no_metadata() -> None:
     assert of_status(served_as(Gang), old, new) == {"metadata": meant, "status": 2}
 
 
+async def test_a_status_of_a_built_in_kind_brings_its_metadata_whether_or_not_it_is_read_here() -> None:
+    served, path = Served(), "/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    await served.ask("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
+    patch = {"metadata": {"labels": {"a": "b"}}, "status": {"active": 1}}
+    job = await served.ask("PATCH", f"{path}/a/status", patch, content_type=MERGE)
+    assert (job["metadata"]["labels"], job["status"]) == ({"a": "b"}, {"active": 1})
+
+
 async def test_what_a_client_cannot_say_of_a_new_object() -> None:
     served = Served()
     metadata = {
