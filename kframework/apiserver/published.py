@@ -32,7 +32,8 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     """Where to serve, 0 being any free port, and the kubeconfig to write: None for one that goes with the server.
 
     With `tls` it shows a certificate which its kubeconfig vouches for. `tokens` says who may ask by which token beside
-    the administrator of the kubeconfig; None makes everybody one. `authorize` makes what decides what they may do.
+    the administrator of the kubeconfig; None makes everybody one, unless `authorize` makes something else decide what
+    they may do.
     """
 
     bind_address: str = "127.0.0.1"
@@ -51,8 +52,9 @@ async def published(server: ApiServer, publication: Publication) -> AsyncIterato
     host = publication.bind_address
     reachable = _EVERYWHERE.get(host, host)
     issued = issue([host, reachable]) if publication.tls else None
-    token = secrets.token_urlsafe() if publication.tokens is not None else ""
-    authenticator = Authenticator({token: ADMIN, **publication.tokens}) if publication.tokens is not None else None
+    is_open = publication.tokens is None and publication.authorize is AlwaysAllow
+    token = "" if is_open else secrets.token_urlsafe()
+    authenticator = None if is_open else Authenticator({token: ADMIN, **(publication.tokens or {})})
     serving = Serving(host, publication.port, issued.context if issued else None, authenticator)
     async with AsyncExitStack() as stack:
         try:

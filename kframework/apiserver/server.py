@@ -22,7 +22,7 @@ from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import NOBODY, Subject, answered, failure
 from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
-from kframework.apiserver.verbs import Verbs
+from kframework.apiserver.verbs import ScaleVerbs, Verbs
 from kframework.apiserver.watches import Watch
 from kframework.apiserver.wire.documents import Complete, as_it_is
 from kframework.clock import Clock
@@ -124,7 +124,7 @@ class ApiServer:
         return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
 
     def _done(self, call: Call) -> Response:
-        verbs = Verbs(self._store, call, self._form(call))
+        verbs = self._verbs(call)
         match call.request.method, call.path.subresource, bool(call.path.name):
             case "GET", _, True:
                 return verbs.get()
@@ -145,6 +145,11 @@ class ApiServer:
             case "DELETE", "", False:
                 return verbs.delete_all()
         raise _not_allowed()
+
+    def _verbs(self, call: Call) -> Verbs:
+        scale = call.resource.scale if call.path.subresource == "scale" else None
+        form = self._form(call)
+        return Verbs(self._store, call, form) if scale is None else ScaleVerbs(self._store, call, form, scale)
 
     def _form(self, call: Call) -> Form:
         include = call.query.get("includeObject", "Metadata")

@@ -10,7 +10,7 @@ from kframework.apiserver.field_validation import FieldValidation
 from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
 from kframework.apiserver.patch.patches import apply_patch
-from kframework.apiserver.scales import scale_of, scaled
+from kframework.apiserver.scales import ScalePaths, scale_of, scaled
 from kframework.apiserver.schema.defaults.addresses import addressed, with_kept_addresses
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import answered, success
@@ -37,15 +37,12 @@ class Verbs:
         self._collection = store.collection(call.resource.stored)
         self._call = call
         self._resource = call.resource
-        self._scale = call.resource.scale if call.path.subresource == "scale" else None
         self._form = form
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def get(self) -> Response:
-        """Return one object, or its scale."""
-        if self._scale is not None:
-            return answered(scale_of(self._scale, self._resource.data(self._found())))
+        """Return one object."""
         return self._answer(self._form.one(self._found()))
 
     def list(self) -> Response:
@@ -63,24 +60,25 @@ class Verbs:
 
     def update(self) -> Response:
         """Store an object in place of the one of its name."""
-        if self._scale is not None:
-            return self._rescale(object_in(self._call.request))
         fields = FieldValidation(self._call)
         return self._change(self._found(), fields.said(), fields.headers)
 
     def patch(self) -> Response:
         """Change an object as a patch says."""
+        old, fields = self._to_patch(), FieldValidation(self._call)
+        new = fields.patched(self._patch(self._resource.data(old)))
+        check_uid(old, new)
+        return self._change(old, new, fields.headers)
+
+    def _to_patch(self) -> Document:
+        """Return the object that a patch is about; ClusterError 415 for a patch that is to be applied by the server."""
         if self._call.request.content_type.startswith(SERVER_SIDE_APPLY):
             message = "server-side apply is not served by a fake API: apply without --server-side"
             raise ClusterError(message, status=415, reason="UnsupportedMediaType")
-        old, request = self._found(), self._call.request
-        if self._scale is not None:
-            shown = scale_of(self._scale, self._resource.data(old))
-            return self._rescale(apply_patch(shown, request.body, request.content_type))
-        fields = FieldValidation(self._call)
-        new = fields.patched(apply_patch(self._resource.data(old), request.body, request.content_type))
-        check_uid(old, new)
-        return self._change(old, new, fields.headers)
+        return self._found()
+
+    def _patch(self, data: Data) -> Data:
+        return apply_patch(data, self._call.request.body, self._call.request.content_type)
 
     def _change(self, old: Document, new: Data, headers: Mapping[str, str]) -> Response:
         """Store the part that the path is about: the status, or all but that."""
@@ -91,17 +89,12 @@ class Verbs:
             new = of_main(shown, new)
         if isinstance(old.subject, Service):
             new = with_kept_addresses(shown, new)
-        draft = amended(self._cluster, self._resource, old, new)
-        document = old if draft.data == old.data else self._written(draft)
-        return self._answer(self._form.one(document), headers=headers)
+        return self._answer(self._form.one(self._amended(old, new)), headers=headers)
 
-    def _rescale(self, scale: Data) -> Response:
-        """Store how many replicas are wanted."""
-        assert self._scale is not None
-        old = self._found()
-        draft = amended(self._cluster, self._resource, old, scaled(self._scale, self._resource.data(old), scale))
-        document = old if draft.data == old.data else self._written(draft)
-        return answered(scale_of(self._scale, self._resource.data(document)))
+    def _amended(self, old: Document, new: Data) -> Document:
+        """Store an object in place of the old one; what changes nothing is no write."""
+        draft = amended(self._cluster, self._resource, old, new)
+        return old if draft.data == old.data else self._written(draft)
 
     def _written(self, draft: Draft) -> Document:
         """Store a draft, unless the client only wants to see what that would come to."""
@@ -154,6 +147,30 @@ class Verbs:
 
     def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
         return Response(status, body, {"content-type": JSON, **headers})
+
+
+class ScaleVerbs(Verbs):
+    """Answers a call about the scale of an object; `paths` says where its kind has that."""
+
+    def __init__(self, store: Store, call: Call, form: Form, paths: ScalePaths) -> None:
+        super().__init__(store, call, form)
+        self._paths = paths
+
+    def get(self) -> Response:
+        return self._shown(self._found())
+
+    def update(self) -> Response:
+        return self._rescale(self._found(), object_in(self._call.request))
+
+    def patch(self) -> Response:
+        old = self._to_patch()
+        return self._rescale(old, self._patch(scale_of(self._paths, self._resource.data(old))))
+
+    def _rescale(self, old: Document, scale: Data) -> Response:
+        return self._shown(self._amended(old, scaled(self._paths, self._resource.data(old), scale)))
+
+    def _shown(self, document: Document) -> Response:
+        return answered(scale_of(self._paths, self._resource.data(document)))
 
 
 def _other_version(subject: ApiObject, wanted: str) -> ClusterError:

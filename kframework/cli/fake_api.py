@@ -53,15 +53,13 @@ def command(
     from kframework.apiserver.published import Publication
     from kframework.process.fake_api import serve
 
-    is_role_based = authorization_mode is AuthorizationMode.RBAC
-    known = read_tokens(token_auth_file) if token_auth_file else {} if is_role_based else None
     publication = Publication(
         bind_address=bind_address,
         port=port,
         kubeconfig=write_kubeconfig,
         tls=tls,
-        tokens=known,
-        authorize=RoleBased if is_role_based else AlwaysAllow,
+        tokens=read_tokens(token_auth_file) if token_auth_file else None,
+        authorize=RoleBased if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
     )
     asyncio.run(serve(read_cluster(filenames, devices=devices, strict=strict), publication, say_where))
 

@@ -1,7 +1,6 @@
 """What is in a cluster in memory: objects and their versions, as an API server and its store keep them, synchronously.
 
-It belongs to the cluster's own side: loading, kubelets, controllers, a simulation's script. An object with finalizers
-goes as if it had none, except claims to devices: the scheduler holds them back, and a controller lets them go.
+It belongs to the cluster's own side: loading, kubelets, controllers, a simulation's script.
 """
 
 from __future__ import annotations

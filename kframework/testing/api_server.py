@@ -53,8 +53,7 @@ class FakeApi:
         tokens: Mapping[str, User] | None = None,
         rbac: bool = False,
     ) -> None:
-        known = {} if rbac and tokens is None else tokens
-        self._publication = Publication(tls=tls, tokens=known, authorize=RoleBased if rbac else AlwaysAllow)
+        self._publication = Publication(tls=tls, tokens=tokens, authorize=RoleBased if rbac else AlwaysAllow)
         if isinstance(cluster, str | Path):
             self._manifest = read_cluster([str(cluster)])
         else:

@@ -119,12 +119,7 @@ def _container(container: Data, path: str, volumes: set[str], names: set[str]) -
     yield from _mounts(entries(container, "volumeMounts"), f"{path}.volumeMounts", volumes)
     yield from resources_causes(mapping(container, "resources"), f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if isinstance(found := container.get(probe), dict) and not found.keys() & {
-            "exec",
-            "httpGet",
-            "tcpSocket",
-            "grpc",
-        }:
+        if isinstance(found := container.get(probe), dict) and not found.keys() & _HANDLERS:
             yield required(f"{path}.{probe}", "must specify a handler type")
 
 
@@ -158,10 +153,7 @@ def _environment(variables: list[Data], path: str) -> Iterator[Cause]:
         if not isinstance(source, dict):
             continue
         if not source:
-            said = (
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-            )
-            yield invalid(f"{place}.valueFrom", "", said)
+            yield invalid(f"{place}.valueFrom", "", _SOURCES)
         elif len(source) > 1:
             yield invalid(f"{place}.valueFrom", "", "may not have more than one field specified at a time")
         if variable.get("value"):
