@@ -23,6 +23,7 @@ def shake_hands(issued: Issued, name: str) -> None:
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
+    assert theirs.getpeercert()
 
 
 @pytest.fixture(scope="module")

@@ -169,8 +169,8 @@ async def test_a_writer_within_the_process_hands_over_whole_documents(is_asked_f
     assert shown is not None
     assert again is not None
     assert shown.data["spec"] == {"holderIdentity": "b", "unread": [1]}
-    assert shown.data["metadata"]["uid"] == stored.metadata.uid  # type: ignore[index]
-    assert "unread" not in again.data["spec"]  # type: ignore[operator]
+    assert shown.data["metadata"]["uid"] == stored.metadata.uid  # type: ignore[index]  # plain JSON
+    assert "unread" not in again.data["spec"]  # type: ignore[operator]  # plain JSON
     memory.replace(lease("a", holder="b"), written={"spec": {"holderIdentity": "b", "unread": [3]}})
     shown = collected.find(("default", "a"))
     assert shown is not None
