@@ -31,9 +31,9 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 class Publication(msgspec.Struct, frozen=True, kw_only=True):
     """Where to serve, 0 being any free port, and the kubeconfig to write: None for one that goes with the server.
 
-    With `tls` it shows a certificate which its kubeconfig vouches for. `tokens` says who may ask by which token beside
-    the administrator of the kubeconfig; None makes everybody one, unless `authorize` makes something else decide what
-    they may do.
+    With `tls` it shows a certificate which its kubeconfig vouches for, and so it does where people have to log in, as
+    kubectl sends tokens to nobody else. `tokens` says who may ask by which token beside the administrator of the
+    kubeconfig; None makes everybody one, unless `authorize` makes something else decide what they may do.
     """
 
     bind_address: str = "127.0.0.1"
@@ -51,8 +51,8 @@ async def published(server: ApiServer, publication: Publication) -> AsyncIterato
 
     host = publication.bind_address
     reachable = _EVERYWHERE.get(host, host)
-    issued = issue([host, reachable]) if publication.tls else None
     is_open = publication.tokens is None and publication.authorize is AlwaysAllow
+    issued = issue([host, reachable]) if publication.tls or not is_open else None
     token = "" if is_open else secrets.token_urlsafe()
     authenticator = None if is_open else Authenticator({token: ADMIN, **(publication.tokens or {})})
     serving = Serving(host, publication.port, issued.context if issued else None, authenticator)

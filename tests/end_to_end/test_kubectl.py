@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.processes import fake_api
 from tests.end_to_end.processes import Kubectl, kframework, until
 from tests.end_to_end.servers import SERVERS, started
 
@@ -279,3 +280,12 @@ def resource(kind: str, name: str, **spec: object) -> Document:
 
 def pool_of(node_name: str) -> Document:
     return {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+
+
+def test_a_user_may_do_what_roles_in_the_cluster_say() -> None:
+    with fake_api("--authorization-mode", "RBAC") as (_, kubeconfig):
+        kubectl = Kubectl(kubeconfig)
+        assert "kubernetes-admin" in kubectl("auth", "whoami")
+        kubectl("create", "rolebinding", "bob", "--clusterrole=view", "--user=bob")
+        assert kubectl("get", "pods", "--as", "bob", "-o", "name") == ""
+        assert "pods" in kubectl("auth", "can-i", "--list", "--as", "bob")

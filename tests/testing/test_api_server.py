@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
@@ -18,8 +19,8 @@ from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.testing import User, fake_api, make_node, make_pod
 
 
-def names(url: str) -> list[str]:
-    with urlopen(f"{url}/api/v1/nodes", timeout=10) as answer:
+def names(url: str, tls: ssl.SSLContext | None = None) -> list[str]:
+    with urlopen(f"{url}/api/v1/nodes", timeout=10, context=tls) as answer:
         return [each["metadata"]["name"] for each in json.load(answer)["items"]]
 
 
@@ -82,7 +83,7 @@ def test_tokens_and_roles_decide_who_may_do_what() -> None:
             with pytest.raises(ApiError, match='User "ann" cannot list resource "nodes"'):
                 list(client.list(LightNode))
         with pytest.raises(HTTPError, match="403"):
-            names(api.url)
+            names(api.url, ssl._create_unverified_context())
 
 
 def test_the_clients_of_others_leave_no_file_behind() -> None:
