@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,9 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.blocks_loop,  # clients read kubeconfigs
     pytest.mark.filterwarnings("ignore:Kubernetes version"),  # kr8s has not heard of 1.36
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # nor does it close connections
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),  # nor do libraries close all connections
 ]
 
 #: A JSON document of the API.
@@ -47,9 +50,10 @@ def module_api() -> Iterator[FakeApi]:
 
 
 @pytest.fixture
-def api(module_api: FakeApi) -> FakeApi:
+def api(module_api: FakeApi) -> Iterator[FakeApi]:
     module_api.reset()
-    return module_api
+    yield module_api
+    gc.collect()  # what a library leaves open is told of here, and not in the next test of others
 
 
 def test_kubernetes(api: FakeApi) -> None:
@@ -193,11 +197,11 @@ async def _operate(api: FakeApi) -> None:
         version = widget["metadata"]["resourceVersion"]
         await objects.delete_namespaced_custom_object(*where, "w")
         await gone.wait()
-        async for event in watch.Watch().stream(
-            objects.list_namespaced_custom_object, *where, resource_version=version
-        ):
-            if event["type"] == "DELETED":
-                break
+        watched = watch.Watch().stream(objects.list_namespaced_custom_object, *where, resource_version=version)
+        async with watched as events:
+            async for event in events:
+                if event["type"] == "DELETED":
+                    break
         stop.set()
         await operator
     assert told == ["created w", "deleted w"]
