@@ -102,6 +102,18 @@ def run(nodes: int, pods: int) -> Run:
                 return Run(first, _resident(scheduler.pid) / _MB)
 
 
+def first_answer() -> float:
+    """Measure how long after its start `kframework fake-api` answers, in seconds by the wall clock."""
+    port = _port()
+    began = perf_counter()
+    with _started("fake-api", "--port", port) as api:
+        assert api.stdout is not None
+        next(line for line in api.stdout if b"KUBECONFIG" in line)
+        with urlopen(f"http://127.0.0.1:{port}/api/v1/namespaces", timeout=_PATIENCE) as answer:
+            answer.read()
+        return perf_counter() - began
+
+
 def _kframework(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "kframework", *map(str, arguments)]
 
