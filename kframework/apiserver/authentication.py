@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from kframework.cluster.users import ANONYMOUS, AUTHENTICATED, User
+from kframework.cluster.users import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from kframework.errors import ClusterError, ConfigError
+
+#: For whom tokens are if nobody says it: this server.
+AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 
 _BEARER = "bearer "
 
@@ -28,20 +31,42 @@ class Headers(Protocol):
         ...
 
 
-class Authenticator:
-    """Knows users by their tokens; who brings none is anonymous."""
+class Accounts(Protocol):
+    """Knows service accounts by their tokens."""
 
-    def __init__(self, tokens: Mapping[str, User]) -> None:
+    def user(self, token: str, audience: str) -> User | None:
+        """Return whose token it is; None if it is none that holds, or is not for this audience."""
+        ...
+
+
+class Authenticator:
+    """Knows users by their tokens; who brings none is anonymous.
+
+    With None in the place of `tokens` nobody has to log in: who brings no token of a service account is an
+    administrator.
+    """
+
+    def __init__(self, accounts: Accounts, tokens: Mapping[str, User] | None = None) -> None:
+        self._accounts = accounts
         self._tokens = tokens
 
     def user(self, headers: Headers) -> User:
         """Return who sends a request with these headers; ClusterError 401 for a token that nobody has."""
         token = _token(headers)
-        if not token:
-            return ANONYMOUS
-        found = self._tokens.get(token)
-        if found is None:
+        found = self.find(token) if token else None
+        if found is not None:
+            return found
+        if self._tokens is None:
+            return ADMIN
+        if token:
             raise ClusterError("Unauthorized", status=401, reason="Unauthorized")
+        return ANONYMOUS
+
+    def find(self, token: str, audience: str = AUDIENCE) -> User | None:
+        """Return whose token it is; None if nobody has it, or it is not for this audience."""
+        found = (self._tokens or {}).get(token) if audience == AUDIENCE else None
+        if found is None:
+            return self._accounts.user(token, audience)
         return found._replace(groups=tuple(dict.fromkeys((*found.groups, AUTHENTICATED))))
 
 

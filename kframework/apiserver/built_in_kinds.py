@@ -1,6 +1,6 @@
 """The kinds of Kubernetes 1.36's stable groups: their names, and which of their parts have a path of their own.
 
-What no scheduler reads is kept as its author wrote it. Both versions of autoscaling have one kind: v2 is served.
+What no scheduler reads is kept as its author wrote it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,34 @@ from typing import NamedTuple
 from kframework.objects import ApiObject, Kind, kind_named
 from kframework.objects.kinds import foreign_kind
 
-#: A line a kind: its name, its plural and what it is called for short, then `cluster` if it is in no namespace, the
-#: subresources `status` and `scale`, and its category with a plus.
+#: What can be done to a part of an object.
+PART = ("get", "patch", "update")
+#: What can be done where something is only sent.
+SENT = ("create",)
+
+
+class SubresourceKind(NamedTuple):
+    """What has its own path below an object; without an `api_version` it shows the object itself."""
+
+    verbs: tuple[str, ...] = PART
+    api_version: str = ""
+    kind: str = ""
+
+
+SUBRESOURCES = {
+    "approval": SubresourceKind(),
+    "binding": SubresourceKind(SENT, "v1", "Binding"),
+    "ephemeralcontainers": SubresourceKind(),
+    "eviction": SubresourceKind(SENT, "policy/v1", "Eviction"),
+    "finalize": SubresourceKind(("update",)),
+    "resize": SubresourceKind(),
+    "scale": SubresourceKind(PART, "autoscaling/v1", "Scale"),
+    "status": SubresourceKind(),
+    "token": SubresourceKind(SENT, "authentication.k8s.io/v1", "TokenRequest"),
+}
+
+#: A line a kind: its name, its plural and what it is called for short, then `cluster` if it is in no namespace,
+#: `review` if it is only a question, its subresources, and its category with a plus.
 _WRITTEN = """
 v1
   ComponentStatus componentstatuses cs, cluster
@@ -21,23 +47,25 @@ v1
   Endpoints endpoints ep,
   Event events ev,
   LimitRange limitranges limits,
-  Namespace namespaces ns, cluster status
+  Namespace namespaces ns, cluster status finalize
   Node nodes no, cluster status
   PersistentVolume persistentvolumes pv, cluster status
   PersistentVolumeClaim persistentvolumeclaims pvc, status
-  Pod pods po, status +all
+  Pod pods po, binding ephemeralcontainers eviction resize status +all
   PodTemplate podtemplates,
   ReplicationController replicationcontrollers rc, status scale +all
   ResourceQuota resourcequotas quota, status
   Secret secrets,
   Service services svc, status +all
-  ServiceAccount serviceaccounts sa,
+  ServiceAccount serviceaccounts sa, token
 apps/v1
   ControllerRevision controllerrevisions,
   DaemonSet daemonsets ds, status +all
   Deployment deployments deploy, status scale +all
   ReplicaSet replicasets rs, status scale +all
   StatefulSet statefulsets sts, status scale +all
+autoscaling/v1
+  HorizontalPodAutoscaler horizontalpodautoscalers hpa, status +all
 autoscaling/v2
   HorizontalPodAutoscaler horizontalpodautoscalers hpa, status +all
 batch/v1
@@ -54,8 +82,16 @@ apiextensions.k8s.io/v1
   CustomResourceDefinition customresourcedefinitions crd crds, cluster status +api-extensions
 apiregistration.k8s.io/v1
   APIService apiservices, cluster status +api-extensions
+authentication.k8s.io/v1
+  SelfSubjectReview selfsubjectreviews, cluster review
+  TokenReview tokenreviews, cluster review
+authorization.k8s.io/v1
+  LocalSubjectAccessReview localsubjectaccessreviews, review
+  SelfSubjectAccessReview selfsubjectaccessreviews, cluster review
+  SelfSubjectRulesReview selfsubjectrulesreviews, cluster review
+  SubjectAccessReview subjectaccessreviews, cluster review
 certificates.k8s.io/v1
-  CertificateSigningRequest certificatesigningrequests csr, cluster status
+  CertificateSigningRequest certificatesigningrequests csr, cluster status approval
 coordination.k8s.io/v1
   Lease leases,
 discovery.k8s.io/v1
@@ -98,7 +134,7 @@ storage.k8s.io/v1
 
 
 class BuiltIn(NamedTuple):
-    """A kind of the stable groups: `traits` are those of `cluster`, `status` and `scale` that hold of it."""
+    """A kind of the stable groups: `traits` are `cluster` and `review` where they hold, and its subresources."""
 
     api_version: str
     name: str
@@ -119,6 +155,11 @@ class BuiltIn(NamedTuple):
 def built_in_kinds() -> tuple[BuiltIn, ...]:
     """List the kinds, group by group."""
     return tuple(_read())
+
+
+def built_in_kind(api_version: str, name: str) -> Kind[ApiObject]:
+    """Find a kind by its name; StopIteration if there is none."""
+    return next(each.kind for each in built_in_kinds() if (each.api_version, each.name) == (api_version, name))
 
 
 def _read() -> Iterator[BuiltIn]:

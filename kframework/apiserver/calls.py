@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
 import msgspec
@@ -48,17 +49,53 @@ class Call(NamedTuple):
         """Whether nothing must be written; ClusterError 422 for a kind of dry run that there is not."""
         wanted = self.query.get("dryRun", "")
         if wanted not in ("", "All"):
-            options = _OPTIONS.get(self.request.method, "UpdateOptions")
-            message = (
-                f'{options}.meta.k8s.io "" is invalid: dryRun: Unsupported value: "{wanted:.100}":'
-                ' supported values: "All"'
-            )
-            raise ClusterError(message, status=422, reason="Invalid")
+            raise self.invalid("dryRun", f'Unsupported value: "{wanted:.100}": supported values: "All"')
         return wanted == "All"
+
+    @property
+    def is_apply(self) -> bool:
+        """Whether the body is a configuration that is to be applied."""
+        return self.request.content_type.startswith(APPLY_PATCH)
+
+    @property
+    def field_manager(self) -> str:
+        """Who writes: as he says, or by his program; ClusterError 422 if he cannot be called that, or must say it."""
+        said = self.query.get("fieldManager", "")
+        if self.is_apply and not said:
+            raise self.invalid("fieldManager", "Required value: is required for apply patch")
+        if self.request.method == "PATCH" and not self.is_apply and "force" in self.query:
+            raise self.invalid("force", "Forbidden: may not be specified for non-apply patch")
+        if not said:
+            return _program(self.request.user_agent)
+        if len(said.encode()) > _LONGEST_MANAGER:
+            raise self.invalid("fieldManager", f"Too long: may not be more than {_LONGEST_MANAGER} bytes")
+        if not said.isprintable():
+            place, character = next((place, each) for place, each in enumerate(said) if not each.isprintable())
+            why = f"invalid character U+{ord(character):04X} (at position {place})"
+            raise self.invalid("fieldManager", f"Invalid value: {msgspec.json.encode(said).decode()}: {why}")
+        return said
+
+    def invalid(self, option: str, why: str) -> ClusterError:
+        """Say that an option of the query has a value that it cannot have."""
+        options = _OPTIONS.get(self.request.method, "UpdateOptions")
+        return ClusterError(f'{options}.meta.k8s.io "" is invalid: {option}: {why}', status=422, reason="Invalid")
 
 
 #: What an API server calls the options of a request; those of all others are an update's.
 _OPTIONS = {"POST": "CreateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+
+#: How the types of bodies begin that are applied.
+APPLY_PATCH = "application/apply-patch"
+
+#: How long the name of who writes may be, in bytes.
+_LONGEST_MANAGER = 128
+
+
+@lru_cache(maxsize=64)
+def _program(user_agent: str) -> str:
+    """Return what a user agent begins with, `kubectl` of `kubectl/v1.36.2 (linux/amd64)`."""
+    name = "".join(filter(str.isprintable, user_agent.partition("/")[0]))
+    return name.encode()[:_LONGEST_MANAGER].decode(errors="ignore") or "unknown"
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):

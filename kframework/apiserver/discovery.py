@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from kframework.apiserver.scales import SCALE
+from kframework.apiserver.built_in_kinds import SUBRESOURCES
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
@@ -28,12 +28,6 @@ VERSION: Data = {
     "compiler": "none",
     "platform": "linux/amd64",
 }
-
-_ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-#: What can be done to a part of an object.
-_PART = ["get", "patch", "update"]
-#: By kind: subresources other than the status, each with the kind that one posts there.
-_POSTED = {"Pod": (("binding", "v1", "Binding"), ("eviction", "policy/v1", "Eviction"))}
 
 
 # -- one document at a time ----------------------------------------------------------------------------------------
@@ -77,19 +71,12 @@ def _entries(resource: Resource) -> Iterator[Data]:
     kind = resource.kind
     whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
     yield whole | _common(resource)
-    if resource.scale is not None:
-        scale = {"group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": _PART}
-        yield {**whole, "name": f"{kind.plural}/scale", "singularName": "", **scale}
-    if resource.has_status:
-        yield {**whole, "name": f"{kind.plural}/status", "singularName": "", "verbs": _PART}
-    for name, api_version, posted in _posted(resource):
-        group_name, _, version = api_version.rpartition("/")
-        entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "kind": posted, "verbs": ["create"]}
-        yield entry | ({"group": group_name, "version": version} if group_name else {})
-
-
-def _posted(resource: Resource) -> tuple[tuple[str, str, str], ...]:
-    return _POSTED.get(resource.kind.name, ()) if resource.kind.api_version == "v1" else ()
+    for name in sorted(resource.subresources):
+        part = SUBRESOURCES[name]
+        entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "verbs": part.verbs}
+        group_name, _, version = part.api_version.rpartition("/")
+        of_group = {"group": group_name, "version": version} if group_name else {}
+        yield entry | ({"kind": part.kind} | of_group if part.kind else {})
 
 
 # -- all at once ---------------------------------------------------------------------------------------------------
@@ -123,19 +110,14 @@ def _all_of(members: list[Resource]) -> list[Data]:
 
 def _described(resource: Resource) -> Data:
     kind = resource.kind
-    subresources = [
-        {"subresource": name, "responseKind": _kind_named(api_version, posted), "verbs": ["create"]}
-        for name, api_version, posted in _posted(resource)
-    ]
-    own_kind = _kind_named(kind.api_version, kind.name)
-    if resource.scale is not None:
-        subresources.append({"subresource": "scale", "responseKind": _kind_named(SCALE, "Scale"), "verbs": _PART})
-    if resource.has_status:
-        status = {"subresource": "status", "responseKind": own_kind, "verbs": _PART}
-        subresources.append(status)
+    subresources = []
+    for name in sorted(resource.subresources):
+        part = SUBRESOURCES[name]
+        shown = _kind_named(part.api_version or kind.api_version, part.kind or kind.name)
+        subresources.append({"subresource": name, "responseKind": shown, "verbs": part.verbs})
     return {
         "resource": kind.plural,
-        "responseKind": own_kind,
+        "responseKind": _kind_named(kind.api_version, kind.name),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": resource.singular,
         **_common(resource),
@@ -153,10 +135,11 @@ def _kind_named(api_version: str, name: str) -> Data:
 
 def _common(resource: Resource) -> Data:
     names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
-    return {"verbs": _ALL_VERBS, **names}
+    return {"verbs": resource.verbs, **names}
 
 
 def _versions(members: Iterable[Resource]) -> list[str]:
-    """List the apiVersions of a group, the preferred one first: `v1` before `v1beta1` before `v1alpha1`."""
+    """List the apiVersions of a group, the preferred one first: `v2` before `v1` before `v1beta1` before `v1alpha1`."""
     found = {resource.kind.api_version: resource.version for resource in members}
-    return sorted(found, key=lambda each: ("alpha" in found[each], "beta" in found[each], found[each]))
+    newest_first = sorted(found, key=found.__getitem__, reverse=True)
+    return sorted(newest_first, key=lambda each: ("alpha" in found[each], "beta" in found[each]))

@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 
 from kframework.apiserver.calls import Call, json_object, object_in
-from kframework.apiserver.custom.definitions import CustomResourceDefinition
 from kframework.apiserver.duplicate_fields import duplicates
 from kframework.apiserver.patch.patches import JSON_PATCH
 from kframework.apiserver.schema.decoding import undecodable
@@ -23,18 +22,13 @@ from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF
 from kframework.cluster import api_errors
 from kframework.cluster.field_names import UnknownField, unknown_fields, without
-from kframework.cluster.models import model_of, read_models
+from kframework.cluster.models import model_of
 from kframework.cluster.transport import JSON
 from kframework.config.problems import written
 from kframework.errors import ClusterError
-from kframework.objects import KINDS, Pod, kind_of
-
-read_models((*KINDS, kind_of(CustomResourceDefinition)))  # 80 ms, here and not in the event loop
+from kframework.objects import Pod
 
 _DIRECTIVES = ("", "Ignore", "Strict", "Warn")
-
-#: The kind of the options that a query holds, by method.
-_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
 #: So many problems are told. Where warnings have more characters together, each is cut off after a few.
 _PROBLEMS = 100
@@ -54,9 +48,8 @@ class FieldValidation:
         self.headers: dict[str, str] = {}
         if self._directive not in _DIRECTIVES:
             supported = ", ".join(map(_quoted, _DIRECTIVES))
-            value = f"Unsupported value: {_quoted(self._directive[:_EACH])}: supported values: {supported}"
-            kind = f"{_OPTIONS[call.request.method]}.meta.k8s.io"
-            raise ClusterError(f'{kind} "" is invalid: fieldValidation: {value}', status=422, reason="Invalid")
+            why = f"Unsupported value: {_quoted(self._directive[:_EACH])}: supported values: {supported}"
+            raise call.invalid("fieldValidation", why)
 
     def said(self) -> Data:
         """Return the object in the body with its defaults; ClusterError as `object_in`, and 400 for one refused."""

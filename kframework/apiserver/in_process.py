@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
+from kframework.apiserver.custom.definitions import CustomResourceDefinition
 from kframework.apiserver.server import ApiServer
+from kframework.cluster.models import read_models
 from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
+from kframework.objects import KINDS, kind_of
+
+# 50 ms, here: the loop may not be held up, and virtual time knows nothing of a thread that reads.
+read_models((*KINDS, kind_of(CustomResourceDefinition)))
 
 
 class InProcess(Transport):

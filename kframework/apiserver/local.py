@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import anyio
@@ -13,7 +13,6 @@ from kframework.apiserver.roles import default_roles
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping
-from kframework.apiserver.writes import NOT_KEPT
 from kframework.clock import Clock
 from kframework.cluster.admission import SYSTEM_CLASSES
 from kframework.cluster.field_names import unknown_fields, without
@@ -23,6 +22,7 @@ from kframework.controllers.disruption_controller import DisruptionController
 from kframework.controllers.garbage_collector import GarbageCollector
 from kframework.controllers.kubelet import Kubelet
 from kframework.controllers.volume_controller import VolumeController
+from kframework.controllers.workloads.selection import selected
 from kframework.objects import ApiObject, kind_of
 from kframework.objects.codec import without_nulls
 from kframework.objects.manifest import Manifest
@@ -30,15 +30,23 @@ from kframework.objects.manifest import Manifest
 #: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
 ENDING = 1.0
 
+#: What of an object's metadata is not taken from a file.
+_NOT_KEPT = ("managedFields", "selfLink")
+
 
 class LocalCluster:
-    """What a fake API needs to look alive: pods run and end, claims are made and served, budgets count; `run` does it.
+    """What a fake API needs to look alive: pods run and end, claims are served, budgets count; `run` does it.
 
-    Of the objects of files it shows what stands there, also what no scheduler reads.
+    `controllers` names those of workloads, as kube-controller-manager's flag does. Of the objects of files it
+    shows what stands there, also what no scheduler reads.
     """
 
     def __init__(
-        self, clock: Clock, manifest: Manifest, authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
+        self,
+        clock: Clock,
+        manifest: Manifest,
+        authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+        controllers: Sequence[str] = ("*",),
     ) -> None:
         self._manifest = manifest
         self._documents = [*map(_document, manifest.objects, manifest.written)]
@@ -50,6 +58,7 @@ class LocalCluster:
         self._claims = ClaimController(self.memory)
         self._disruptions = DisruptionController(self.memory)
         self._garbage = GarbageCollector(self.memory)
+        self._workloads = list(selected(controllers, self.memory, clock))
 
     def reset(self) -> None:
         """Put everything back to where it began; who watches is told of all that goes and comes."""
@@ -64,13 +73,15 @@ class LocalCluster:
         ]
 
     async def run(self) -> None:
-        """Run pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""
+        """Run and make pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._kubelet.run)
             tasks.start_soon(self._volumes.run)
             tasks.start_soon(self._claims.run)
             tasks.start_soon(self._disruptions.run)
             tasks.start_soon(self._garbage.run)
+            for controller in self._workloads:
+                tasks.start_soon(controller.run)
 
 
 def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
@@ -81,6 +92,6 @@ def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:
 def _document(subject: ApiObject, written: Mapping[str, object]) -> Data:
     """Return what a file says of an object, but for fields that the kind does not have and those that a server sets."""
     kind, data = kind_of(subject), cast("Data", without_nulls(written))
-    metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in NOT_KEPT}
+    metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in _NOT_KEPT}
     data = data | {"metadata": metadata}
     return without(data, unknown_fields(data, kind.api_version, kind.name))

@@ -53,9 +53,10 @@ async def published(server: ApiServer, publication: Publication) -> AsyncIterato
     reachable = _EVERYWHERE.get(host, host)
     is_open = publication.tokens is None and publication.authorize is AlwaysAllow
     issued = issue([host, reachable]) if publication.tls or not is_open else None
-    token = "" if is_open else secrets.token_urlsafe()
-    authenticator = None if is_open else Authenticator({token: ADMIN, **(publication.tokens or {})})
-    serving = Serving(host, publication.port, issued.context if issued else None, authenticator)
+    token = secrets.token_urlsafe() if issued else ""  # without one kubectl asks for a name where there is TLS
+    if not is_open:
+        server.authenticator = Authenticator(server.accounts, {token: ADMIN, **(publication.tokens or {})})
+    serving = Serving(host, publication.port, issued.context if issued else None)
     async with AsyncExitStack() as stack:
         try:
             port = await stack.enter_async_context(serve(server, serving))

@@ -5,40 +5,50 @@ from __future__ import annotations
 import msgspec
 
 from kframework.apiserver.access import Authorizer
+from kframework.apiserver.authentication import AUDIENCE, Authenticator
 from kframework.apiserver.authorization import Rule
-from kframework.apiserver.calls import object_in
+from kframework.apiserver.calls import Call, object_in
 from kframework.apiserver.statuses import answered
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping, text, value
-from kframework.cluster.request_attributes import Attributes, Path
-from kframework.cluster.transport import Request, Response
+from kframework.cluster import api_errors
+from kframework.cluster.request_attributes import Attributes
+from kframework.cluster.transport import Response
 from kframework.cluster.users import ADMIN, User
 from kframework.errors import ClusterError
 
-_ACCESS = ("localsubjectaccessreviews", "selfsubjectaccessreviews", "subjectaccessreviews")
+#: For so many audiences a token is looked at.
+_AUDIENCES = 64
 
 
-def review(request: Request, authorizer: Authorizer) -> Response | None:
-    """Answer a review; None if the request is none, ClusterError 400 if its body cannot be read."""
-    path = Path.read(request.path)
-    if path is None or request.method != "POST" or path.name:
-        return None
-    asks = request.user or ADMIN  # a program of this process may do anything
-    match path.api_version, path.plural:
-        case "authentication.k8s.io/v1", "selfsubjectreviews":
-            return _reviewed(object_in(request), {"userInfo": _user_info(asks)})
-        case "authorization.k8s.io/v1", "selfsubjectrulesreviews":
-            asked = object_in(request)
-            return _reviewed(asked, _listed(authorizer.rules(asks, text(asked, "spec.namespace"))))
-        case "authorization.k8s.io/v1", plural if plural in _ACCESS:
-            asked = object_in(request)
-            user = asks if plural.startswith("self") else _subject(asked)
-            return _reviewed(asked, _decision(authorizer, user, _wanted(asked)))
-    return None
+def review(call: Call, authorizer: Authorizer, authenticator: Authenticator) -> Response:
+    """Answer a review; ClusterError 400 if its body cannot be read, or does not ask."""
+    asked, kind = object_in(call.request), call.resource.kind
+    asks = call.request.user or ADMIN  # a program of this process may do anything
+    match kind.name:
+        case "SelfSubjectReview":
+            status: Data = {"userInfo": _user_info(asks)}
+        case "TokenReview":
+            status = _token_status(asked, authenticator)
+        case "SelfSubjectRulesReview":
+            status = _listed(authorizer.rules(asks, text(asked, "spec.namespace")))
+        case _:
+            user = asks if kind.name.startswith("Self") else _subject(asked)
+            status = _decision(authorizer, user, _wanted(asked))
+    named = {"kind": kind.name, "apiVersion": kind.api_version}
+    return answered(named | asked | {"metadata": mapping(asked, "metadata"), "status": status}, 201)
 
 
-def _reviewed(asked: Data, status: Data) -> Response:
-    return answered(asked | {"metadata": mapping(asked, "metadata"), "status": status}, 201)
+def _token_status(asked: Data, authenticator: Authenticator) -> Data:
+    """Say whose a token is; it is for this server, if it is not said for whom it is to be."""
+    token, wanted = text(asked, "spec.token"), value(asked, "spec.audiences")
+    if not token:
+        raise api_errors.bad_request("token is required for TokenReview in authentication")
+    audiences = [str(each) for each in wanted[:_AUDIENCES]] if isinstance(wanted, list) and wanted else [AUDIENCE]
+    found = {each: user for each in audiences if (user := authenticator.find(token, each)) is not None}
+    if not found:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": _user_info(next(iter(found.values()))), "audiences": list(found)}
 
 
 def _user_info(user: User) -> Data:

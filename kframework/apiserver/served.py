@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import msgspec
 
-from kframework.apiserver.built_in_kinds import BuiltIn
+from kframework.apiserver.built_in_kinds import SENT, SUBRESOURCES, BuiltIn, built_in_kind
 from kframework.apiserver.custom.kinds import CustomKind
 from kframework.apiserver.scales import ScalePaths
+from kframework.apiserver.wire.autoscaler_versions import from_v1, to_v1
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.event_versions import from_core, to_core
 from kframework.objects import (
@@ -21,6 +22,9 @@ from kframework.objects import (
     PrinterColumn,
     kind_of,
 )
+
+_ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_AUTOSCALER = "HorizontalPodAutoscaler"
 
 
 def as_is(data: Data) -> Data:
@@ -34,7 +38,8 @@ class Resource:
 
     `stored` is the kind under which its objects are kept: two versions of one kind are views of the same objects.
     `shown` makes of plain data as stored what this view shows, `read` the reverse. `columns` are for kinds that are not
-    built in, `scale` is for those with that subresource, `custom` is what a user has defined.
+    built in, `scale` is for those with that subresource, `custom` is what a user has defined. Of a review, which is
+    answered and not kept, there are no objects.
     """
 
     kind: Kind[ApiObject]
@@ -43,7 +48,8 @@ class Resource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     columns: tuple[PrinterColumn, ...] = ()
-    has_status: bool = False
+    subresources: frozenset[str] = frozenset()
+    is_review: bool = False
     scale: ScalePaths | None = None
     shown: Callable[[Data], Data] = as_is
     read: Callable[[Data], Data] = as_is
@@ -53,6 +59,16 @@ class Resource:
     def group(self) -> str:
         """The API group, empty for the core."""
         return self.kind.api_version.rpartition("/")[0]
+
+    @property
+    def has_status(self) -> bool:
+        """Whether its status is a part of its own."""
+        return "status" in self.subresources
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What can be done to objects of the kind."""
+        return SENT if self.is_review else _ALL_VERBS
 
     @property
     def version(self) -> str:
@@ -74,22 +90,26 @@ def _viewed(resource: Resource, body: bytes) -> bytes:
 
 
 def built_in(built: BuiltIn) -> Resource:
-    """Serve a kind of Kubernetes' stable groups; events of both groups are kept as one kind."""
+    """Serve a kind of Kubernetes' stable groups; of events and of autoscalers both versions are kept as one kind."""
     kind, singular = built.kind, built.name.lower()
     if kind.struct is CoreEvent:
         return Resource(kind, kind_of(Event), singular, built.short_names, shown=to_core, read=from_core)
+    is_view = (built.api_version, built.name) == ("autoscaling/v1", _AUTOSCALER)
     return Resource(
         kind,
-        kind,
+        built_in_kind("autoscaling/v2", _AUTOSCALER) if is_view else kind,
         singular,
         built.short_names,
         built.categories,
-        has_status="status" in built.traits,
+        subresources=built.traits.intersection(SUBRESOURCES),
+        is_review="review" in built.traits,
         scale=ScalePaths() if "scale" in built.traits else None,
+        shown=to_v1 if is_view else as_is,
+        read=from_v1 if is_view else as_is,
     )
 
 
 def declared(kind: Kind[ApiObject]) -> Resource:
     """Serve a kind that a plugin has declared."""
-    has_status = "status" in kind.struct.__struct_fields__
-    return Resource(kind, kind, kind.name.lower(), kind.short_names, columns=kind.columns, has_status=has_status)
+    parts = frozenset({"status"} & set(kind.struct.__struct_fields__))
+    return Resource(kind, kind, kind.name.lower(), kind.short_names, columns=kind.columns, subresources=parts)

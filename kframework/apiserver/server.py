@@ -13,12 +13,15 @@ from functools import lru_cache
 
 from kframework.apiserver import discovery
 from kframework.apiserver.access import AlwaysAllow, Authorizer
+from kframework.apiserver.authentication import Authenticator
+from kframework.apiserver.built_in_kinds import SUBRESOURCES
 from kframework.apiserver.calls import Call
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.reviews import review
 from kframework.apiserver.schema.openapi import OpenApi
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
+from kframework.apiserver.service_account_tokens import ServiceAccountTokens
 from kframework.apiserver.statuses import NOBODY, Subject, answered, failure
 from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
@@ -32,7 +35,7 @@ from kframework.cluster.models import read_models
 from kframework.cluster.request_attributes import Attributes, Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.objects import KINDS, ApiObject, Kind, Pod, kind_of
+from kframework.objects import ApiObject, Kind, kind_of
 
 
 class ApiServer:
@@ -50,9 +53,12 @@ class ApiServer:
     ) -> None:
         #: Decides about requests of which it is known who sends them.
         self.authorizer: Authorizer = authorize(cluster)
+        self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
+        #: Knows who sends requests by their tokens.
+        self.authenticator: Authenticator = Authenticator(self.accounts)
         self._store = Store(cluster, clock, complete)
         self._openapi = OpenApi()
-        self._known = set[Kind[ApiObject]](KINDS)  # whose fields are read
+        self._known = set[Kind[ApiObject]]()  # whose fields are read
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
@@ -60,7 +66,10 @@ class ApiServer:
             self._store.collection(kind_of(kind))
 
     async def prepare(self, request: Request) -> None:
-        """Read and make outside the loop what `begin` would hold it up with: documents, fields of kinds."""
+        """Read and make outside the loop what an answer would hold it up with: documents, fields of kinds.
+
+        It takes a thread, and so is not for virtual time.
+        """
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
         elif request.writes and (path := _path(request.path)) is not None:
@@ -77,20 +86,17 @@ class ApiServer:
                 wanted = Attributes.of(request)
                 subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
                 self.authorizer.check(request.user, wanted)
-            if "/apis/auth" in request.path and (reviewed := review(request, self.authorizer)) is not None:
-                return reviewed
             call = self._call(request)
             if call is None:
                 subject = NOBODY
                 return self._described(request)
             subject = call.subject
-            return self._watch(call) if call.is_watch else self._done(call)
+            return self._watch(call) if call.is_watch and not call.resource.is_review else self._done(call)
         except ClusterError as error:
             return failure(error, subject)
 
     async def answer(self, request: Request) -> Response:
         """Answer a request as a whole; one that asks for a watch is refused."""
-        await self.prepare(request)
         answer = self.begin(request)
         if isinstance(answer, Watch):
             return failure(api_errors.bad_request("a watch has no end: follow it"), NOBODY)
@@ -99,7 +105,6 @@ class ApiServer:
     @asynccontextmanager
     async def follow(self, request: Request) -> AsyncIterator[Stream]:
         """Answer a request line by line: a watch until it ends, anything else in one."""
-        await self.prepare(request)
         answer = self.begin(request)
         if isinstance(answer, Response):
             yield Stream(answer.status, _one(answer.body), answer.headers)
@@ -124,27 +129,39 @@ class ApiServer:
         return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
 
     def _done(self, call: Call) -> Response:
-        verbs = self._verbs(call)
-        match call.request.method, call.path.subresource, bool(call.path.name):
-            case "GET", _, True:
-                return verbs.get()
-            case "GET", _, False:
-                return verbs.list()
-            case "POST", "binding", True:
-                return bind(self._store.cluster, call)
-            case "POST", "eviction", True:
-                return evict(self._store.cluster, call)
-            case "POST", "", False if bool(call.path.namespace) == call.resource.kind.namespaced:
-                return verbs.create()
-            case "PUT", "" | "status" | "scale", True:
-                return verbs.update()
-            case "PATCH", "" | "status" | "scale", True:
-                return verbs.patch()
-            case "DELETE", "", True:
-                return verbs.delete()
-            case "DELETE", "", False:
-                return verbs.delete_all()
+        part = call.path.subresource
+        allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
+        match call.request.method, bool(call.path.name):
+            case "GET", True if "get" in allowed:
+                return self._verbs(call).get()
+            case "GET", False if "list" in allowed:
+                return self._verbs(call).list()
+            case "POST", True if part and "create" in allowed:
+                return self._sent(call)
+            case "POST", False if bool(call.path.namespace) == call.resource.kind.namespaced:
+                if call.resource.is_review:
+                    return review(call, self.authorizer, self.authenticator)
+                return self._verbs(call).create()
+            case "PUT", True if "update" in allowed:
+                return self._verbs(call).update()
+            case "PATCH", True if "patch" in allowed:
+                verbs = self._verbs(call)
+                return verbs.apply() if call.is_apply else verbs.patch()
+            case "DELETE", True if "delete" in allowed:
+                return self._verbs(call).delete()
+            case "DELETE", False if "deletecollection" in allowed:
+                return self._verbs(call).delete_all()
         raise _not_allowed()
+
+    def _sent(self, call: Call) -> Response:
+        """Do what is sent to a subresource."""
+        match call.path.subresource:
+            case "binding":
+                return bind(self._store.cluster, call)
+            case "eviction":
+                return evict(self._store.cluster, call)
+            case _:
+                return self.accounts.request(call)
 
     def _verbs(self, call: Call) -> Verbs:
         scale = call.resource.scale if call.path.subresource == "scale" else None
@@ -200,16 +217,7 @@ def _exists(path: Path, resource: Resource) -> bool:
         return False
     if path.name and bool(path.namespace) != kind.namespaced:
         return False
-    match path.subresource:
-        case "":
-            return True
-        case "status":
-            return resource.has_status
-        case "scale":
-            return resource.scale is not None
-        case "binding" | "eviction":
-            return kind.struct is Pod
-    return False
+    return not path.subresource or path.subresource in resource.subresources
 
 
 def _not_allowed() -> ClusterError:

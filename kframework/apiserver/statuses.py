@@ -49,7 +49,7 @@ def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
     details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
     if error.causes:
         details["causes"] = list(error.causes)
-    elif error.reason == "Invalid":
+    elif error.reason == "Invalid" and " is invalid: " in error.message:
         details["causes"] = [_cause(error.message)]
     if error.retryable:
         details["retryAfterSeconds"] = 1
@@ -66,7 +66,9 @@ _SUBJECT = re.compile(r'(?:Operation cannot be fulfilled on )?([A-Za-z0-9-]+)(?:
 def _about(error: ClusterError, subject: Subject) -> Subject:
     """Return what an error is about, which may be another object than the request was for, or a new one."""
     told = _SUBJECT.match(error.message)
-    return Subject(told[2] or "", told[1], told[3]) if told is not None else subject
+    if told is not None:
+        return Subject(told[2] or "", told[1], told[3])
+    return NOBODY if error.reason == "Invalid" else subject  # of a patch it is said that it makes no object
 
 
 def _status(status: str) -> Data:

@@ -1,14 +1,18 @@
-"""What clients do with objects: get, list, create, update, patch and delete them."""
+"""What clients do with objects: get, list, create, update, patch, apply and delete them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kframework.apiserver.calls import Call, DeleteOptions, object_in
+from kframework.apiserver.apply.configurations import in_json
+from kframework.apiserver.apply.field_manager import FieldManager
+from kframework.apiserver.apply.managed_fields import managed_as
+from kframework.apiserver.calls import Call, DeleteOptions, json_object, object_in
 from kframework.apiserver.field_validation import FieldValidation
 from kframework.apiserver.forms import Form
 from kframework.apiserver.lists import listed
+from kframework.apiserver.parts import with_part
 from kframework.apiserver.patch.patches import apply_patch
 from kframework.apiserver.scales import ScalePaths, scale_of, scaled
 from kframework.apiserver.schema.defaults.addresses import addressed, with_kept_addresses
@@ -16,14 +20,13 @@ from kframework.apiserver.selection import Selection
 from kframework.apiserver.statuses import answered, success
 from kframework.apiserver.store import Store
 from kframework.apiserver.wire.documents import Data, Document, Draft
-from kframework.apiserver.writes import amended, check_uid, created, of_main, of_status
+from kframework.apiserver.wire.plain_data import name
+from kframework.apiserver.writes import amended, asked_by, check_name, check_uid, created
 from kframework.cluster import api_errors
 from kframework.cluster.transport import JSON, Response
+from kframework.cluster.users import ADMIN
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Namespace, Pod, Service, kind_of
-
-#: Such a patch may make an object, and knows who owns which field; neither is kept here.
-SERVER_SIDE_APPLY = "application/apply-patch"
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -54,46 +57,63 @@ class Verbs:
 
     def create(self) -> Response:
         """Store a new object."""
-        fields = FieldValidation(self._call)
-        draft = created(self._cluster, self._resource, self._call.path.namespace, fields.said())
-        return self._answer(self._form.one(self._written(draft)), 201, fields.headers)
+        fields, manager = FieldValidation(self._call), self._manager()
+        return self._create(manager.created(fields.said()), fields.headers)
 
     def update(self) -> Response:
         """Store an object in place of the one of its name."""
-        fields = FieldValidation(self._call)
-        return self._change(self._found(), fields.said(), fields.headers)
+        fields, manager = FieldValidation(self._call), self._manager()
+        return self._change(self._found(), fields.said(), manager, fields.headers)
 
     def patch(self) -> Response:
         """Change an object as a patch says."""
-        old, fields = self._to_patch(), FieldValidation(self._call)
+        old, fields, manager = self._found(), FieldValidation(self._call), self._manager()
         new = fields.patched(self._patch(self._resource.data(old)))
         check_uid(old, new)
-        return self._change(old, new, fields.headers)
+        return self._change(old, new, manager, fields.headers)
 
-    def _to_patch(self) -> Document:
-        """Return the object that a patch is about; ClusterError 415 for a patch that is to be applied by the server."""
-        if self._call.request.content_type.startswith(SERVER_SIDE_APPLY):
-            message = "server-side apply is not served by a fake API: apply without --server-side"
-            raise ClusterError(message, status=415, reason="UnsupportedMediaType")
-        return self._found()
+    def apply(self) -> Response:
+        """Merge a configuration into an object, or make one of it."""
+        manager, call = self._manager(), in_json(self._call)
+        fields, config = FieldValidation(call), json_object(call.request.body)
+        old = self._collection.find(self._call.key)
+        if old is None and not self._call.path.subresource:
+            new = fields.patched(manager.applied({}, config))
+            check_name(name(new), self._call.path.name)
+            return self._create(new, fields.headers)
+        old = self._found()
+        new = fields.patched(manager.applied(self._resource.data(old), config))
+        check_uid(old, new)
+        return self._replace(old, managed_as(new, self._part(old, new)), fields.headers)
+
+    def _manager(self) -> FieldManager:
+        return FieldManager(self._call, self._cluster)
 
     def _patch(self, data: Data) -> Data:
         return apply_patch(data, self._call.request.body, self._call.request.content_type)
 
-    def _change(self, old: Document, new: Data, headers: Mapping[str, str]) -> Response:
-        """Store the part that the path is about: the status, or all but that."""
-        shown = self._resource.data(old)
-        if self._call.path.subresource == "status":
-            new = of_status(self._resource, shown, new)
-        elif self._resource.has_status:
-            new = of_main(shown, new)
+    def _create(self, data: Data, headers: Mapping[str, str]) -> Response:
+        data = asked_by(data, self._resource, self._call.request.user or ADMIN)
+        draft = created(self._cluster, self._resource, self._call.path.namespace, data)
+        return self._answer(self._form.one(self._written(draft)), 201, headers)
+
+    def _change(self, old: Document, new: Data, manager: FieldManager, headers: Mapping[str, str]) -> Response:
+        """Store the part that the path is about."""
+        new = manager.updated(self._resource.data(old), self._part(old, new))
+        return self._replace(old, new, headers)
+
+    def _part(self, old: Document, new: Data) -> Data:
+        shown, part = self._resource.data(old), self._call.path.subresource
+        return with_part(self._resource, part, shown, new, self._cluster.timestamp())
+
+    def _replace(self, old: Document, new: Data, headers: Mapping[str, str]) -> Response:
         if isinstance(old.subject, Service):
-            new = with_kept_addresses(shown, new)
+            new = with_kept_addresses(self._resource.data(old), new)
         return self._answer(self._form.one(self._amended(old, new)), headers=headers)
 
     def _amended(self, old: Document, new: Data) -> Document:
         """Store an object in place of the old one; what changes nothing is no write."""
-        draft = amended(self._cluster, self._resource, old, new)
+        draft = amended(self._cluster, self._resource, old, new, self._call.path.subresource)
         return old if draft.data == old.data else self._written(draft)
 
     def _written(self, draft: Draft) -> Document:
@@ -163,11 +183,19 @@ class ScaleVerbs(Verbs):
         return self._rescale(self._found(), object_in(self._call.request))
 
     def patch(self) -> Response:
-        old = self._to_patch()
+        old = self._found()
         return self._rescale(old, self._patch(scale_of(self._paths, self._resource.data(old))))
 
+    def apply(self) -> Response:
+        manager, old, kind = self._manager(), self._found(), self._resource.kind
+        scale = json_object(in_json(self._call).request.body)
+        config = {"apiVersion": kind.api_version, "kind": kind.name} | scaled(self._paths, {}, scale)
+        return self._shown(self._amended(old, manager.applied(self._resource.data(old), config)))
+
     def _rescale(self, old: Document, scale: Data) -> Response:
-        return self._shown(self._amended(old, scaled(self._paths, self._resource.data(old), scale)))
+        shown = self._resource.data(old)
+        new = self._manager().updated(shown, scaled(self._paths, shown, scale))
+        return self._shown(self._amended(old, new))
 
     def _shown(self, document: Document) -> Response:
         return answered(scale_of(self._paths, self._resource.data(document)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
-from kframework.apiserver.authentication import Authenticator, impersonated
+from kframework.apiserver.authentication import impersonated
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.statuses import NOBODY, failure
 from kframework.apiserver.watches import Watch
@@ -21,7 +21,7 @@ from kframework.cluster.connections import Connections, listening
 from kframework.cluster.loopback import MISDIRECTED, is_meant_for_us
 from kframework.cluster.request_attributes import Attributes
 from kframework.cluster.transport import JSON, Request, Response
-from kframework.cluster.users import ADMIN, AUTHENTICATED, User
+from kframework.cluster.users import AUTHENTICATED, User
 from kframework.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -43,15 +43,11 @@ _log = logging.getLogger(__name__)
 
 
 class Serving(NamedTuple):
-    """Where a server listens, what it shows with TLS, and by which tokens it knows people.
-
-    Without tokens everybody is an administrator; port 0 is any free one.
-    """
+    """Where a server listens, port 0 being any free one, and what it shows with TLS."""
 
     host: str = "127.0.0.1"
     port: int = 0
     tls: ssl.SSLContext | None = None
-    authenticator: Authenticator | None = None
 
 
 _HERE = Serving()
@@ -77,7 +73,7 @@ async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -
     try:
         if not is_meant_for_us(serving.host, asked.host):
             raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
-        user = _user(server, serving.authenticator, asked)
+        user = _user(server, asked)
         request = await _request(asked, user)
         await server.prepare(request)
         answer = server.begin(request)
@@ -92,9 +88,9 @@ async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -
     return await _streamed(asked, answer)
 
 
-def _user(server: ApiServer, authenticator: Authenticator | None, asked: web.BaseRequest) -> User:
+def _user(server: ApiServer, asked: web.BaseRequest) -> User:
     """Find out as whom a request is to be answered; ClusterError 401, or 403 for who may not act as another."""
-    sender = authenticator.user(asked.headers) if authenticator else ADMIN
+    sender = server.authenticator.user(asked.headers)
     other = impersonated(asked.headers)
     if other is None:
         return sender
@@ -126,6 +122,7 @@ async def _request(asked: web.BaseRequest, user: User) -> Request:
         accept=asked.headers.get("accept", JSON),
         if_none_match=asked.headers.get("if-none-match", ""),
         user=user,
+        user_agent=asked.headers.get("user-agent", ""),
     )
 
 

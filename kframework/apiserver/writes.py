@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kframework.apiserver.custom.definition_causes import causes_of, named
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted
 from kframework.apiserver.schema.causes import Cause, InvalidObjectError
-from kframework.apiserver.schema.validation.changes import change_causes
+from kframework.apiserver.schema.validation.changes import change_causes, part_causes
 from kframework.apiserver.schema.validation.kinds import object_causes
 from kframework.apiserver.schema.validation.metadata import metadata_causes
 from kframework.apiserver.served import Resource
@@ -20,20 +20,22 @@ from kframework.apiserver.wire.documents import Data, Document, Draft, followed
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.cluster import api_errors
 from kframework.cluster.admission import check_version
-from kframework.cluster.generations import has_generation, is_custom, says_the_same
+from kframework.cluster.generations import has_generation, says_the_same
 from kframework.cluster.memory import MemoryCluster
+from kframework.cluster.users import User
 from kframework.errors import InputError
 from kframework.objects import ApiObject, Node
 from kframework.objects.codec import convert
 
-#: What of the metadata a client may send and is not stored.
-NOT_KEPT = ("managedFields", "selfLink")
-
-#: What of the metadata says which object is meant, and in which version.
-_WHICH = ("name", "namespace", "uid", "resourceVersion")
-
-
 # -- creation ------------------------------------------------------------------------------------------------------
+
+
+def asked_by(said: Data, resource: Resource, user: User) -> Data:
+    """Return what a user says of a new object; a request for a certificate names who makes it."""
+    if resource.kind.name != "CertificateSigningRequest":
+        return said
+    who = {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {})
+    return {**said, "spec": mapping(said, "spec") | who}
 
 
 def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Data) -> Draft:
@@ -55,14 +57,15 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
 # -- change --------------------------------------------------------------------------------------------------------
 
 
-def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Data) -> Draft:
-    """Return what storing this in place of the old would store; ClusterError 400, 404, 409 or 422."""
+def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Data, part: str = "") -> Draft:
+    """Return what storing this in place of the old would store; ClusterError 400, 404, 409 or 422.
+
+    `part` is the path over which it comes: what may change depends on that.
+    """
     namespace, name = old.key
     data = _filled(resource, _stored(resource, said, namespace))
     subject = _read(resource, data)
-    if subject.metadata.name != name:
-        why = f"the name of the object ({subject.metadata.name:.253}) does not match the name on the URL ({name})"
-        raise api_errors.bad_request(why)
+    check_name(subject.metadata.name, name)
     check_version(subject)
     new = cluster.amend(subject)
     metadata = new.metadata
@@ -74,8 +77,18 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
         before = _causes(resource, old.data)
         causes = [each for each in causes if each not in before]
     kind = resource.stored
-    _refuse(resource, name, [*change_causes(old.data, data, kind.api_version, kind.name), *causes])
+    changes = change_causes(old.data, data, kind.api_version, kind.name)
+    of_part = part_causes(part, old.data, data, kind.api_version, kind.name)
+    _refuse(resource, name, [*changes, *of_part, *causes])
     return Draft(new, data)
+
+
+def check_name(said: str, name: str) -> None:
+    """Raise ClusterError 400 if an object has another name than the path."""
+    if said != name:
+        raise api_errors.bad_request(
+            f"the name of the object ({said:.253}) does not match the name on the URL ({name})"
+        )
 
 
 def check_uid(old: Document, patched: Data) -> None:
@@ -84,28 +97,6 @@ def check_uid(old: Document, patched: Data) -> None:
     uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
     if uid not in (None, "", subject.metadata.uid):
         raise api_errors.other_than_patched(type(subject), subject.metadata.name, str(uid))
-
-
-def of_main(old: Data, new: Data) -> Data:
-    """Take all from the new but the status."""
-    return _with(new, "status", old)
-
-
-def of_status(resource: Resource, old: Data, new: Data) -> Data:
-    """Take the status from the new, and the metadata, but nothing else.
-
-    Of a custom resource not even the metadata, but for what says which object is meant, and in which version.
-    """
-    kept, said = old.get("metadata"), new.get("metadata")
-    if is_custom(resource.kind) and isinstance(kept, Mapping) and isinstance(said, Mapping):
-        rest = {field: value for field, value in kept.items() if field not in _WHICH}
-        new = {**new, "metadata": rest | {field: said[field] for field in _WHICH if field in said}}
-    return _with(_with(old, "status", new), "metadata", new)
-
-
-def _with(data: Data, field: str, source: Data) -> Data:
-    rest = {name: value for name, value in data.items() if name != field}
-    return rest | {field: source[field]} if field in source else rest
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
@@ -127,7 +118,7 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
     if namespace and metadata.get("namespace", namespace) != namespace:
         why = "the namespace of the provided object does not match the namespace sent on the request"
         raise api_errors.bad_request(why)
-    kept = {field: value for field, value in metadata.items() if field not in NOT_KEPT and value not in ({}, [])}
+    kept = {field: value for field, value in metadata.items() if field != "selfLink" and value not in ({}, [])}
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
     data = resource.read(data)
     return {**data, "apiVersion": resource.stored.api_version}

@@ -40,13 +40,20 @@ def command(
     authorization_mode: Annotated[
         AuthorizationMode, typer.Option(help="Let everybody do everything, or what the roles in the cluster say.")
     ] = AuthorizationMode.ALWAYS_ALLOW,
+    controllers: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="Controllers of workloads, as kube-controller-manager has it: *,-deployment"
+        ),
+    ] = "*",
     verbosity: Verbosity = 0,
 ) -> None:
     """Serve a cluster in memory as a Kubernetes API.
 
-    Prints the line that makes kubectl use it, and works until it is told to stop (SIGTERM, Ctrl-C). Bound pods run, and
-    claims get volumes. There is no scheduler in it: that is `kframework run`. Whoever reaches the port may do anything,
-    unless there are tokens or roles: then only the bearer of the kubeconfig may.
+    Prints the line that makes kubectl use it, and works until it is told to stop (SIGTERM, Ctrl-C). Bound pods run,
+    claims get volumes, and replica sets and deployments have pods. There is no scheduler in it: that is `kframework
+    run`. Whoever reaches the port may do anything, unless there are tokens or roles: then only the bearer of the
+    kubeconfig may.
     """
     from kframework.apiserver.access import AlwaysAllow, RoleBased
     from kframework.apiserver.authentication import read_tokens
@@ -61,7 +68,8 @@ def command(
         tokens=read_tokens(token_auth_file) if token_auth_file else None,
         authorize=RoleBased if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
     )
-    asyncio.run(serve(read_cluster(filenames, devices=devices, strict=strict), publication, say_where))
+    manifest = read_cluster(filenames, devices=devices, strict=strict)
+    asyncio.run(serve(manifest, publication, say_where, controllers.split(",")))
 
 
 def say_where(kubeconfig: Path) -> None:

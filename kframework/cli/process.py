@@ -204,7 +204,7 @@ def server_of(
     """
     if embedded.embedded:
         from kframework.apiserver.published import Publication
-        from kframework.process.fake_api import EmbeddedServer
+        from kframework.process.embedded_server import EmbeddedServer
 
         publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
         return EmbeddedServer(read_cluster(filenames, devices=embedded.devices), clock, publication, say_where)

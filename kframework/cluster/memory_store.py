@@ -314,6 +314,8 @@ class MemoryStore:
         """Let a deleted object go, and its namespace if that waits for it."""
         self._version += 1
         kind_store.write(kind_store.key(deleted.metadata), None, self._version)
+        if isinstance(deleted, Namespace):  # it may have been finalized with something in it
+            self._terminating.discard(deleted.metadata.name)
         if deleted.metadata.namespace in self._terminating:
             self._finish_namespace(deleted.metadata.namespace)
 

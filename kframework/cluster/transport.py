@@ -25,6 +25,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
 
     `user` is who asks, where somebody found that out; a program of this process says nothing, and may do anything.
+    `user_agent` is the program that asks, if it says so.
     `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed. A
     transport that waits for a connection asks `may_leave` right before it sends a body, and raises what that raises.
     """
@@ -37,6 +38,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = JSON
     if_none_match: str = ""
     user: User | None = None
+    user_agent: str = ""
     timeout: float | None = None
     may_leave: Callable[[], None] | None = None
 

@@ -32,6 +32,7 @@ from kframework.objects import (
     PersistentVolumeStatus,
     Pod,
     StorageClass,
+    TopologySelectorTerm,
     Volume,
     VolumeNodeAffinity,
 )
@@ -53,7 +54,6 @@ from kframework.objects.claims import (
     volume_class,
 )
 from kframework.objects.label_selectors import SelectorError
-from kframework.state.volumes.reach import Reach
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
@@ -268,7 +268,7 @@ class VolumeController:
             terms = [{each.key: each.values for each in term.match_label_expressions} for term in allowed]
             return _affinity(terms) if terms else None
         labels = node.metadata.labels
-        mine = next((term for term in allowed if Reach.of_class((term,)).covers(labels)), None)
+        mine = next((term for term in allowed if _covers(term, labels)), None)
         keys = [each.key for each in mine.match_label_expressions] if mine else self._keys(storage_class, node)
         here = {key: (labels[key],) for key in keys if key in labels}
         return _affinity([here]) if here else None
@@ -325,6 +325,12 @@ def _made(
             csi=CSISource(driver=storage_class.provisioner, volume_handle=name),
         ),
     )
+
+
+def _covers(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
+    """Return whether a class allows what has these labels; a term that says nothing allows nothing."""
+    said = term.match_label_expressions
+    return bool(said) and all(labels.get(each.key) in each.values for each in said)
 
 
 def _affinity(terms: Iterable[Mapping[str, tuple[str, ...]]]) -> VolumeNodeAffinity:

@@ -34,6 +34,7 @@ from kframework.objects.storage import (
     VolumeAttachment,
 )
 from kframework.objects.workloads import (
+    Deployment,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,
@@ -83,6 +84,7 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("Service", "v1", "services", True, Service),
     Kind("ReplicationController", "v1", "replicationcontrollers", True, ReplicationController),
     Kind("ReplicaSet", "apps/v1", "replicasets", True, ReplicaSet),
+    Kind("Deployment", "apps/v1", "deployments", True, Deployment),
     Kind("StatefulSet", "apps/v1", "statefulsets", True, StatefulSet),
     Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, StorageClass),
     Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, CSINode),

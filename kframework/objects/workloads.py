@@ -1,10 +1,10 @@
-"""What pods belong to: namespaces, services, owners, disruption budgets and priority classes."""
+"""What pods belong to: namespaces, services, workloads, disruption budgets and priority classes."""
 
 from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector
+from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ObjectMeta
 
 
 class NamespaceSpec(ApiStruct, frozen=True, kw_only=True):
@@ -51,17 +51,99 @@ class ReplicationController(ApiObject, frozen=True, kw_only=True):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
+class PodTemplate(ApiStruct, frozen=True, kw_only=True):
+    """What a controller makes pods of; their `spec` is as its author wrote it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, object] = msgspec.field(default_factory=dict)
+
+
 class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a replica set or stateful set."""
 
     replicas: int | None = None
+    min_ready_seconds: int = 0
     selector: LabelSelector | None = None
+    template: PodTemplate = PodTemplate()
+
+
+class WorkloadCondition(ApiStruct, frozen=True, kw_only=True):
+    """One observation of a workload; `status` is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
+    last_probe_time: str | None = None
+    last_update_time: str | None = None
+    last_transition_time: str | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class ReplicaSetStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a replica set: how many of its pods there are, and how far they are."""
+
+    replicas: int = 0
+    fully_labeled_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    terminating_replicas: int | None = None
+    observed_generation: int = 0
+    conditions: tuple[WorkloadCondition, ...] = ()
 
 
 class ReplicaSet(ApiObject, frozen=True, kw_only=True):
     """A number of equal pods."""
 
     spec: WorkloadSpec = WorkloadSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class RollingUpdate(ApiStruct, frozen=True, kw_only=True):
+    """How many pods more, and how many fewer, a rollout may have meanwhile: numbers, or percentages."""
+
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class DeploymentStrategy(ApiStruct, frozen=True, kw_only=True):
+    """How new pods take the place of old ones; `type` is RollingUpdate or Recreate."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class DeploymentSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a deployment."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplate = PodTemplate()
+    strategy: DeploymentStrategy = DeploymentStrategy()
+    min_ready_seconds: int = 0
+    revision_history_limit: int | None = None
+    paused: bool = False
+    progress_deadline_seconds: int | None = None
+
+
+class DeploymentStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a deployment: how far its rollout is."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    unavailable_replicas: int = 0
+    terminating_replicas: int | None = None
+    collision_count: int | None = None
+    conditions: tuple[WorkloadCondition, ...] = ()
+
+
+class Deployment(ApiObject, frozen=True, kw_only=True):
+    """A replica set of today and those of before, one rolled out in place of the other."""
+
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
 
 
 class StatefulSet(ApiObject, frozen=True, kw_only=True):

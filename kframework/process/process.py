@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack
 from functools import partial
-from time import monotonic
-from types import FrameType
 from typing import Generic
 
 import anyio
@@ -25,16 +21,13 @@ from kframework.process.leader_thread import LeaderThread
 from kframework.process.lease import new_identity
 from kframework.process.observers import Observers, PodObservers
 from kframework.process.servers import DryRunServer, Server, without_binding
+from kframework.process.signals import signals
 from kframework.scheduler.garbage import Collector, collecting_rarely
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 
 #: Works beside a scheduler until it is cancelled.
 Companion = Callable[[Scheduler[E]], Coroutine[object, object, None]]
-
-#: Signals that come within so many seconds of the first one are the same: `timeout` sends one to the process and one to
-#: its group.
-AT_ONCE = 0.1
 
 
 class LeadershipLost(KFrameworkError):
@@ -213,28 +206,3 @@ class Process(Generic[E]):
 
     def __repr__(self) -> str:
         return f"<Process of {', '.join(profile.scheduler_name for profile in self.configuration.profiles)}>"
-
-
-@contextmanager
-def signals(first: Callable[[], None]) -> Iterator[None]:
-    """Call back in the loop at the first SIGTERM or SIGINT, and end the process with code 1 at the second.
-
-    The second one does not wait for the loop, which may be what hangs. Two at once are one.
-    """
-    loop = asyncio.get_running_loop()
-    received: list[float] = []
-
-    def receive(number: int, frame: FrameType | None) -> None:
-        now = monotonic()
-        if not received:
-            received.append(now)
-            loop.call_soon_threadsafe(first)
-        elif now >= received[0] + AT_ONCE:
-            os._exit(1)
-
-    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -25,7 +25,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, quitting
 from kframework.framework.status import Code
-from kframework.objects import ApiObject, Pod
+from kframework.objects import ApiObject, Deployment, Pod, ReplicaSet
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
@@ -207,6 +207,7 @@ class SimulatedRun(Generic[E]):
                 self._kubelet,
                 VolumeController(self.cluster),
                 ClaimController(self.cluster),
+                *_workload_controllers(objects, self.cluster, self.clock),
                 *(make(self.cluster, self.clock) for make in controllers),
             ]
             self.scheduler: Scheduler[E] = Scheduler(
@@ -368,6 +369,15 @@ class SimulatedRun(Generic[E]):
             spec.scheduler_name,
             pod.status.phase,
         )
+
+
+def _workload_controllers(objects: Iterable[ApiObject], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
+    """Make the controllers of workloads, if there are any that say what pods to make."""
+    if not any(isinstance(each, Deployment | ReplicaSet) and each.spec.template.spec for each in objects):
+        return ()
+    from kframework.controllers.workloads.selection import selected  # most simulations do without
+
+    return selected(("*",), cluster, clock)
 
 
 def _is_waiting(subject: ApiObject) -> bool:

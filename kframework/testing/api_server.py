@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
@@ -33,11 +33,12 @@ _PATIENCE = 30.0
 class FakeApi:
     """A cluster that anybody on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
 
-    `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound. It lives in real time.
-    With `tls` it shows a certificate that its kubeconfig vouches for, and so it does with either of the others. Who
-    brings one of the `tokens` is that user, and with `rbac` may do what the cluster's roles say; the kubeconfig's own
-    token is an administrator's, and without either whoever reaches the port is one. Raises InputError for what cannot
-    be read, and where a port or a file is refused what the system says.
+    `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound, and the `controllers`
+    of workloads act that kube-controller-manager's flag would name so. It lives in real time. With `tls` it shows a
+    certificate that its kubeconfig vouches for, and so it does with either of the others. Who brings one of the
+    `tokens` is that user, and with `rbac` may do what the cluster's roles say; the kubeconfig's own token is an
+    administrator's, and without either whoever reaches the port is one. Raises InputError for what cannot be read, and
+    where a port or a file is refused what the system says.
     """
 
     url: str
@@ -52,7 +53,9 @@ class FakeApi:
         tls: bool = False,
         tokens: Mapping[str, User] | None = None,
         rbac: bool = False,
+        controllers: Sequence[str] = ("*",),
     ) -> None:
+        self._controllers = controllers
         self._publication = Publication(tls=tls, tokens=tokens, authorize=RoleBased if rbac else AlwaysAllow)
         if isinstance(cluster, str | Path):
             self._manifest = read_cluster([str(cluster)])
@@ -126,7 +129,7 @@ class FakeApi:
 
     async def _run(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        local = LocalCluster(SystemClock(), self._manifest, self._publication.authorize)
+        local = LocalCluster(SystemClock(), self._manifest, self._publication.authorize, self._controllers)
         async with published(local.server, self._publication) as kubeconfig, anyio.create_task_group() as tasks:
             tasks.start_soon(local.run)
             self._begun.set_result((kubeconfig, local))
@@ -143,6 +146,7 @@ def fake_api(
     tls: bool = False,
     tokens: Mapping[str, User] | None = None,
     rbac: bool = False,
+    controllers: Sequence[str] = ("*",),
 ) -> FakeApi:
     """Serve a cluster for the time of a `with` block; arguments and errors are those of FakeApi."""
-    return FakeApi(cluster, tls=tls, tokens=tokens, rbac=rbac)
+    return FakeApi(cluster, tls=tls, tokens=tokens, rbac=rbac, controllers=controllers)

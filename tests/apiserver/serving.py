@@ -35,7 +35,9 @@ class Served:
         self.server = ApiServer(self.cluster, clock)
 
     async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
-        return await self.server.answer(request(method, path, body, **query))
+        asked = request(method, path, body, **query)
+        await self.server.prepare(asked)
+        return await self.server.answer(asked)
 
     async def ask(self, method: str, path: str, body: object = None, **query: Any) -> Json:
         """Return what was answered, which must be a success."""

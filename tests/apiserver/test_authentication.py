@@ -7,12 +7,21 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from kframework.apiserver.authentication import Authenticator, impersonated, read_tokens
-from kframework.cluster.users import ANONYMOUS, User
+from kframework.apiserver.authentication import Accounts, Authenticator, impersonated, read_tokens
+from kframework.cluster.users import ADMIN, ANONYMOUS, User
 from kframework.errors import ClusterError, ConfigError
 
 ANN = User("ann", ("dev",), "7")
-AUTHENTICATOR = Authenticator({"secret": ANN})
+
+
+class Nobody(Accounts):
+    """A cluster without service accounts."""
+
+    def user(self, token: str, audience: str) -> User | None:
+        return None
+
+
+AUTHENTICATOR = Authenticator(Nobody(), {"secret": ANN})
 
 
 @pytest.mark.parametrize("said", ["Bearer secret", "bearer  secret "])
@@ -29,6 +38,11 @@ def test_a_token_that_nobody_has_is_refused() -> None:
     with pytest.raises(ClusterError) as refused:
         AUTHENTICATOR.user(CIMultiDict(Authorization="Bearer other"))
     assert (refused.value.status, refused.value.reason, refused.value.message) == (401, "Unauthorized", "Unauthorized")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}])
+def test_everybody_is_an_administrator_where_nobody_logs_in(headers: dict[str, str]) -> None:
+    assert Authenticator(Nobody()).user(CIMultiDict(headers)) == ADMIN
 
 
 def test_as_whom_a_request_is_answered() -> None:

@@ -16,7 +16,7 @@ BY_NAME = {(each.api_version, each.name): each for each in built_in_kinds()}
     ("api_version", "name", "plural", "short_names", "namespaced", "traits", "categories"),
     [
         ("v1", "ConfigMap", "configmaps", ("cm",), True, set(), ()),
-        ("v1", "Namespace", "namespaces", ("ns",), False, {"cluster", "status"}, ()),
+        ("v1", "Namespace", "namespaces", ("ns",), False, {"cluster", "status", "finalize"}, ()),
         ("apps/v1", "Deployment", "deployments", ("deploy",), True, {"status", "scale"}, ("all",)),
         (
             "apiextensions.k8s.io/v1",

@@ -98,5 +98,12 @@ async def test_all_at_once(version: str) -> None:
         assert resource["responseKind"] == {"group": group, "version": kind_version, "kind": kind.name}
         assert resource["scope"] == ("Namespaced" if kind.namespaced else "Cluster")
     pods = found["", "v1", "pods"]
-    assert [each["subresource"] for each in pods["subresources"]] == ["binding", "eviction", "status"]
+    subresources = [each["subresource"] for each in pods["subresources"]]
+    assert subresources == [
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "resize",
+        "status",
+    ]
     assert "watch" in pods["verbs"]

@@ -7,7 +7,7 @@ import pytest
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
 from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from tests.apiserver.serving import PODS, Json, Served, pod, read
+from tests.apiserver.serving import MERGE, PODS, Json, Served, pod, read
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +135,22 @@ async def test_evictions_that_are_refused() -> None:
     other = EVICTION | {"deleteOptions": {"preconditions": {"uid": "other"}}}
     assert (await served.refused("POST", f"{PODS}/web/eviction", other))[:2] == (409, "Conflict")
     assert (await served.refused("POST", f"{PODS}/nobody/eviction", EVICTION))[:2] == (404, "NotFound")
+
+
+async def test_a_namespace_goes_that_is_finalized() -> None:
+    stuck = ObjectMeta(name="stuck", namespace="gone", finalizers=("example.com/never",))
+    served, path = Served(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
+    await served.ask("DELETE", path)
+    await served.ask("PATCH", path, {"spec": {"finalizers": []}}, content_type=MERGE)  # it is not for everybody
+    left = await served.ask("GET", path)
+    assert left["spec"]["finalizers"] == ["kubernetes"]
+    await served.ask("PUT", f"{path}/finalize", left | {"spec": {}})
+    assert (await served.refused("GET", path))[0] == 404
+    await served.ask("PATCH", f"{path}/pods/stuck", {"metadata": {"finalizers": None}}, content_type=MERGE)
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "binding"), ("PUT", "eviction"), ("POST", "resize")])
+async def test_what_cannot_be_done_there(method: str, path: str) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    assert (await served.refused(method, f"{PODS}/web/{path}", {}))[:2] == (405, "MethodNotAllowed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -37,10 +37,13 @@ HERE = Serving()
 
 @asynccontextmanager
 async def line(
-    serving: Serving = HERE, authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
+    serving: Serving = HERE,
+    authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+    tokens: Mapping[str, User] | None = None,
 ) -> AsyncIterator[Line]:
     cluster = MemoryCluster(SystemClock(), [Node(metadata=ObjectMeta(name="n1", labels={"a": "b"}))])
     server = ApiServer(cluster, SystemClock(), authorize=authorize)
+    server.authenticator = Authenticator(server.accounts, tokens)
     async with serve(server, serving) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         yield Line(cluster, server, session, port)
 
@@ -94,14 +97,12 @@ TOKENS = {"ann's": User("ann", ("dev",)), "ada's": User("ada", ("system:masters"
     ],
 )
 async def test_who_asks_and_whether_they_may(headers: dict[str, str], status: int, message: str | None) -> None:
-    serving = Serving(authenticator=Authenticator(TOKENS))
-    async with line(serving, RoleBased) as client, client.session.get(NODES, headers=headers) as answer:
+    async with line(HERE, RoleBased, TOKENS) as client, client.session.get(NODES, headers=headers) as answer:
         assert (answer.status, (await answer.json()).get("message")) == (status, message)
 
 
 async def test_a_refusal_names_what_it_is_about() -> None:
-    serving = Serving(authenticator=Authenticator({}))
-    async with line(serving, RoleBased) as client, client.session.get(f"{NODES}/n1") as answer:
+    async with line(HERE, RoleBased, {}) as client, client.session.get(f"{NODES}/n1") as answer:
         assert (await answer.json())["details"] == {"name": "n1", "kind": "nodes"}
 
 

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.apiserver.writes import of_main, of_status
 from kframework.clock import VirtualTimeLoop
 from kframework.objects import ObjectMeta, Pod
-from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod, served_as
-from tests.support.declared import Gang
+from tests.apiserver.serving import MERGE, NODES, PODS, Json, Served, node, pod
 
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
-
-
-def test_parts_of_an_object() -> None:
-    old: Json = {"metadata": {"v": 1}, "spec": {"a": 1}, "status": {"s": 1}}
-    new: Json = {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1}
-    assert of_main(old, new) == {"metadata": {"v": 2}, "spec": {"a": 2}, "more": 1, "status": {"s": 1}}
-    assert of_main({}, {"status": 1}) == {}
-    pods = served_as(Pod)
-    assert of_status(pods, old, new) == {"metadata": {"v": 2}, "spec": {"a": 1}}
-    assert of_status(pods, old, {"metadata": {}, "status": 5}) == {"metadata": {}, "spec": {"a": 1}, "status": 5}
-
-
-def test_a_status_of_a_declared_kind_brings_no_metadata() -> None:
-    old: Json = {"metadata": {"name": "g", "uid": "1", "resourceVersion": "4", "labels": {"a": "b"}}, "status": 1}
-    new: Json = {"metadata": {"name": "h", "uid": "2", "labels": {"a": "c"}}, "status": 2}
-    meant = {"name": "h", "uid": "2", "labels": {"a": "b"}}
-    assert of_status(served_as(Gang), old, new) == {"metadata": meant, "status": 2}
 
 
 async def test_a_status_of_a_built_in_kind_brings_its_metadata_whether_or_not_it_is_read_here() -> None:

@@ -44,6 +44,11 @@ def pod(name: str, cpu: str = "1", labels: dict[str, str] | None = None, **spec:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
+def config_map(**data: str) -> Document:
+    head: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default"}}
+    return head | ({"data": data} if data else {})
+
+
 def given(kubectl: Kubectl, verb: str, *objects: Document) -> list[str]:
     """Create or apply objects; return what kubectl says of each."""
     manifest = {"apiVersion": "v1", "kind": "List", "items": objects}
@@ -150,6 +155,33 @@ def test_an_applied_change_keeps_what_others_wrote(kubectl: Kubectl) -> None:
     assert kubectl("get", "pods", "-l", "app=web", "-o", "name") == "pod/web\n"
     kept = kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.annotations.note} {.spec.nodeName}")
     assert kept == "mine n1"
+
+
+@on_either_server
+def test_the_server_applies_for_those_who_share_an_object(kubectl: Kubectl) -> None:
+    server_side = ("apply", "--server-side", "-f", "-")
+    web = json.dumps(config_map(size="1", colour="red"))
+    assert kubectl(*server_side, stdin=web) == "configmap/web serverside-applied\n"
+    larger = json.dumps(config_map(size="2"))
+    refused = kubectl.run(*server_side, "--field-manager=other", stdin=larger)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        'error: Apply failed with 1 conflict: conflict with "kubectl": .data.size\n'
+        "Please review the fields above--they currently have other managers."
+    )
+    forced = ("--field-manager=other", "--force-conflicts")
+    told = kubectl.run("diff", "--server-side", *forced, "-f", "-", stdin=larger)
+    assert (told.returncode, '+  size: "2"' in told.stdout.splitlines()) == (1, True)
+    kubectl(*server_side, *forced, stdin=larger)
+    kubectl(*server_side, stdin=json.dumps(config_map()))
+    assert kubectl("get", "configmap", "web", "-o", "jsonpath={.data}") == '{"size":"2"}'
+    assert "managedFields" not in kubectl("get", "configmap", "web", "-o", "yaml")
+    owners = "jsonpath={.metadata.managedFields[*].manager}"
+    assert kubectl("get", "configmap", "web", "--show-managed-fields", "-o", owners) == "other"
+
+    given(kubectl, "apply", config_map(size="3"))
+    applied = kubectl(*server_side, stdin=json.dumps(config_map(size="4")))
+    assert applied == "configmap/web serverside-applied\n"
 
 
 def test_a_watch_shows_what_becomes_of_a_pod(kubectl: Kubectl) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,11 @@ def pod(name: str) -> Json:
 def deployment(replicas: int) -> Json:
     spec = {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": TEMPLATE}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+#: Deployments that are applied: the second by another one, who is refused for the replicas.
+APPLY = "application/apply-patch+yaml"
+CONFLICT = 'Apply failed with 1 conflict: conflict with "me": .spec.replicas'
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,21 @@ def test_kubernetes(api: FakeApi) -> None:
         assert (refused.value.status, refused.value.reason) == (404, "Not Found")
 
 
+def test_kubernetes_applies(api: FakeApi) -> None:
+    from kubernetes import client, dynamic
+
+    with api.clients.kubernetes() as connection:
+        resource = dynamic.DynamicClient(connection).resources.get(api_version="apps/v1", kind="Deployment")
+        where = {"name": "web", "namespace": "default"}
+        applied = resource.server_side_apply(deployment(2), **where, field_manager="me")
+        assert [each.manager for each in applied.metadata.managedFields] == ["me"]
+        with pytest.raises(client.ApiException) as refused:
+            resource.server_side_apply(deployment(3), **where, field_manager="you")
+        assert (refused.value.status, json.loads(refused.value.body)["message"]) == (409, CONFLICT)
+        forced = resource.server_side_apply(deployment(3), **where, field_manager="you", force_conflicts=True)
+        assert forced.spec.replicas == 3
+
+
 async def test_kubernetes_asyncio(api: FakeApi) -> None:
     from kubernetes_asyncio import client, watch
 
@@ -98,6 +119,21 @@ async def test_kubernetes_asyncio(api: FakeApi) -> None:
         with pytest.raises(client.ApiException) as refused:
             await core.read_namespaced_pod("a", "default")
         assert refused.value.status == 404
+
+
+async def test_kubernetes_asyncio_applies(api: FakeApi) -> None:
+    from kubernetes_asyncio import client
+
+    async with await api.clients.kubernetes_asyncio() as connection:
+        apps = client.AppsV1Api(connection)
+        where = {"name": "web", "namespace": "default", "_content_type": APPLY}
+        await apps.patch_namespaced_deployment(body=deployment(2), **where, field_manager="me")
+        with pytest.raises(client.ApiException) as refused:
+            await apps.patch_namespaced_deployment(body=deployment(3), **where, field_manager="you")
+        assert (refused.value.status, json.loads(refused.value.body)["message"]) == (409, CONFLICT)
+        forced = await apps.patch_namespaced_deployment(body=deployment(3), **where, field_manager="you", force=True)
+        assert forced.spec.replicas == 3
+        assert {each.manager for each in forced.metadata.managed_fields} == {"me", "you"}
 
 
 def test_lightkube(api: FakeApi) -> None:
@@ -128,6 +164,17 @@ def test_lightkube(api: FakeApi) -> None:
         client.get(Pod, "a")
 
 
+def test_lightkube_applies(api: FakeApi) -> None:
+    from lightkube import ApiError
+    from lightkube.resources.apps_v1 import Deployment
+
+    me, you = api.clients.lightkube("me"), api.clients.lightkube("you")
+    assert me.apply(Deployment.from_dict(deployment(2)), namespace="default").spec.replicas == 2
+    with pytest.raises(ApiError, match="Apply failed with 1 conflict"):
+        you.apply(Deployment.from_dict(deployment(3)), namespace="default")
+    assert you.apply(Deployment.from_dict(deployment(3)), namespace="default", force=True).spec.replicas == 3
+
+
 def test_kr8s(api: FakeApi) -> None:
     import kr8s
     from kr8s.objects import Deployment, Pod
@@ -148,6 +195,30 @@ def test_kr8s(api: FakeApi) -> None:
     web.delete()
     with pytest.raises(kr8s.NotFoundError):
         Pod.get("a", api=connection, timeout=0)
+
+
+async def test_kr8s_applies(api: FakeApi) -> None:
+    import kr8s
+
+    connection = await kr8s.asyncio.api(kubeconfig=str(api.kubeconfig))
+
+    async def apply(body: Json, manager: str, **query: str) -> Json:
+        async with connection.call_api(
+            "PATCH",
+            version="apps/v1",
+            namespace="default",
+            url="deployments/web",
+            params={"fieldManager": manager, **query},
+            headers={"Content-Type": APPLY},
+            content=json.dumps(body),
+        ) as response:
+            applied: Json = response.json()
+            return applied
+
+    assert (await apply(deployment(2), "me"))["spec"]["replicas"] == 2
+    with pytest.raises(kr8s.ServerError, match="Apply failed with 1 conflict"):
+        await apply(deployment(3), "you")
+    assert (await apply(deployment(3), "you", force="true"))["spec"]["replicas"] == 3
 
 
 def test_kopf(api: FakeApi) -> None:
@@ -194,6 +265,7 @@ async def _operate(api: FakeApi) -> None:
         await ticked.wait()
         widget = await objects.get_namespaced_custom_object(*where, "w")
         assert widget["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
+        assert "kopf" in {each["manager"] for each in widget["metadata"]["managedFields"]}
         version = widget["metadata"]["resourceVersion"]
         await objects.delete_namespaced_custom_object(*where, "w")
         await gone.wait()

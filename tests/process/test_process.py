@@ -6,8 +6,6 @@ import asyncio
 import gc
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
@@ -34,7 +32,7 @@ from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Lease, Pod
 from kframework.process.endpoints import Listener
 from kframework.process.observers import PodObservers
-from kframework.process.process import LeadershipLost, Process, signals
+from kframework.process.process import LeadershipLost, Process
 from kframework.process.servers import Connect
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.inbox import Message
@@ -193,48 +191,6 @@ def test_hooks_that_hold_the_loop_are_counted() -> None:
 
     asyncio.run(main())
     assert observers.metrics.slow_hooks == {("Quota", "hook"): 1}  # what a scripted hook is called
-
-
-def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
-    code = (
-        "import asyncio, itertools\n"
-        "from kframework.process.process import signals\n"
-        "async def main():\n"
-        "    with signals(lambda: print('stopping')):\n"
-        "        print('ready', flush=True)\n"
-        "        for _ in itertools.count(): pass\n"
-        "asyncio.run(main())\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        while process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-    assert process.returncode == 1
-
-
-@pytest.mark.parametrize(("later", "code"), [(0.09, 0), (0.11, 1)])
-def test_two_signals_at_once_are_one(later: float, code: int) -> None:
-    """`timeout` sends one to the process and one to its group."""
-    program = (
-        "import asyncio, os, signal\n"
-        "from kframework.process import process\n"
-        f"moments = iter([5.0, 5.0 + {later}])\n"
-        "process.monotonic = lambda: next(moments)\n"
-        "async def main():\n"
-        "    told = asyncio.Event()\n"
-        "    with process.signals(told.set):\n"
-        "        for _ in range(2): os.kill(os.getpid(), signal.SIGTERM)\n"
-        "        await told.wait()\n"
-        "asyncio.run(main())\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == code
-
-
-async def test_the_first_signal_is_told_in_the_loop() -> None:
-    told = asyncio.Event()
-    with signals(told.set):
-        os.kill(os.getpid(), signal.SIGTERM)
-        await told.wait()
 
 
 def test_a_configuration_that_cannot_be_used_is_refused() -> None:

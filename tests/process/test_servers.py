@@ -28,14 +28,13 @@ from kframework.cluster.missing_rights import MissingRights
 from kframework.cluster.transport import Request, Response
 from kframework.cluster.write_fence import WriteFence
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics.requests import RequestCounts
 from kframework.process.endpoints import Listener
-from kframework.process.fake_api import EmbeddedServer, running
+from kframework.process.fake_api import running
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
 from kframework.process.rbac import manifests
@@ -44,6 +43,7 @@ from kframework.testing import make_node, make_pod
 from kframework.verbosity import NOTICE
 from tests.extension_points.scripted import alone, plugin
 from tests.observe.metrics.reading import count_of, values
+from tests.support.bound_pods import Until
 from tests.support.rights import Authorizer, GuardedServer
 
 EXTENDED = """
@@ -100,41 +100,6 @@ def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
 
 
 # -- servers -------------------------------------------------------------------------------------------------------
-
-
-class Until:
-    """Stops a process when so many pods are bound."""
-
-    def __init__(self, pods: int) -> None:
-        self.process: Process | None = None
-        self.nodes: dict[str, str] = {}
-        self._pods = pods
-
-    def decided(self, decision: Decision) -> None:
-        """Take no notice."""
-
-    def bound(self, binding: Binding) -> None:
-        """Note where the pod went."""
-        self.nodes[binding.pod] = binding.node
-        if len(self.nodes) == self._pods:
-            assert self.process is not None
-            self.process.stop()
-
-
-def test_an_embedded_server_is_scheduled_on() -> None:
-    until, places = Until(2), list[Path]()
-
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        server = EmbeddedServer(
-            Manifest([make_node("a"), make_pod(), make_pod("two")]), clock, Publication(), places.append
-        )
-        until.process = Process(default_configuration(), server, clock, observers=PodObservers(until))
-        await until.process.run()
-
-    run_virtual(main)
-    assert until.nodes == {"default/pod": "a", "default/two": "a"}
-    assert len(places) == 1
 
 
 def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:

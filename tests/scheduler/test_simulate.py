@@ -18,12 +18,13 @@ from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, PodTemplate
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import MakeController, Outcome, Progress, SimulatedRun, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
+from tests.controllers.workloads.stage import deployment, template
 from tests.extension_points.scripted import alone, held, plugin
 from tests.support.declared import Gang, gang, team
 from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
@@ -377,3 +378,11 @@ def test_who_quits_the_debugger_in_a_hook_or_a_coroutine_ends_the_simulation() -
     for quitting in (in_hook, beside):
         with pytest.raises(KeyboardInterrupt):
             simulate([make_node("a"), make_pod("pod")], parse(alone(quitting)), registry=Registry.of(quitting))
+
+
+def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:
+    containers: dict[str, object] = {"containers": [{"name": "app", "image": "app:1"}]}
+    web = deployment(3, template=PodTemplate(metadata=template().metadata, spec=containers))
+    result = simulate([make_node("n1", cpu=4), web])
+    assert [outcome.node for outcome in result.outcomes] == ["n1"] * 3
+    assert result.seconds < 60

@@ -79,6 +79,8 @@ class GuardedServer:
     def __init__(self, server: ApiServer, authorizer: Authorizer) -> None:
         self._server = server
         self._authorizer = authorizer
+        self.authenticator = server.authenticator
+        self.authorizer = server.authorizer
 
     async def prepare(self, request: Request) -> None:
         await self._server.prepare(request)

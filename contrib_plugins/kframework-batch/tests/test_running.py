@@ -27,8 +27,8 @@ from kframework.cluster.write_fence import WriteFence
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
+from kframework.process.embedded_server import EmbeddedServer
 from kframework.process.endpoints import Listener
-from kframework.process.fake_api import EmbeddedServer
 from kframework.process.observers import Observers
 from kframework.process.process import Process
 from kframework.process.servers import Connect

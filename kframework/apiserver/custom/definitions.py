@@ -48,6 +48,11 @@ class Subresources(ApiStruct, frozen=True, kw_only=True):
     status: dict[str, object] | None = None
     scale: ScaleSubresource | None = None
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Which of the two have."""
+        return frozenset(name for name in ("status", "scale") if getattr(self, name) is not None)
+
 
 class Validation(ApiStruct, frozen=True, kw_only=True):
     """What objects of a version look like."""
@@ -105,7 +110,7 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 spec.names.short_names,
                 spec.names.categories,
                 version.additional_printer_columns,
-                has_status=version.subresources.status is not None,
+                subresources=version.subresources.names,
                 scale=scale.paths if (scale := version.subresources.scale) is not None else None,
                 shown=as_is if served is stored else partial(_under, served.api_version),
                 read=as_is if served is stored else partial(_under, stored.api_version),

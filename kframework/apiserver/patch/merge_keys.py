@@ -49,19 +49,38 @@ _WORKLOAD = {
     **_under("spec.volumeClaimTemplates.metadata", _METADATA),
 }
 
+_JOB = _under("spec.template.metadata", _METADATA) | _under("spec.template.spec", _POD_SPEC)
+_WEBHOOKS = {"webhooks": "name", "webhooks.matchConditions": "name"}
+_POLICY = {"spec.matchConditions": "name", "spec.variables": "name"}
+
 _OF_EVERY_KIND = _under("metadata", _METADATA)
 _OF_KIND: dict[str, dict[str, str]] = {
     "CSINode": {"spec.drivers": "name"},
+    "CronJob": {
+        **_under("spec.jobTemplate.metadata", _METADATA),
+        **_under("spec.jobTemplate", _JOB),
+    },
+    "DaemonSet": _WORKLOAD,
+    "Deployment": _WORKLOAD,
+    "HorizontalPodAutoscaler": _CONDITIONS,
+    "Job": {**_CONDITIONS, **_JOB},
+    "MutatingAdmissionPolicy": _POLICY,
+    "MutatingWebhookConfiguration": _WEBHOOKS,
     "Namespace": _CONDITIONS,
     "Node": {**_CONDITIONS, "status.addresses": "type", "spec.podCIDRs": SET},
     "PersistentVolumeClaim": _CONDITIONS,
     "Pod": {**_under("spec", _POD_SPEC), **_under("status", _POD_STATUS)},
     "PodDisruptionBudget": _CONDITIONS,
+    "PodTemplate": _under("template.metadata", _METADATA) | _under("template.spec", _POD_SPEC),
     "ReplicaSet": _WORKLOAD,
     "ReplicationController": _WORKLOAD,
     "ResourceClaim": {"status.reservedFor": "uid"},
     "Service": {**_CONDITIONS, "spec.ports": "port"},
+    "ServiceAccount": {"imagePullSecrets": "name", "secrets": "name"},
+    "ServiceCIDR": _CONDITIONS,
     "StatefulSet": _WORKLOAD,
+    "ValidatingAdmissionPolicy": _POLICY,
+    "ValidatingWebhookConfiguration": _WEBHOOKS,
 }
 
 

@@ -19,9 +19,14 @@ from kframework.errors import ClusterError
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+#: This one merges what its sender wants, with who owns what in mind: see `kframework.apiserver.apply`.
+APPLY_PATCH = "application/apply-patch+yaml"
 
 #: Groups of Kubernetes itself. Their types say how lists merge; those of custom resources do not.
-_BUILT_IN_GROUP = re.compile(r"[a-z]*|[a-z]+\.k8s\.io")
+_BUILT_IN_GROUPS = re.compile(
+    "|apps|autoscaling|batch|policy|(admissionregistration|apiextensions|apiregistration|certificates|coordination"
+    "|discovery|events|flowcontrol[.]apiserver|networking|node|rbac[.]authorization|resource|scheduling|storage)[.]k8s[.]io"
+)
 
 
 def apply_patch(document: dict[str, object], patch: bytes, content_type: str) -> dict[str, object]:
@@ -32,7 +37,7 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
     """
     form = content_type.partition(";")[0].strip().lower()
     if form not in _forms(document):
-        accepted = ", ".join(_forms(document))
+        accepted = ", ".join([*_forms(document), APPLY_PATCH])
         message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         raise ClusterError(message, status=415, reason="UnsupportedMediaType")
     try:
@@ -45,7 +50,7 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
 
 def _forms(document: Mapping[str, object]) -> list[str]:
     group, slash, _ = str(document.get("apiVersion", "")).partition("/")
-    is_built_in = not slash or _BUILT_IN_GROUP.fullmatch(group) is not None
+    is_built_in = not slash or _BUILT_IN_GROUPS.fullmatch(group) is not None
     return [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE_PATCH] if is_built_in else [])]
 
 

@@ -6,7 +6,7 @@ Both go by the name of the field, which Kubernetes uses alike in all its kinds; 
 from __future__ import annotations
 
 from kframework.apiserver.schema.names import type_name
-from kframework.cluster.models import Type
+from kframework.cluster.models import Type, fields
 
 _64_BITS = frozenset(
     "activeDeadlineSeconds capacity deletionGracePeriodSeconds fsGroup generation gid gracePeriodSeconds int ints"
@@ -31,6 +31,8 @@ _QUANTITIES = frozenset(
     " step tolerance used validValues".split()
 )
 _SOMETIMES_QUANTITIES = frozenset({"MetricTarget", "MetricValueStatus", "Counter", "DeviceCapacity"})
+#: In lists these are names: of what a role is about, of what a claim asks for.
+_SOMETIMES_NAMES = frozenset({"requests", "resources"})
 
 #: Fields that hold numbers or texts; all others of which the models know no type may hold anything.
 INT_OR_STRING = frozenset({"maxSurge", "maxUnavailable", "minAvailable", "port", "targetPort"})
@@ -47,7 +49,7 @@ def bits(model: str, field: str) -> int:
 
 def is_quantity(model: str, field: str, type: Type) -> bool:
     """Return whether a field holds quantities, itself or in a list or a map."""
-    if type.name != "str":
+    if type.name != "str" or (field in _SOMETIMES_NAMES and fields(model)[field].within[:1] == ("list",)):
         return False
     return field in _QUANTITIES or (field == "value" and type_name(model).name in _SOMETIMES_QUANTITIES)
 

@@ -3,7 +3,7 @@
 They stand in a file beside this one, a line a message: number, name and type of each field, a string if no type stands
 there. A star marks a field that is repeated, a question mark one that counts even where its value is zero or empty;
 `map` is one from string to string, `map:T` one to T. The fields of a type behind `^` are those of the message itself.
-Where several groups have a message of one name, it has its group before it.
+Where several groups have a message of one name, it has its group before it, and its version too where those differ.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Fields = dict[int, tuple[str, str]]
 
 def message_of(api_version: str, kind: str) -> str | None:
     """Name the message of a kind; None if it has none here."""
-    group = api_version.rpartition("/")[0]
+    group, _, version = api_version.rpartition("/")
     if "." in group and not group.endswith(".k8s.io"):
         return None
-    names = (f"{group.partition('.')[0] or 'core'}.{kind}", kind)
+    short = group.partition(".")[0] or "core"
+    names = (f"{short}/{version}.{kind}", f"{short}.{kind}", kind)
     return next((name for name in names if name in _WRITTEN), None)
 
 

@@ -120,6 +120,8 @@ def test_what_cannot_be_applied_is_refused(content_type: str, patch: bytes, stat
         ("apps/v1", True),
         ("policy/v1", True),
         ("storage.k8s.io/v1", True),
+        ("rbac.authorization.k8s.io/v1", True),
+        ("flowcontrol.apiserver.k8s.io/v1", True),
         ("example.com/v1", False),
         ("scheduling.x-k8s.io/v1alpha1", False),
         ("snapshot.storage.k8s.io/v1", False),
@@ -133,7 +135,7 @@ def test_only_kinds_of_kubernetes_itself_take_strategic_patches(api_version: str
     except ClusterError as refused:
         assert str(refused) == (
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json-patch+json, application/merge-patch+json"
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
         )
         taken = refused.status != 415
     assert taken == takes

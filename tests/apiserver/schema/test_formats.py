@@ -30,6 +30,9 @@ def test_bits(model: str, field: str, found: int) -> None:
         ("V1DeviceCapacity", "value", True),
         ("V1LimitRangeSpec", "limits", False),
         ("V1EmptyDirVolumeSource", "sizeLimit", True),
+        ("V1CapacityRequestPolicy", "validValues", True),
+        ("V1PolicyRule", "resources", False),
+        ("V1DeviceClaimConfiguration", "requests", False),
     ],
 )
 def test_quantities(model: str, field: str, found: bool) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from kframework.apiserver.schema.causes import Cause, InvalidObjectError, invalid
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.plain_data import entries, mapping, name, text
 
@@ -18,12 +19,16 @@ _FIRST_PORT, _PORTS, _CHOSEN_PORTS = 30000, 2768, 86
 def addressed(data: Data, others: Iterable[Document]) -> Data:
     """Return a Service with an address, and ports of nodes where its type wants them; `others` have theirs.
 
-    The same Service gets the same ones while nobody else has them.
+    The same Service gets the same ones while nobody else has them. ClusterError 422 for one that it asks for and
+    cannot have.
     """
     spec = mapping(data, "spec")
     if (kind := text(spec, "type")) == "ExternalName":
         return data
-    specs = [mapping(each.parts(("spec",)), "spec") for each in others]
+    key = text(mapping(data, "metadata"), "namespace"), name(data)
+    specs = [mapping(each.parts(("spec",)), "spec") for each in others if each.key != key]
+    if wrong := [*_not_to_be_had(spec, specs)]:
+        raise InvalidObjectError("Service", "", name(data), wrong)
     given = text(spec, "clusterIP") or _address(name(data), {text(each, "clusterIP") for each in specs})
     families = ["IPv6" if ":" in given else "IPv4"]
     given_too = {"clusterIPs": [given], "ipFamilies": families, "ipFamilyPolicy": "SingleStack"}
@@ -32,6 +37,25 @@ def addressed(data: Data, others: Iterable[Document]) -> Data:
         taken = {port.get("nodePort") for each in specs for port in entries(each, "ports")}
         filled["ports"] = [_with_port(port, name(data), taken) for port in entries(spec, "ports")]
     return {**data, "spec": filled}
+
+
+def _not_to_be_had(spec: Data, others: list[Data]) -> Iterator[Cause]:
+    """Yield what a Service asks for that another one has, or nobody can have."""
+    address = text(spec, "clusterIP")
+    if address not in ("", "None") and address in {text(each, "clusterIP") for each in others}:
+        why = f"failed to allocate IP {address}: provided IP is already allocated"
+        yield invalid("spec.clusterIPs", spec.get("clusterIPs") or [address], why)
+        return
+    taken = {(port.get("protocol"), port.get("nodePort")) for each in others for port in entries(each, "ports")}
+    for place, port in enumerate(entries(spec, "ports")):
+        number = port.get("nodePort")
+        if not isinstance(number, int) or not number:
+            continue
+        if not 0 <= number - _FIRST_PORT < _PORTS:
+            why = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+            yield invalid(f"spec.ports[{place}].nodePort", number, why)
+        elif (port.get("protocol"), number) in taken:
+            yield invalid(f"spec.ports[{place}].nodePort", number, "provided port is already allocated")
 
 
 def with_kept_addresses(old: Data, new: Data) -> Data:

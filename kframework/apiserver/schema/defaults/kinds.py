@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import cast
 
 from kframework.apiserver.schema.defaulting import defaulted
 from kframework.apiserver.schema.defaults import pods, services, workloads
 from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.plain_data import mapping
 
 _FILESYSTEM: Data = {"volumeMode": {"default": "Filesystem"}}
 _BY_SCHEMA: dict[tuple[str, str], Data] = {
@@ -16,7 +18,6 @@ _BY_SCHEMA: dict[tuple[str, str], Data] = {
         "spec": {"properties": {**_FILESYSTEM, "persistentVolumeReclaimPolicy": {"default": "Retain"}}}
     },
     ("v1", "PersistentVolumeClaim"): {"spec": {"properties": _FILESYSTEM}},
-    ("v1", "Secret"): {"type": {"default": "Opaque"}},
     ("networking.k8s.io/v1", "NetworkPolicy"): {
         "spec": {
             "properties": {
@@ -53,10 +54,20 @@ def _pod(data: Data) -> Data:
     return {**data, "spec": pods.pod(spec)} if isinstance(spec, dict) else data
 
 
+def _secret(data: Data) -> Data:
+    """Put what is written in the open beside what is encoded, as it is stored."""
+    kept = {field: value for field, value in data.items() if field != "stringData"}
+    if plain := mapping(data, "stringData"):
+        encoded = {key: b64encode(str(each).encode()).decode() for key, each in plain.items()}
+        kept["data"] = mapping(data, "data") | encoded
+    return {"type": "Opaque"} | kept
+
+
 _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
     ("v1", "Pod"): _pod,
     ("v1", "PodTemplate"): workloads.pod_template,
     ("v1", "ReplicationController"): workloads.replication_controller,
+    ("v1", "Secret"): _secret,
     ("v1", "Service"): services.service,
     ("apps/v1", "DaemonSet"): workloads.daemon_set,
     ("apps/v1", "Deployment"): workloads.deployment,

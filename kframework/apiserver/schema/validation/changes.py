@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, forbidden, invalid
 from kframework.apiserver.schema.defaults.kinds import with_defaults
+from kframework.apiserver.schema.validation.certificates import certificate_request_causes
+from kframework.apiserver.schema.validation.pod_changes import ephemeral_causes, resize_causes, update_causes
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping, value
 
@@ -57,6 +59,20 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
         case "rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding":
             if (told := new.get("roleRef")) != old.get("roleRef"):
                 yield invalid("roleRef", told, "cannot change roleRef")
+
+
+def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) -> Iterator[Cause]:
+    """Yield what is wrong with the change of a part, the main one being ""."""
+    match api_version, kind:
+        case "v1", "Pod":
+            was, told = (mapping(with_defaults(each, api_version, kind), "spec") for each in (old, new))
+            if (look := _POD_CHANGES.get(part)) and was != told:
+                yield from look(was, told)
+        case "certificates.k8s.io/v1", "CertificateSigningRequest" if part:
+            yield from certificate_request_causes(part, old, new)
+
+
+_POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "resize": resize_causes}
 
 
 def _without(spec: Data) -> Data:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.apiserver.schema.causes import Cause, invalid, required
+from kframework.apiserver.schema.causes import Cause, forbidden, invalid, required
 from kframework.apiserver.schema.syntax import config_key
 from kframework.apiserver.schema.validation import services, workloads
 from kframework.apiserver.schema.validation.metadata import metadata_causes
 from kframework.apiserver.schema.validation.pods import pod_causes
 from kframework.apiserver.wire.documents import Data
-from kframework.apiserver.wire.plain_data import mapping
+from kframework.apiserver.wire.plain_data import mapping, name
 
 _KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+#: What is above belongs to the classes of the system.
+_HIGHEST_PRIORITY = 1_000_000_000
 
 
 def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
@@ -33,5 +35,16 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             for field in ("data", "binaryData"):
                 for key in mapping(data, field):
                     yield from (invalid(f"{field}[{key}]", key, each) for each in config_key(key))
+        case "scheduling.k8s.io/v1", "PriorityClass":
+            yield from _priority_class(data)
         case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
             yield required("provisioner")
+
+
+def _priority_class(data: Data) -> Iterator[Cause]:
+    priority = data.get("value")
+    if name(data).startswith("system-"):
+        said = "priority class names with 'system-' prefix are reserved for system use only"
+        yield forbidden("metadata.name", said)
+    elif isinstance(priority, int) and priority > _HIGHEST_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")

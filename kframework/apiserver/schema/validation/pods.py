@@ -69,7 +69,7 @@ def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(entries(spec, field)):
-            yield from _container(container, f"{path}.{field}[{index}]", known, names)
+            yield from container_causes(container, f"{path}.{field}[{index}]", known, names)
     for field, supported in _CHOICES.items():
         if field in spec and spec[field] not in supported:
             yield unsupported(f"{path}.{field}", spec[field], supported)
@@ -105,7 +105,8 @@ def _named(subject: Data, path: str, seen: set[str]) -> Iterator[Cause]:
     seen.add(name)
 
 
-def _container(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
+def container_causes(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
+    """Yield what is wrong with a container; `volumes` are those there are, `names` those taken, and its own then."""
     yield from _named(container, path, names)
     image = text(container, "image")
     if not image:

@@ -62,3 +62,38 @@ def test_what_is_said_stays(spec: dict[str, Any], address: str) -> None:
 def test_a_name_for_another_has_no_address() -> None:
     told = service("a", type="ExternalName")
     assert addressed(told, ()) is told
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]},
+            "spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
+        ),
+        (
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+            (
+                "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. "
+                "The range of valid ports is 30000-32767"
+            ),
+        ),
+        (
+            {"clusterIP": "10.96.0.1"},
+            (
+                'spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: '
+                "provided IP is already allocated"
+            ),
+        ),
+    ],
+)
+async def test_what_another_has_is_refused(spec: dict[str, Any], why: str) -> None:
+    served = Served()
+    ports = [{"port": 80, "nodePort": 30001}]
+    body = service("first", type="NodePort", clusterIP="10.96.0.1", ports=ports)
+    made = await served.ask("POST", SERVICES, body)
+    assert await served.refused("POST", SERVICES, service("second", **spec)) == (
+        *(422, "Invalid"),
+        f'Service "second" is invalid: {why}',
+    )
+    assert (await served.ask("PUT", f"{SERVICES}/first", body))["spec"] == made["spec"]

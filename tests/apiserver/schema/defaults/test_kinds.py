@@ -13,6 +13,10 @@ from kframework.apiserver.schema.defaults.kinds import with_defaults
     ("api_version", "kind", "data", "found"),
     [
         ("v1", "Secret", {}, {"type": "Opaque"}),
+        (
+            *("v1", "Secret", {"data": {"a": "eA==", "b": "eA=="}, "stringData": {"b": "y"}}),
+            {"type": "Opaque", "data": {"a": "eA==", "b": "eQ=="}},
+        ),
         ("v1", "PersistentVolumeClaim", {"spec": {}}, {"spec": {"volumeMode": "Filesystem"}}),
         ("v1", "Pod", {"spec": 1}, {"spec": 1}),
         ("storage.k8s.io/v1", "StorageClass", {}, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),

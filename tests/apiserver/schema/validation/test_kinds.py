@@ -20,6 +20,15 @@ from tests.apiserver.serving import PODS, Served
     [
         ("v1", "ConfigMap", {"data": {"a": "b"}}, []),
         ("v1", "ConfigMap", {"data": {"..": "b"}}, ["data[..]: Invalid value: \"..\": must not be '..'"]),
+        ("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "a"}, "value": 1_000_000_000}, []),
+        (
+            *("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "a"}, "value": 1_000_000_001}),
+            ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+        ),
+        (
+            *("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "system-a"}, "value": 1}),
+            ["metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only"],
+        ),
         ("storage.k8s.io/v1", "StorageClass", {}, ["provisioner: Required value"]),
         ("example.com/v1", "StorageClass", {}, []),
     ],

@@ -1,0 +1,36 @@
+"""Which controllers of workloads run: all, but for those that are switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kframework.clock import Clock
+from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.control_loop import ControlLoop
+from kframework.controllers.workloads.deployment import DeploymentController
+from kframework.controllers.workloads.replica_set import ReplicaSetController
+from kframework.errors import ConfigError
+
+#: By the names that kube-controller-manager has for them, and the shorter ones that it knows too.
+CONTROLLERS: dict[str, type[ControlLoop]] = {
+    "deployment-controller": DeploymentController,
+    "replicaset-controller": ReplicaSetController,
+}
+_ALIASES = {"deployment": "deployment-controller", "replicaset": "replicaset-controller"}
+
+
+def selected(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterator[ControlLoop]:
+    """Make the controllers that are named; `*` names all, and a minus before a name switches it off.
+
+    What is said first counts. Raises ConfigError for a name that there is not.
+    """
+    said: dict[str, bool] = {}
+    for each in names:
+        name = each.removeprefix("-")
+        name = _ALIASES.get(name, name)
+        if name != "*" and name not in CONTROLLERS:
+            raise ConfigError(f'controllers: "{name}" is none of {", ".join(CONTROLLERS)}')
+        said.setdefault(name, not each.startswith("-"))
+    for name, controller in CONTROLLERS.items():
+        if said.get(name, said.get("*", False)):
+            yield controller(cluster, clock)

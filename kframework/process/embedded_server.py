@@ -1,0 +1,38 @@
+"""The fake API server that is scheduled on in the process of its scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from kframework.apiserver.in_process import InProcess
+from kframework.apiserver.published import Publication
+from kframework.clock import Clock
+from kframework.cluster import Cluster
+from kframework.cluster.kube_cluster import KubeCluster
+from kframework.cluster.missing_rights import MissingRights
+from kframework.cluster.write_fence import WriteFence
+from kframework.objects.manifest import Manifest
+from kframework.process.fake_api import running
+from kframework.process.servers import Connect, Server, chance
+
+
+class EmbeddedServer(Server):
+    """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too."""
+
+    elect: Connect | None = None
+
+    def __init__(
+        self, manifest: Manifest, clock: Clock, publication: Publication, say_where: Callable[[Path], None]
+    ) -> None:
+        self._clock = clock
+        self._running = partial(running, manifest, clock, publication, say_where)
+        self.fence: WriteFence = WriteFence()
+        self.rights: MissingRights = MissingRights(clock)
+
+    @asynccontextmanager
+    async def schedule(self) -> AsyncIterator[Cluster]:
+        async with self._running() as server:
+            yield KubeCluster(InProcess(server), self._clock, random=chance())

@@ -1,0 +1,94 @@
+"""A cluster in which workloads act: their controllers, kubelets that run pods at once, and no scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec.structs import replace
+
+from kframework.clock import LoopClock
+from kframework.cluster.kind_store import Change
+from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.garbage_collector import GarbageCollector
+from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.workloads.selection import selected
+from kframework.objects import (
+    ApiObject,
+    Deployment,
+    DeploymentSpec,
+    DeploymentStrategy,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodTemplate,
+    ReplicaSet,
+    RollingUpdate,
+    WorkloadSpec,
+)
+
+LABELS = {"app": "web"}
+
+
+def template(image: str = "app:1") -> PodTemplate:
+    spec: dict[str, object] = {
+        "nodeName": "n1",
+        "containers": [{"name": "app", "image": image, "command": ["serve"]}],
+        "terminationGracePeriodSeconds": 1,
+    }
+    return PodTemplate(metadata=ObjectMeta(labels=LABELS), spec=spec)
+
+
+def replica_set(count: int, name: str = "web", **settings: object) -> ReplicaSet:
+    spec = WorkloadSpec(replicas=count, selector=LabelSelector(match_labels=LABELS), template=template())
+    return ReplicaSet(metadata=ObjectMeta(name=name, namespace="default"), spec=replace(spec, **settings))
+
+
+def deployment(
+    count: int, surge: int | str = "25%", unavailable: int | str = "25%", kind: str = "RollingUpdate", **more: object
+) -> Deployment:
+    rolling = RollingUpdate(max_surge=surge, max_unavailable=unavailable) if kind == "RollingUpdate" else None
+    spec = DeploymentSpec(
+        replicas=count,
+        selector=LabelSelector(match_labels=LABELS),
+        template=template(),
+        strategy=DeploymentStrategy(type=kind, rolling_update=rolling),
+        progress_deadline_seconds=600,
+    )
+    return Deployment(metadata=ObjectMeta(name="web", namespace="default"), spec=replace(spec, **more))
+
+
+@asynccontextmanager
+async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> AsyncIterator[MemoryCluster]:
+    """Run all that acts; it has done its work when the block begins."""
+    clock = LoopClock(asyncio.get_running_loop())
+    memory = MemoryCluster(clock, objects)
+    runs = [Kubelet(memory, clock).run, GarbageCollector(memory).run]
+    runs += [controller.run for controller in selected(controllers, memory, clock)]
+    tasks = [asyncio.ensure_future(run()) for run in runs]
+    await asyncio.sleep(5)
+    yield memory
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def counts(memory: MemoryCluster) -> list[tuple[int, int]]:
+    """Note how many pods replica sets want and how many run, whenever that changes: it grows while time passes."""
+    seen: list[tuple[int, int]] = []
+
+    def note(change: Change) -> None:
+        alive = [pod for pod in memory.objects(Pod) if pod.metadata.deletion_timestamp is None]
+        wanted = sum(each.spec.replicas or 0 for each in memory.objects(ReplicaSet))
+        now = wanted, sum(pod.status.phase == "Running" for pod in alive)
+        if not seen or seen[-1] != now:
+            seen.append(now)
+
+    memory.subscribe([Pod, ReplicaSet], note)
+    return seen
+
+
+def pods(memory: MemoryCluster) -> list[str]:
+    return [pod.metadata.name for pod in memory.objects(Pod)]

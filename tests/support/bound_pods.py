@@ -1,0 +1,25 @@
+"""A process that schedules until so many pods are bound."""
+
+from __future__ import annotations
+
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.process.process import Process
+
+
+class Until:
+    """Stops a process when so many pods are bound."""
+
+    def __init__(self, pods: int) -> None:
+        self.process: Process | None = None
+        self.nodes: dict[str, str] = {}
+        self._pods = pods
+
+    def decided(self, decision: Decision) -> None:
+        """Take no notice."""
+
+    def bound(self, binding: Binding) -> None:
+        """Note where the pod went."""
+        self.nodes[binding.pod] = binding.node
+        if len(self.nodes) == self._pods:
+            assert self.process is not None
+            self.process.stop()
