@@ -9,7 +9,14 @@ import pytest
 from tests.examples.clean_environment import CleanEnvironment, build_wheels, make_environment
 
 
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
+    """An environment with kframework and all distributions beside it installed from wheels."""
+    base = tmp_path_factory.getbasetemp()
+    return make_environment(base / "installed", build_wheels(base / "wheels"))
+
+
 @pytest.fixture
-def environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
-    """An environment with kframework and the example installed from wheels."""
-    return make_environment(tmp_path / ".venv", build_wheels(tmp_path_factory.getbasetemp() / "wheels"))
+def environment(installed: CleanEnvironment, tmp_path: Path) -> CleanEnvironment:
+    """An environment that has the same, and may be changed."""
+    return installed.layered(tmp_path / ".venv")

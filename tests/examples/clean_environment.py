@@ -52,6 +52,19 @@ class CleanEnvironment:
             check=False,
         )
 
+    def layered(self, folder: Path) -> CleanEnvironment:
+        """Make an environment on top of this one: it sees all that is installed here, and may install over it."""
+        layer = CleanEnvironment(folder)
+        target = layer.bin / "python"
+        _run("-m", "venv", "--without-pip", str(folder))
+        _lend(target, _packages(self.bin / "python"), sysconfig.get_path("purelib"))
+        _write_pip(layer.bin / "pip", target)
+        for script in self.bin.iterdir():
+            if not (layer.bin / script.name).exists():
+                (layer.bin / script.name).write_text(script.read_text().replace(str(self.folder), str(folder)))
+                (layer.bin / script.name).chmod(0o755)
+        return layer
+
     def variables(self) -> dict[str, str]:
         """Return the variables of a shell in which the environment is active."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
@@ -80,7 +93,7 @@ def make_environment(folder: Path, wheels: Iterable[Path]) -> CleanEnvironment:
     target = environment.bin / "python"
     _run("-m", "venv", "--without-pip", str(folder))
     _run("-m", "pip", "--python", str(target), "install", *_QUIET, *map(str, wheels))
-    _lend_dependencies(target)
+    _lend(target, sysconfig.get_path("purelib"))
     _write_pip(environment.bin / "pip", target)
     return environment
 
@@ -94,11 +107,14 @@ def _run(*arguments: str) -> None:
     subprocess.run([sys.executable, *arguments], check=True, env=os.environ | {"PATH": path})
 
 
-def _lend_dependencies(target: Path) -> None:
-    """Put this environment's packages behind the target's own; what is installed here as editable is not lent."""
-    where = [str(target), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    packages = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
-    Path(packages, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+def _lend(target: Path, *packages: str) -> None:
+    """Put packages of other environments behind the target's own; what is installed there as editable is not lent."""
+    Path(_packages(target), "lent.pth").write_text("\n".join(packages) + "\n")
+
+
+def _packages(python: Path) -> str:
+    where = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    return subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _write_pip(script: Path, target: Path) -> None:
