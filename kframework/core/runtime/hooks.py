@@ -43,8 +43,14 @@ _READS = ("node", "pods", None)
 
 def hooks_of(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
     """Return the methods marked `@hookimpl`, with the options given to the marker."""
-    marked = {name: getattr(getattr(plugin, name, None), "kframework_impl", None) for name in dir(plugin)}
+    marked = {name: options_of(plugin, name) for name in dir(plugin)}
     return {name: options for name, options in marked.items() if options is not None}
+
+
+def options_of(plugin: type[Plugin], hook: str) -> Mapping[str, object] | None:
+    """Return the options given to `@hookimpl` for a method; None if it is not marked, or not there."""
+    options: Mapping[str, object] | None = getattr(getattr(plugin, hook, None), "kframework_impl", None)
+    return options
 
 
 def points_of(plugin: type[Plugin]) -> frozenset[str]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from typing import Generic, Protocol, cast
 
 import numpy as np
 from typing_extensions import TypeVar
 
-from kframework.core.runtime.hooks import hooks_of
+from kframework.core.runtime.hooks import options_of
 from kframework.errors import FAULTS, shown
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
 from kframework.framework.cycle_state import CycleState
@@ -315,7 +315,7 @@ class ScoreStep:
 
 def method_of(plugin: Plugin, hook: str) -> Callable[..., object] | None:
     """Return a hook of a plugin; None if it has none, or only wraps the point."""
-    hooks: Mapping[str, Mapping[str, object]] = hooks_of(type(plugin))
-    if hook not in hooks or hooks[hook].get("wrapper"):
+    options = options_of(type(plugin), hook)
+    if options is None or options.get("wrapper"):
         return None
     return cast("Callable[..., object]", getattr(plugin, hook))

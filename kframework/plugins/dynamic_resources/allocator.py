@@ -143,13 +143,17 @@ class Search:
         return not counted and not self._constraints[0]
 
     def _first_ones(self, asked: Asked) -> list[list[Chosen]] | None:
-        chosen = self._chosen[0]
+        """Return the first devices that will do; each is asked about once, so none is taken by this search itself."""
+        chosen = list[Chosen]()
+        is_dedicated = self._allocated.is_dedicated
         for device in self._devices:
             if len(chosen) == asked.count:
                 break
-            if asked.admin or not self._allocated.is_dedicated(device.id):
-                self._take(0, asked, device)
-        return self._chosen if len(chosen) == asked.count else None
+            if (asked.admin or not is_dedicated(device.id)) and self._selects(asked, device):
+                amounts = self._amounts(asked, device)
+                if amounts is not None and asked.tolerates(device):
+                    chosen.append(Chosen(asked, device, amounts if device.shared else {}))
+        return [chosen] if len(chosen) == asked.count else None
 
     def _searched(self, budget: int | None) -> list[list[Chosen]] | None:
         stack: list[Choices] = [self._of_claim(0)]
@@ -263,6 +267,8 @@ class Search:
 
     def _amounts(self, asked: Asked, device: PoolDevice) -> Amounts | None:
         """Return what the device's capacities would lose; None if they have not so much left."""
+        if not asked.capacity and not device.object.capacity:
+            return {}
         amounts = consumed(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
         if not amounts:
             return amounts

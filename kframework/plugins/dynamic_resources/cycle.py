@@ -148,6 +148,9 @@ class ClaimsInCycle:
     def _by_resources(self, nodes: NodeTable, rows: Ints) -> Iterator[tuple[tuple[str, ...], Ints]]:
         """Group the places of rows by the extended resources that have to be devices there: those not offered."""
         backed = self._extended.backed
+        if not backed:
+            yield (), np.arange(len(rows))
+            return
         missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in backed]).reshape(-1, len(rows))
         for kind in np.unique(missing, axis=1).T:
             places = np.flatnonzero((missing.T == kind).all(axis=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from itertools import chain
 from typing import Protocol
 
@@ -59,12 +58,9 @@ class Pool:
             for shared in each.counter_sets
             for name, counter in shared.counters.items()
         }
+        #: Whether some device has to be made ready after it was allocated: such pools are tried last.
+        self.waits: bool = any(device.object.binding_conditions for device in self.devices)
         self.wrong: str = "" if incomplete else _wrong(self, ordered)
-
-    @cached_property
-    def waits(self) -> bool:
-        """Whether some device has to be made ready after it was allocated: such pools are tried last."""
-        return any(device.object.binding_conditions for device in self.devices)
 
     @property
     def usable(self) -> bool:

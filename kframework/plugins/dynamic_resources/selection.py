@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary
 
-import msgspec
-
-from kframework.objects import DeviceClass, DeviceSelector
+from kframework.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.cel.clauses import clauses
 from kframework.plugins.dynamic_resources.cel.device import Device
@@ -24,15 +22,10 @@ MOST_EXPRESSIONS = 1024
 
 
 class Selection:
-    """Asks selectors about devices; what one says of a device is remembered while both are there.
-
-    Devices of which slices say the same are one to selectors, which see neither its name nor its pool.
-    """
+    """Asks selectors about devices; what one says of devices that are alike is remembered while both are there."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Expression] = OrderedDict()
-        self._subjects: WeakKeyDictionary[PoolDevice, Device] = WeakKeyDictionary()
-        self._alike: WeakValueDictionary[bytes, Device] = WeakValueDictionary()
 
     def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
         """Return whether class and request choose a device that the node can reach.
@@ -41,13 +34,13 @@ class Selection:
         """
         return (
             self.belongs(device, asked.device_class)
-            and self._match(asked.selectors, device, f"claim {key_of(asked.claim)}")
+            and self._match(asked.selectors, device, asked.claim)
             and (not device.slice.per_device or _reaches(node, device))
         )
 
     def belongs(self, device: PoolDevice, within: DeviceClass) -> bool:
         """Return whether a class has a device; AllocationError as above."""
-        return self._match(within.spec.selectors, device, f"class {within.metadata.name}")
+        return self._match(within.spec.selectors, device, within)
 
     def clause_against(self, selectors: Sequence[DeviceSelector], device: PoolDevice) -> str:
         """Return the first clause of selectors by which they leave a device out, "" if they choose it.
@@ -64,11 +57,14 @@ class Selection:
                 return next((part for part in parts if self._answer(part, device) is False), expression)
         return ""
 
-    def _match(self, selectors: Sequence[DeviceSelector], device: PoolDevice, whose: str) -> bool:
+    def _match(
+        self, selectors: Sequence[DeviceSelector], device: PoolDevice, whose: DeviceClass | ResourceClaim
+    ) -> bool:
         for index, selector in enumerate(selectors):
             answer = self._answer(selector.cel.expression if selector.cel is not None else "", device)
             if isinstance(answer, AllocationError):
-                raise AllocationError(f"{whose}: selector #{index}: {answer}")
+                name = f"class {whose.metadata.name}" if isinstance(whose, DeviceClass) else f"claim {key_of(whose)}"
+                raise AllocationError(f"{name}: selector #{index}: {answer}")
             if not answer:
                 return False
         return True
@@ -81,21 +77,7 @@ class Selection:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(expression)
-        subject = self._subjects.get(device)
-        if subject is None:
-            subject = self._subjects[device] = self._subject(device)
-        return known.answer(subject)
-
-    def _subject(self, device: PoolDevice) -> Device:
-        """Return the device as selectors see it, one for all that are alike."""
-        said = device.object
-        key = msgspec.json.encode((device.id.driver, device.shared, said.attributes, said.capacity))
-        known = self._alike.get(key)
-        if known is None:
-            attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
-            capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
-            known = self._alike[key] = Device(device.id.driver, attributes, capacity, device.shared)
-        return known
+        return known.answer(device.subject)
 
     def __repr__(self) -> str:
         return f"<Selection by {len(self._known)} expressions>"

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint, NodeSelector, ResourceSlice
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
+from kframework.plugins.dynamic_resources.cel.device import Device as Subject
 from kframework.state.nodes import NodeInfo
 
 
@@ -34,6 +38,9 @@ class DeviceId(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
+#: Devices as selectors see them, as long as some slice has such a one.
+_subjects: WeakValueDictionary[bytes, Subject] = WeakValueDictionary()
+
 #: What of each counter of each counter set, in nanos: by the names of both.
 Counters = Mapping[tuple[str, str], int]
 
@@ -42,7 +49,8 @@ class PoolDevice:
     """One device of a slice.
 
     `shared` devices may be allocated several times, as far as their capacity goes. `local` is whether an allocation
-    ties its users to the node.
+    ties its users to the node. `consumes` is what it takes of the counters of its pool, `reach` from which nodes it can
+    be reached.
     """
 
     def __init__(self, device: Device, within: SliceView) -> None:
@@ -53,15 +61,26 @@ class PoolDevice:
         self.taints: tuple[DeviceTaint, ...] = tuple(
             taint for taint in device.taints if taint.effect in ("NoSchedule", "NoExecute")
         )
-
-    @cached_property
-    def consumes(self) -> Counters:
-        """What it takes of the counters of its pool."""
-        return {
+        self.consumes: Counters = {
             (each.counter_set, name): nano(counter.value)
-            for each in self.object.consumes_counters
+            for each in device.consumes_counters
             for name, counter in each.counters.items()
         }
+        self.reach: Reach = within.reach
+        if within.per_device:
+            self.reach = Reach(device.node_name, device.all_nodes, device.node_selector)
+
+    @cached_property
+    def subject(self) -> Subject:
+        """The device as selectors see it, one for all that are alike: they see neither its name nor its pool."""
+        said, driver = self.object, self.id.driver
+        key = msgspec.json.encode((driver, self.shared, said.attributes, said.capacity))
+        known = _subjects.get(key)
+        if known is None:
+            attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
+            capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
+            known = _subjects[key] = Subject(driver, attributes, capacity, self.shared)
+        return known
 
     @cached_property
     def capacity(self) -> Mapping[str, int]:
@@ -81,14 +100,6 @@ class PoolDevice:
         if found is None and slash and domain == self.id.driver:
             found = attributes.get(identifier)
         return found
-
-    @cached_property
-    def reach(self) -> Reach:
-        """From which nodes it can be reached."""
-        device = self.object
-        if self.slice.per_device:
-            return Reach(device.node_name, device.all_nodes, device.node_selector)
-        return self.slice.reach
 
     @property
     def local(self) -> bool:

@@ -123,4 +123,4 @@ def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.Monkey
     assert list(by._known) == ["0 == 0", "2 == 2"]
     del one
     gc.collect()
-    assert not by._subjects and not by._alike and not by._known["0 == 0"]._answers
+    assert not by._known["0 == 0"]._answers
