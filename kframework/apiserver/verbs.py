@@ -23,10 +23,11 @@ from kframework.apiserver.wire.documents import Data, Document, Draft
 from kframework.apiserver.wire.plain_data import name
 from kframework.apiserver.writes import amended, asked_by, check_name, check_uid, created
 from kframework.cluster import api_errors
+from kframework.cluster.transitions import FOREGROUND, ORPHAN
 from kframework.cluster.transport import JSON, Response
 from kframework.cluster.users import ADMIN
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Namespace, Pod, Service, kind_of
+from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -155,7 +156,7 @@ class Verbs:
         metadata, grace = subject.metadata, options.grace_period_seconds
         self._store.delete_within(subject)
         where = type(subject), metadata.name, metadata.namespace
-        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=options.policy)
+        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=options.policy or _policy_of(subject))
 
     # -- all -----------------------------------------------------------------------------------------------------------
 
@@ -167,6 +168,12 @@ class Verbs:
 
     def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
         return Response(status, body, {"content-type": JSON, **headers})
+
+
+def _policy_of(subject: ApiObject) -> str | None:
+    """Return what becomes of an object's dependents where nobody says it: those of the oldest kinds stay."""
+    undecided = not {FOREGROUND, ORPHAN}.intersection(subject.metadata.finalizers)
+    return "Orphan" if undecided and isinstance(subject, Job | ReplicationController) else None
 
 
 class ScaleVerbs(Verbs):

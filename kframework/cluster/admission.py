@@ -26,6 +26,7 @@ from kframework.objects import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    Job,
     LabelSelector,
     LabelSelectorRequirement,
     Lease,
@@ -131,6 +132,8 @@ def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> A
             spec = replace(subject.spec, finalizers=subject.spec.finalizers or ("kubernetes",))
             phase = NamespaceStatus(phase=subject.status.phase or "Active")
             return replace(subject, metadata=replace(metadata, labels=labels), spec=spec, status=phase)
+        case Job() if not subject.spec.manual_selector:
+            return _selecting_its_own(subject)
         case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
             return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
         case PersistentVolumeClaim(status=status):
@@ -140,6 +143,17 @@ def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> A
         case PriorityClass():
             return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPTS)
     return device_admission.filled(subject, now)
+
+
+def _selecting_its_own(job: Job) -> Job:
+    """Have a job select the pods that it makes, by labels of their own."""
+    metadata, spec, template = job.metadata, job.spec, job.spec.template
+    labels = {"job-name": metadata.name, "controller-uid": metadata.uid}
+    labels |= {f"batch.kubernetes.io/{label}": text for label, text in labels.items()}
+    selector = spec.selector or LabelSelector()
+    matched = {"batch.kubernetes.io/controller-uid": metadata.uid} | selector.match_labels
+    template = replace(template, metadata=replace(template.metadata, labels=labels | template.metadata.labels))
+    return replace(job, spec=replace(spec, selector=replace(selector, match_labels=matched), template=template))
 
 
 def updated(old: T, new: T) -> T:

@@ -53,6 +53,7 @@ class MemoryStore:
         self._version = 0
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
         self._follow_all: Receive | None = None
+        self._unattended = transitions.UNATTENDED
         self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
         #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
         #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
@@ -201,11 +202,16 @@ class MemoryStore:
         if isinstance(old, Namespace):
             self._end_namespace(old)
             return
-        rest = transitions.deleting(transitions.propagating(old, policy), grace, self._clock.now())
+        propagating = transitions.propagating(old, policy)
+        rest = transitions.deleting(propagating, grace, self._clock.now(), self._unattended)
         if rest is None:
             self._take_away(kind_store, old)
         elif rest is not old:
             self._write(kind_store, rest)
+
+    def attend(self, finalizer: str) -> None:
+        """Have what is deleted wait for a finalizer that nobody was there to take away."""
+        self._unattended -= {finalizer}
 
     def _end_namespace(self, old: Namespace) -> None:
         """Delete all that is in a namespace, and then itself; ClusterError 403 for one that must stay."""
@@ -306,7 +312,7 @@ class MemoryStore:
         is_ending = subject.metadata.deletion_timestamp is not None
         is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
         stored = _store(kind_store, subject, self._version, written)
-        if is_ending and transitions.is_over(stored):
+        if is_ending and transitions.is_over(stored, self._unattended):
             self._take_away(kind_store, stored)
         return stored
 

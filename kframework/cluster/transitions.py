@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import cast
 
 from msgspec.structs import replace
@@ -19,8 +20,8 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 #: By propagation policy.
 _FINALIZERS: dict[str, tuple[str, ...]] = {"Background": (), "Foreground": (FOREGROUND,), "Orphan": (ORPHAN,)}
-#: Finalizers whose controllers are none here: who waited for them would wait for ever.
-_OF_NOBODY = frozenset(
+#: Finalizers whose controllers are none here, unless they say so: who waited for them would wait for ever.
+UNATTENDED = frozenset(
     {
         "batch.kubernetes.io/job-tracking",
         "kubernetes.io/pv-protection",
@@ -66,12 +67,12 @@ def _not_bindable(name: str, why: str) -> ClusterError:
     return api_errors.conflict("pods/binding", name, why)
 
 
-def is_over(deleted: ApiObject) -> bool:
-    """Return whether an object that is being deleted has nothing to wait for any more."""
+def is_over(deleted: ApiObject, unattended: Set[str] = UNATTENDED) -> bool:
+    """Return whether an object that is being deleted has nothing to wait for any more but `unattended` finalizers."""
     metadata = deleted.metadata
     if metadata.deletion_grace_period_seconds or (isinstance(deleted, Namespace) and deleted.spec.finalizers):
         return False
-    return all(each in _OF_NOBODY for each in metadata.finalizers)
+    return all(each in unattended for each in metadata.finalizers)
 
 
 def terminating(namespace: Namespace, now: float) -> Namespace:
@@ -95,11 +96,11 @@ def propagating(subject: T, policy: str | None) -> T:
     return replace(subject, metadata=replace(subject.metadata, finalizers=rest + wanted))
 
 
-def deleting(subject: T, grace: int | None, now: float) -> T | None:
+def deleting(subject: T, grace: int | None, now: float, unattended: Set[str] = UNATTENDED) -> T | None:
     """Start the deletion of an object, or shorten the grace that a pod has left; None when it goes at once.
 
     `grace` is in seconds, None for what the pod's spec says; `now` is in seconds since 1970. What has finalizers stays
-    until their controllers have taken them away.
+    until their controllers have taken them away, but for those that are `unattended`.
     """
     rest = _with_grace(subject, grace, now) if isinstance(subject, Pod) else None
     if rest is not None:
@@ -109,7 +110,7 @@ def deleting(subject: T, grace: int | None, now: float) -> T | None:
     begun_subject = replace(
         subject, metadata=replace(metadata, deletion_timestamp=begun, deletion_grace_period_seconds=0)
     )
-    if is_over(begun_subject):
+    if is_over(begun_subject, unattended):
         return None
     return subject if begun_subject == subject else begun_subject
 

@@ -7,7 +7,8 @@ An owner that nobody has ever seen is no reason to delete anything: files rarely
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -32,7 +33,12 @@ class _Place(NamedTuple):
 class GarbageCollector:
     """Deletes what has lost its owners, and lets owners go that wait for what they own."""
 
+    #: It follows all kinds, and no single one.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
+
     def __init__(self, cluster: MemoryStore) -> None:
+        #: Called when all is done that can be done.
+        self.on_idle: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._wake = asyncio.Event()
         # By the uid of the owner, and by their own.
@@ -42,6 +48,11 @@ class GarbageCollector:
         self._gone: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes."""
+        return not self._gone and not self._waiting
+
     async def run(self) -> None:
         """Follow all kinds until cancelled."""
         stop = self._cluster.subscribe_all(self._receive)
@@ -49,6 +60,7 @@ class GarbageCollector:
             while True:
                 self._wake.clear()
                 self._work()
+                self.on_idle()
                 await self._wake.wait()
         finally:
             stop()

@@ -173,6 +173,8 @@ class Kubelet:
     def _end(self, pod: Pod) -> None:
         metadata = pod.metadata
         if metadata.deletion_timestamp is not None:
+            if metadata.finalizers and not has_ended(pod):  # somebody is going to read how it ended
+                self._cluster.set_status(pod, _failed(pod, _TERMINATED, self._cluster.timestamp()))
             self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
         else:
             self._cluster.set_status(pod, _ended(pod, self._cluster.timestamp()))
@@ -198,15 +200,17 @@ def _ended(pod: Pod, now: str) -> PodStatus:
     """Return the status of a pod whose containers have ended by themselves."""
     text = pod.metadata.annotations.get(EXIT_CODE, "0")
     code = int(text) if _CODE.fullmatch(text) else 0
-    if code == 0:
-        return _in_phase(pod.status, "Succeeded", _SUCCEEDED, now)
+    return _failed(pod, code, now) if code else _in_phase(pod.status, "Succeeded", _SUCCEEDED, now)
+
+
+def _failed(pod: Pod, code: int, now: str) -> PodStatus:
     state = ContainerState(terminated=ContainerStateTerminated(exit_code=code))
     statuses = [ContainerStatus(name=each.name, image=each.image, state=state) for each in pod.spec.containers]
     return _in_phase(replace(pod.status, container_statuses=tuple(statuses)), "Failed", _FAILED, now)
 
 
-#: What a process can end with.
-_CODE = re.compile("[0-9]{1,3}")
+#: What a process can end with, and what it does when it is told to end.
+_CODE, _TERMINATED = re.compile("[0-9]{1,3}"), 143
 
 
 def _in_phase(status: PodStatus, phase: str, told: tuple[PodCondition, ...], now: str) -> PodStatus:

@@ -18,6 +18,7 @@ import msgspec
 
 from kframework.errors import ConfigError
 from kframework.objects.event import CoreEvent, Event
+from kframework.objects.jobs import Job
 from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.node import Node
@@ -86,6 +87,7 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("ReplicaSet", "apps/v1", "replicasets", True, ReplicaSet),
     Kind("Deployment", "apps/v1", "deployments", True, Deployment),
     Kind("StatefulSet", "apps/v1", "statefulsets", True, StatefulSet),
+    Kind("Job", "batch/v1", "jobs", True, Job),
     Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, StorageClass),
     Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, CSINode),
     Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, CSIDriver),

@@ -25,7 +25,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, quitting
 from kframework.framework.status import Code
-from kframework.objects import ApiObject, Deployment, Pod, ReplicaSet
+from kframework.objects import ApiObject, Deployment, Job, Pod, ReplicaSet
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
@@ -373,11 +373,12 @@ class SimulatedRun(Generic[E]):
 
 def _workload_controllers(objects: Iterable[ApiObject], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
     """Make the controllers of workloads, if there are any that say what pods to make."""
-    if not any(isinstance(each, Deployment | ReplicaSet) and each.spec.template.spec for each in objects):
+    if not any(isinstance(each, Deployment | Job | ReplicaSet) and each.spec.template.spec for each in objects):
         return ()
-    from kframework.controllers.workloads.selection import selected  # most simulations do without
+    from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
+    from kframework.controllers.workloads.selection import selected
 
-    return selected(("*",), cluster, clock)
+    return *selected(("*",), cluster, clock), GarbageCollector(cluster)
 
 
 def _is_waiting(subject: ApiObject) -> bool:

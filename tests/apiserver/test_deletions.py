@@ -82,6 +82,28 @@ async def test_a_propagation_policy_holds_the_owner_back(
     assert going["metadata"]["finalizers"] == finalizers
 
 
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+@pytest.mark.parametrize(
+    ("options", "own", "left"),
+    [
+        ({}, [], ["orphan"]),
+        ({}, ["foregroundDeletion"], ["foregroundDeletion"]),
+        ({"propagationPolicy": "Background"}, [], None),
+        ({"propagationPolicy": "Foreground"}, [], ["foregroundDeletion"]),
+    ],
+)
+async def test_the_pods_of_a_job_stay_unless_somebody_says_otherwise(
+    options: Json, own: list[str], left: list[str] | None
+) -> None:
+    served = Served()
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
+    await served.ask("POST", JOBS, {"metadata": {"name": "a", "finalizers": own}, "spec": {"template": template}})
+    going = await served.ask("DELETE", f"{JOBS}/a", options)
+    assert going["metadata"].get("finalizers") == left
+
+
 @pytest.mark.parametrize("options", [{"propagationPolicy": "Background"}, {"orphanDependents": False}, {}])
 async def test_in_the_background_it_goes_at_once(options: Json) -> None:
     served = Served()

@@ -27,6 +27,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.validation": "the rules that config/test_load.py breaks",
     "kframework.controllers.workloads.dependents": "adoption and release, in test_replica_set.py",
     "kframework.controllers.workloads.deployment_status": "counts and conditions of rollouts, in test_deployment.py",
+    "kframework.controllers.workloads.job_policies": "what follows from failures and successes, in test_job.py",
+    "kframework.controllers.workloads.job_tally": "pods and conditions of jobs, in test_job.py",
     "kframework.controllers.workloads.pods": "what test_replica_set.py makes, counts and deletes",
     "kframework.controllers.workloads.revisions": "what test_deployment.py rolls out and back",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",

@@ -18,7 +18,7 @@ from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended
 from kframework.controllers.kubelet import ENDING_SECONDS, EXIT_CODE, RUN_SECONDS, Kubelet
-from kframework.objects import ObjectMeta, Pod, PodSpec, PodStatus
+from kframework.objects import Container, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.testing import make_pod
 
 
@@ -300,5 +300,23 @@ async def test_how_long_a_pod_takes_to_end(ending: float, annotation: str | None
     memory.remove(Pod, "a", grace=grace)
     await gone.wait()
     assert loop.time() - began == pytest.approx(seconds)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_somebody_who_waits_for_the_end_of_a_deleted_pod_reads_how_it_ended() -> None:
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()))
+    running = asyncio.ensure_future(Kubelet(memory, LoopClock(asyncio.get_running_loop())).run())
+    metadata = ObjectMeta(name="a", finalizers=("example.com/counted",))
+    memory.add(Pod(metadata=metadata, spec=PodSpec(node_name="n", containers=(Container(name="c"),))))
+    await asyncio.sleep(1)
+    memory.remove(Pod, "a", grace=10)
+    await asyncio.sleep(20)
+    (status,) = memory.read(Pod, "a").status.container_statuses
+    assert memory.read(Pod, "a").status.phase == "Failed"
+    assert status.state is not None and status.state.terminated is not None
+    assert status.state.terminated.exit_code == 143
+    memory.merge(Pod, "a", {"metadata": {"finalizers": None}})
+    assert memory.find(Pod, "a") is None
     running.cancel()
     await asyncio.wait([running])

@@ -27,6 +27,9 @@ from tests.end_to_end.processes import DEADLINE
 
 FOLDER = Path(__file__).with_name("kubectl")
 
+#: How a transcript begins in which controllers make pods.
+_ACTING = "## Workloads act."
+
 #: What differs from run to run, and what stands for it.
 _VARYING = [
     (re.compile(pattern), word)
@@ -75,9 +78,11 @@ def read(text: str) -> Iterator[Entry]:
 def recorded(text: str) -> str:
     """Run the commands of a transcript on a new cluster, and write it anew.
 
-    No workloads act: what they have made by the time of the next command is not the same twice.
+    Workloads act only where the transcript begins by saying so, and waits for them: what they have made by the time of
+    the next command is not the same twice.
     """
-    with TemporaryDirectory() as home, fake_api(rbac=True, controllers=()) as api:
+    controllers = ("*",) if text.startswith(_ACTING) else ()
+    with TemporaryDirectory() as home, fake_api(rbac=True, controllers=controllers) as api:
         environment = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home, "KUBECONFIG": str(api.kubeconfig)}
         return "\n".join([_run(entry, environment) for entry in read(text)])
 

@@ -18,13 +18,13 @@ from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject, PodTemplate
+from kframework.objects import ApiObject, Job, PodTemplate
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import MakeController, Outcome, Progress, SimulatedRun, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
-from tests.controllers.workloads.stage import deployment, template
+from tests.controllers.workloads.stage import deployment, job, template
 from tests.extension_points.scripted import alone, held, plugin
 from tests.support.declared import Gang, gang, team
 from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
@@ -386,3 +386,14 @@ def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:
     result = simulate([make_node("n1", cpu=4), web])
     assert [outcome.node for outcome in result.outcomes] == ["n1"] * 3
     assert result.seconds < 60
+
+
+def test_a_job_of_a_file_runs_to_its_end_and_goes() -> None:
+    work = job(40, completions=2, ttl_seconds_after_finished=30)
+    run = SimulatedRun([make_node("n1"), work], default_configuration())
+    with closing(run):
+        run.run_for(60)
+        assert [outcome.phase for outcome in run.result.outcomes] == ["Succeeded", "Running"]
+        run.run()
+        assert (run.result.outcomes, run.cluster.objects(Job)) == ((), [])
+        assert 105 < run.seconds < 120

@@ -40,8 +40,17 @@ class Dependents(Generic[T]):
         """List what an object controls."""
         return list(self._found(owner.metadata.uid))
 
-    def claimed(self, owner: ApiObject, selector: Selector, may_be_adopted: Callable[[T], bool]) -> list[T]:
-        """List what an object controls after it has taken what its selector matches, and let go what it does not."""
+    def claimed(
+        self,
+        owner: ApiObject,
+        selector: Selector,
+        may_be_adopted: Callable[[T], bool],
+        finalizers: tuple[str, ...] = (),
+    ) -> list[T]:
+        """List what an object controls after it has taken what its selector matches, and let go what it does not.
+
+        What it takes gets its finalizers.
+        """
         mine = []
         deleted = owner.metadata.deletion_timestamp is not None
         for each in self.of(owner):
@@ -54,9 +63,7 @@ class Dependents(Generic[T]):
         for each in list(self._found(owner.metadata.namespace)):
             adoptable = each.metadata.deletion_timestamp is None and may_be_adopted(each)
             if adoptable and selector.matches(each.metadata.labels):
-                metadata = each.metadata
-                owners = (*metadata.owner_references, owner_reference(owner))
-                mine.append(self._cluster.replace(replace(each, metadata=replace(metadata, owner_references=owners))))
+                mine.append(self._cluster.replace(_adopted(each, owner, finalizers)))
         return mine
 
     def _found(self, place: str) -> Iterator[T]:
@@ -114,6 +121,13 @@ def key_of(subject: ApiObject) -> Key:
 
 def _place(metadata: ObjectMeta) -> str:
     return next((each.uid for each in metadata.owner_references if each.controller), metadata.namespace)
+
+
+def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
+    metadata = subject.metadata
+    owners = (*metadata.owner_references, owner_reference(owner))
+    added = tuple(each for each in finalizers if each not in metadata.finalizers)
+    return replace(subject, metadata=replace(metadata, owner_references=owners, finalizers=metadata.finalizers + added))
 
 
 def _released(subject: T, uid: str) -> T:

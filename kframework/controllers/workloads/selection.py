@@ -8,15 +8,17 @@ from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop
 from kframework.controllers.workloads.deployment import DeploymentController
+from kframework.controllers.workloads.job import FinishedJobs, JobController, OrphanedJobPods
 from kframework.controllers.workloads.replica_set import ReplicaSetController
 from kframework.errors import ConfigError
 
-#: By the names that kube-controller-manager has for them, and the shorter ones that it knows too.
-CONTROLLERS: dict[str, type[ControlLoop]] = {
-    "deployment-controller": DeploymentController,
-    "replicaset-controller": ReplicaSetController,
+#: By the names that kube-controller-manager has for them; without `-controller` it knows them too.
+CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
+    "deployment-controller": (DeploymentController,),
+    "replicaset-controller": (ReplicaSetController,),
+    "job-controller": (JobController, OrphanedJobPods),
+    "ttl-after-finished-controller": (FinishedJobs,),
 }
-_ALIASES = {"deployment": "deployment-controller", "replicaset": "replicaset-controller"}
 
 
 def selected(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterator[ControlLoop]:
@@ -27,10 +29,10 @@ def selected(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iter
     said: dict[str, bool] = {}
     for each in names:
         name = each.removeprefix("-")
-        name = _ALIASES.get(name, name)
+        name = f"{name}-controller" if f"{name}-controller" in CONTROLLERS else name
         if name != "*" and name not in CONTROLLERS:
             raise ConfigError(f'controllers: "{name}" is none of {", ".join(CONTROLLERS)}')
         said.setdefault(name, not each.startswith("-"))
-    for name, controller in CONTROLLERS.items():
+    for name, controllers in CONTROLLERS.items():
         if said.get(name, said.get("*", False)):
-            yield controller(cluster, clock)
+            yield from (controller(cluster, clock) for controller in controllers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,6 +20,8 @@ from kframework.objects import (
     Deployment,
     DeploymentSpec,
     DeploymentStrategy,
+    Job,
+    JobSpec,
     LabelSelector,
     ObjectMeta,
     Pod,
@@ -57,6 +60,14 @@ def deployment(
         progress_deadline_seconds=600,
     )
     return Deployment(metadata=ObjectMeta(name="web", namespace="default"), spec=replace(spec, **more))
+
+
+def job(runs: float | None = None, code: int = 0, **spec: Any) -> Job:
+    annotations = (
+        {} if runs is None else {"kframework.dev/run-seconds": str(runs), "kframework.dev/exit-code": str(code)}
+    )
+    made = PodTemplate(metadata=ObjectMeta(annotations=annotations), spec=template().spec | {"restartPolicy": "Never"})
+    return Job(metadata=ObjectMeta(name="work", namespace="default"), spec=JobSpec(template=made, **spec))
 
 
 @asynccontextmanager

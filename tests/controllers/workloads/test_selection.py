@@ -8,7 +8,7 @@ import pytest
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.workloads.selection import selected
+from kframework.controllers.workloads.selection import CONTROLLERS, selected
 from kframework.errors import ConfigError
 
 
@@ -18,18 +18,30 @@ def anyio_backend() -> object:
 
 
 @pytest.mark.parametrize(
-    ("names", "chosen"),
+    ("names", "absent"),
     [
-        (["*"], ["DeploymentController", "ReplicaSetController"]),
-        (["*", "-deployment"], ["ReplicaSetController"]),
-        (["-replicaset-controller", "*"], ["DeploymentController"]),
-        (["deployment"], ["DeploymentController"]),
-        ([], []),
+        (["*"], set()),
+        (["*", "-deployment"], {"DeploymentController"}),
+        (["-replicaset-controller", "*"], {"ReplicaSetController"}),
+        (["*", "-job"], {"JobController", "OrphanedJobPods"}),
+        (["*", "-ttl-after-finished-controller"], {"FinishedJobs"}),
     ],
 )
-async def test_who_is_named_runs(names: list[str], chosen: list[str]) -> None:
+async def test_who_is_switched_off_does_not_run(names: list[str], absent: set[str]) -> None:
+    every = {controller.__name__ for controllers in CONTROLLERS.values() for controller in controllers}
+    assert chosen(names) == every - absent
+
+
+@pytest.mark.parametrize(
+    ("names", "present"), [(["deployment"], {"DeploymentController"}), ([], set()), (["-job"], set())]
+)
+async def test_without_a_star_only_who_is_named_runs(names: list[str], present: set[str]) -> None:
+    assert chosen(names) == present
+
+
+def chosen(names: list[str]) -> set[str]:
     clock = LoopClock(asyncio.get_running_loop())
-    assert [type(each).__name__ for each in selected(names, MemoryCluster(clock), clock)] == chosen
+    return {type(each).__name__ for each in selected(names, MemoryCluster(clock), clock)}
 
 
 async def test_nobody_is_called_what_is_not_known() -> None:
