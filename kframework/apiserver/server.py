@@ -35,7 +35,7 @@ from kframework.cluster.models import read_models
 from kframework.cluster.request_attributes import Attributes, Path
 from kframework.cluster.transport import JSON, Request, Response, Stream
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Kind, kind_of
+from kframework.objects import ApiObject, kind_of
 
 
 class ApiServer:
@@ -58,7 +58,7 @@ class ApiServer:
         self.authenticator: Authenticator = Authenticator(self.accounts)
         self._store = Store(cluster, clock, complete)
         self._openapi = OpenApi()
-        self._known = set[Kind[ApiObject]]()  # whose fields are read
+        self._prepared = set[tuple[str, str]]()  # of which kinds the fields are read, by group version and plural
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
@@ -73,10 +73,12 @@ class ApiServer:
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
         elif request.writes and (path := _path(request.path)) is not None:
+            if (path.api_version, path.plural) in self._prepared:
+                return
             resource = self._store.catalogue.find(path.api_version, path.plural)
-            if resource is not None and resource.kind not in self._known:
+            if resource is not None:
                 await asyncio.to_thread(read_models, [resource.kind])
-                self._known.add(resource.kind)
+                self._prepared.add((path.api_version, path.plural))
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""

@@ -15,6 +15,11 @@ from kframework.objects.codec import FieldPath
         (b'{"a": 1}', []),
         (b'{"a": 1, "a": 2}', [("a",)]),
         (b'{"a": [{"b": 1}, {"b": 1, "b": 2}]}', [("a", 1, "b")]),
+        (b'{"a": "\\u0022\\u0022", "a": "\\u0022"}', [("a",)]),
+        (b'{"a": "x", "\\u0061": "y"}', [("a",)]),
+        (b'{"a": "b\\"c"}', []),
+        (b'{"": {"": ""}}', []),
+        (b'{"": {"": "", "": ""}}', [("", "")]),
     ],
 )
 def test_what_stands_twice(body: bytes, found: list[FieldPath]) -> None:

@@ -112,8 +112,11 @@ class _Decoder:
         if not isinstance(value, dict):
             self._note(_spoken(value), type, place)
             return
+        inner = type.inner
+        simple = _right(place.model, place.field, inner)
         for item in value.values():
-            self._value(item, type.inner, place)
+            if item.__class__ is not simple:
+                self._value(item, inner, place)
 
     def _simple(self, value: object, type: Type, place: _Place) -> None:
         match type.name:
@@ -160,6 +163,7 @@ def _to_read(model: str, names: tuple[str, ...]) -> tuple[tuple[str, type[object
     return tuple((name, _right(model, name, known[name]), known[name]) for name in names if name in known)
 
 
+@lru_cache(maxsize=4096)
 def _right(model: str, name: str, type: Type) -> type[object] | None:
     if type.within or is_quantity(model, name, type) or is_bytes(model, name):
         return None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache, lru_cache
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, is_not
 from typing import NamedTuple, cast
 
 import msgspec
@@ -92,8 +93,11 @@ def followed(data: Data, before: msgspec.Struct, after: msgspec.Struct) -> Data:
     """Return the document that showed `before` with all that differs in `after`; both are of one type."""
     shown = dict(data)
     fields, values = _fields(type(after))
-    for (name, default), old, new in zip(fields, values(before), values(after), strict=True):
-        if new is old or new == old:
+    old_values, new_values = values(before), values(after)
+    # Most values are the very same: those are passed over without a step of Python's.
+    others = map(is_not, new_values, old_values)
+    for (name, default), old, new in compress(zip(fields, old_values, new_values, strict=True), others):
+        if new == old:
             continue
         if new == default and not isinstance(new, msgspec.Struct):
             shown.pop(name, None)
@@ -115,8 +119,13 @@ def _default(field: structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
+_SCALARS = (str, bool, int, float)
+
+
 def _value(shown: object, old: object, new: object) -> object:
     """Return what shows a value that was changed; `shown` is what showed the old one."""
+    if isinstance(new, _SCALARS):
+        return new
     if isinstance(new, msgspec.Struct) and type(old) is type(new) and isinstance(shown, dict):
         return followed(shown, old, new)
     if isinstance(new, tuple) and isinstance(old, tuple) and isinstance(shown, list) and len(old) == len(shown):
