@@ -7,14 +7,16 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from kframework.apiserver.served import Resource
 from kframework.apiserver.statuses import Subject
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.protobuf import PROTOBUF, from_protobuf
+from kframework.apiserver.wire.yaml_bodies import YAML, json_of
 from kframework.cluster import api_errors
 from kframework.cluster.request_attributes import Path, flag
-from kframework.cluster.transport import Request
+from kframework.cluster.transport import JSON, Request
 from kframework.errors import ClusterError
 from kframework.objects.codec import without_nulls
 
@@ -152,6 +154,16 @@ def _invalid_options(field: str, complaint: str, value: object, why: str) -> Clu
     return ClusterError(message, status=422, reason="Invalid")
 
 
+def in_json(request: Request) -> Request:
+    """Return a request with its body in JSON if that comes in YAML; ClusterError 400 for one that cannot be read."""
+    if request.content_type == JSON:
+        return request
+    media_type = request.content_type.partition(";")[0].strip().lower()
+    if media_type == YAML:
+        return replace(request, body=json_of(request.body), content_type=JSON)
+    return replace(request, body=json_of(request.body)) if media_type.startswith(APPLY_PATCH) else request
+
+
 def object_in(request: Request) -> Data:
     """Read the object in the body, without what is null; ClusterError 400, or 415 for an encoding that is not read."""
     match request.content_type.partition(";")[0].strip().lower():
@@ -161,8 +173,8 @@ def object_in(request: Request) -> Data:
             return from_protobuf(request.body)
         case other:
             message = (
-                "the body of the request was in an unknown format - accepted media types include: application/json"
-                f" (it was {other:.100}; of a client of Kubernetes, set contentType: application/json)"
+                "the body of the request was in an unknown format - accepted media types include: application/json,"
+                f" application/yaml (it was {other:.100}; of a client of Kubernetes, set contentType: application/json)"
             )
             raise ClusterError(message, status=415, reason="UnsupportedMediaType")
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from kframework.apiserver.media_types import accepted
 from kframework.apiserver.printers.tables import table
 from kframework.apiserver.served import Resource
 from kframework.apiserver.wire.documents import Data, Document
@@ -95,20 +96,18 @@ _PARTIAL, _META = "PartialObjectMetadata", "meta.k8s.io/v1"
 
 
 def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> Form:
-    """Choose the first form that the client accepts and that there is; ClusterError 406 if there is none."""
-    for wanted in accept.split(",") if accept else ["*/*"]:
-        media_type, *parameters = (part.strip() for part in wanted.split(";"))
-        if media_type not in ("application/json", "application/*", "*/*"):
-            continue
-        asked = dict(parameter.partition("=")[::2] for parameter in parameters)
-        if asked.get("as") == "Table" and asked.get("g") == "meta.k8s.io":
-            return Table(resource, clock, include)
-        if asked.get("as") in (_PARTIAL, f"{_PARTIAL}List") and asked.get("g") == "meta.k8s.io":
-            return PartialMetadata(resource)
-        if "as" not in asked:
-            return Plain(resource)
+    """Choose the form that the client prefers of those that there are; ClusterError 406 if there is none."""
+    for wanted in accepted(accept):
+        match wanted.form:
+            case "":
+                return Plain(resource)
+            case "Table":
+                return Table(resource, clock, include)
+            case form if form in (_PARTIAL, f"{_PARTIAL}List"):
+                return PartialMetadata(resource)
     raise ClusterError(
-        "only the following media types are accepted: application/json, application/json;as=Table;v=v1;g=meta.k8s.io"
+        "only the following media types are accepted: application/json, application/yaml,"
+        " application/json;as=Table;v=v1;g=meta.k8s.io"
         " (of a client of Kubernetes, set acceptContentTypes to application/json)",
         status=406,
         reason="NotAcceptable",

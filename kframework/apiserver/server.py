@@ -15,19 +15,21 @@ from kframework.apiserver import discovery
 from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.authentication import Authenticator
 from kframework.apiserver.built_in_kinds import SUBRESOURCES
-from kframework.apiserver.calls import Call
+from kframework.apiserver.calls import Call, in_json
 from kframework.apiserver.forms import Form, negotiated
+from kframework.apiserver.media_types import encoding
 from kframework.apiserver.reviews import review
 from kframework.apiserver.schema.openapi import OpenApi
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
 from kframework.apiserver.service_account_tokens import ServiceAccountTokens
-from kframework.apiserver.statuses import NOBODY, Subject, answered, failure
+from kframework.apiserver.statuses import NOBODY, Subject, answered, failure, in_yaml
 from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import ScaleVerbs, Verbs
 from kframework.apiserver.watches import Watch
 from kframework.apiserver.wire.documents import Complete, as_it_is
+from kframework.apiserver.wire.yaml_bodies import YAML
 from kframework.clock import Clock
 from kframework.cluster import api_errors
 from kframework.cluster.memory import MemoryCluster
@@ -82,6 +84,12 @@ class ApiServer:
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""
+        answer = self._begun(request)
+        if isinstance(answer, Response) and encoding(request.accept) == YAML:
+            return in_yaml(answer)
+        return answer
+
+    def _begun(self, request: Request) -> Response | Watch:
         subject = NOBODY
         try:
             if request.user is not None:
@@ -124,9 +132,11 @@ class ApiServer:
         resource = self._store.catalogue.find(path.api_version, path.plural)
         if resource is None or not _exists(path, resource):
             raise api_errors.unknown_kind()
-        return Call(path, resource, dict(request.query), request)
+        return Call(path, resource, dict(request.query), in_json(request) if request.body else request)
 
     def _watch(self, call: Call) -> Watch:
+        if encoding(call.request.accept) == YAML:
+            raise _not_streamed()
         selection = Selection(call.resource, call.path.namespace, call.query)
         return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
 
@@ -225,6 +235,11 @@ def _exists(path: Path, resource: Resource) -> bool:
 def _not_allowed() -> ClusterError:
     message = "the server does not allow this method on the requested resource"
     return ClusterError(message, status=405, reason="MethodNotAllowed")
+
+
+def _not_streamed() -> ClusterError:
+    message = "only the following media types are accepted: application/json;stream=watch"
+    return ClusterError(message, status=406, reason="NotAcceptable")
 
 
 async def _one(body: bytes) -> AsyncGenerator[bytes, None]:

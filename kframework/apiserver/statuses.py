@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.yaml_bodies import YAML, yaml_of
 from kframework.cluster.api_errors import cause_of
 from kframework.cluster.transport import JSON, Response
 from kframework.errors import ClusterError
@@ -28,6 +29,14 @@ NOBODY = Subject()
 def answered(data: object, status: int = 200) -> Response:
     """Answer with a JSON document."""
     return Response(status, msgspec.json.encode(data), {"content-type": JSON})
+
+
+def in_yaml(response: Response) -> Response:
+    """Write an answer in YAML that is a JSON document."""
+    if response.headers.get("content-type") != JSON:
+        return response
+    headers = {**response.headers, "content-type": YAML}
+    return msgspec.structs.replace(response, body=yaml_of(response.body), headers=headers)
 
 
 def success(subject: Subject, uid: str = "", status: int = 200) -> Response:

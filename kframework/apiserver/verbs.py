@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kframework.apiserver.apply.configurations import in_json
 from kframework.apiserver.apply.field_manager import FieldManager
 from kframework.apiserver.apply.managed_fields import managed_as
 from kframework.apiserver.calls import Call, DeleteOptions, json_object, object_in
@@ -75,8 +74,8 @@ class Verbs:
 
     def apply(self) -> Response:
         """Merge a configuration into an object, or make one of it."""
-        manager, call = self._manager(), in_json(self._call)
-        fields, config = FieldValidation(call), json_object(call.request.body)
+        manager, fields = self._manager(), FieldValidation(self._call)
+        config = json_object(self._call.request.body)
         old = self._collection.find(self._call.key)
         if old is None and not self._call.path.subresource:
             new = fields.patched(manager.applied({}, config))
@@ -195,7 +194,7 @@ class ScaleVerbs(Verbs):
 
     def apply(self) -> Response:
         manager, old, kind = self._manager(), self._found(), self._resource.kind
-        scale = json_object(in_json(self._call).request.body)
+        scale = json_object(self._call.request.body)
         config = {"apiVersion": kind.api_version, "kind": kind.name} | scaled(self._paths, {}, scale)
         return self._shown(self._amended(old, manager.applied(self._resource.data(old), config)))
 

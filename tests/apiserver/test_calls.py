@@ -60,7 +60,7 @@ def test_bodies() -> None:
         (b"[" * 100_000, "application/json", 400, "the body of the request is no JSON: "),
         (b"\xff", "application/json", 400, "the body of the request is no JSON: "),
         (b"[]", "application/json", 400, "the body of the request is no JSON object"),
-        (b"a: b", "application/yaml", 415, "the body of the request was in an unknown format"),
+        (b"a: b", "text/plain", 415, "the body of the request was in an unknown format"),
         (b"a=b", "application/x-www-form-urlencoded", 415, "the body of the request was in an unknown format"),
         (b"k8s", "application/vnd.kubernetes.protobuf", 400, "the body of the request is no protobuf"),
     ],

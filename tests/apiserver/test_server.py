@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
+from kframework.apiserver.wire.yaml_bodies import YAML
 from kframework.clock import VirtualTimeLoop
+from kframework.cluster.transport import JSON
 from tests.apiserver.serving import NODES, PODS, Served, node, pod, request
 
 
@@ -75,6 +78,34 @@ async def test_a_failure_names_what_it_is_about() -> None:
 async def test_a_form_that_there_is_not_is_refused() -> None:
     refused = await Served().refused("GET", PODS, accept="application/vnd.kubernetes.protobuf")
     assert refused[:2] == (406, "NotAcceptable")
+
+
+async def test_yaml_is_read_and_written() -> None:
+    served = Served()
+    body = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - {name: c, image: nginx}\n"
+    made = await served.send("POST", PODS, body, content_type=YAML, accept=f"{YAML},{JSON}")
+    assert (made.status, made.headers["content-type"]) == (201, YAML)
+    assert made.body.startswith(b"apiVersion: v1\nkind: Pod\nmetadata:\n")
+    found = await served.send("GET", f"{PODS}/web", accept=f"{JSON};q=0.1,{YAML}")
+    assert yaml.safe_load(found.body) == await served.ask("GET", f"{PODS}/web")
+    put = await served.send("PUT", f"{PODS}/web", found.body, content_type=f"{YAML}; charset=utf-8")
+    assert (put.status, put.headers["content-type"]) == (200, JSON)
+    missing = await served.send("GET", f"{PODS}/none", accept=YAML)
+    assert (missing.status, yaml.safe_load(missing.body)["reason"]) == (404, "NotFound")
+    assert yaml.safe_load((await served.send("GET", "/api", accept=YAML)).body)["kind"] == "APIVersions"
+    assert (await served.send("GET", "/healthz", accept=YAML)).headers["content-type"].startswith("text/plain")
+
+
+async def test_yaml_that_cannot_be_read_is_refused() -> None:
+    refused = await Served().refused("POST", PODS, b"a: [", content_type=YAML)
+    assert refused[:2] == (400, "BadRequest")
+    assert refused[2].startswith("error decoding YAML: ")
+
+
+async def test_a_watch_is_not_written_in_yaml() -> None:
+    refused = await Served().send("GET", PODS, accept=YAML, watch="true")
+    assert refused.status == 406
+    assert b"application/json;stream=watch" in refused.body
 
 
 async def test_a_watch_is_no_answer() -> None:

@@ -1,33 +1,23 @@
-"""What is applied, in YAML or JSON."""
+"""Bodies in YAML or JSON."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from kframework.apiserver.apply import configurations
-from kframework.apiserver.apply.configurations import in_json
-from kframework.apiserver.calls import Call
-from kframework.cluster.request_attributes import Path
+from kframework.apiserver.wire import yaml_bodies
+from kframework.apiserver.wire.yaml_bodies import json_of, yaml_of
 from kframework.errors import ClusterError
-from kframework.objects import Pod
-from tests.apiserver.serving import PODS, request, served_as
-
-
-def call(body: bytes) -> Call:
-    path = Path.read(f"{PODS}/web")
-    assert path is not None
-    return Call(path, served_as(Pod), {}, request("PATCH", f"{PODS}/web", body))
 
 
 @pytest.mark.parametrize("body", [b'{"a": [1, "x"]}', b"a:\n- 1\n- x\n", b"---\na: [1, x]\n", b"{a: [1, x]}"])
 def test_it_is_the_same_in_both(body: bytes) -> None:
-    assert msgspec.json.decode(in_json(call(body)).request.body) == {"a": [1, "x"]}
+    assert msgspec.json.decode(json_of(body)) == {"a": [1, "x"]}
 
 
 def test_json_stays_as_it_is() -> None:
-    said = call(b' {"a": 1, "a": 2}')
-    assert in_json(said) is said
+    said = b' {"a": 1, "a": 2}'
+    assert json_of(said) is said
 
 
 @pytest.mark.parametrize(
@@ -43,8 +33,32 @@ def test_json_stays_as_it_is() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(body: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configurations, "MOST_VALUES", 30)
+    monkeypatch.setattr(yaml_bodies, "MOST_VALUES", 30)
     with pytest.raises(ClusterError, match="error decoding YAML: ") as refused:
-        in_json(call(body))
+        json_of(body)
     assert refused.value.status == 400
     assert why in refused.value.message
+
+
+def test_it_is_written_by_names() -> None:
+    said = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "a", "args": ["yes", "1", "ü: x"]}]}}
+    assert (
+        yaml_of(msgspec.json.encode(said)).decode()
+        == """\
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - args:
+    - 'yes'
+    - '1'
+    - 'ü: x'
+    name: a
+"""
+    )
+
+
+def test_what_is_long_is_json_which_is_yaml() -> None:
+    body = msgspec.json.encode({"a": "x" * yaml_bodies.LONGEST})
+    assert yaml_of(body) == body + b"\n"
+    assert json_of(yaml_of(body)).strip() == body
