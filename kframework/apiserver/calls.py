@@ -183,7 +183,7 @@ def json_object(body: bytes) -> Data:
     """Read a JSON object without what is null; ClusterError 400 for anything else."""
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise api_errors.bad_request(f"the body of the request is no JSON: {error}") from error
     if not isinstance(data, dict):
         raise api_errors.bad_request("the body of the request is no JSON object")

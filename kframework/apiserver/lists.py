@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -129,7 +128,7 @@ def _written(version: int, key: Key) -> str:
 def _read(text: str) -> _Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
-    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+    except ValueError as error:
         raise api_errors.bad_request(
             "continue key is not valid: it is none that a list of this server ended with"
         ) from error

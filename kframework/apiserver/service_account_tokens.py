@@ -164,7 +164,7 @@ class ServiceAccountTokens(Accounts):
             if not hmac.compare_digest(_decoded(signature), self._signature(signed)):
                 return None
             return msgspec.json.decode(_decoded(signed.partition(b".")[2]), type=_Claims)
-        except (ValueError, msgspec.DecodeError):
+        except ValueError:
             return None
 
     def _signature(self, data: bytes) -> bytes:

@@ -85,7 +85,7 @@ def stated(document: bytes, status: int) -> ClusterError | None:
     """Return the error that a Status tells, None if it is no Status; its code goes before `status`."""
     try:
         said = msgspec.json.decode(document, type=_Status)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
     if said.kind != "Status":
         return None

@@ -90,7 +90,7 @@ def read_page(body: bytes, kind: Kind[T]) -> Page[T]:
         raw = _decoded(_RAW_PAGES, body)
         items = [read_object(item, kind) for item in raw.items or ()]
         metadata = raw.metadata
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise _unreadable(error) from error
     return Page(items, metadata.resource_version, metadata.continue_)
 
@@ -106,7 +106,7 @@ def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | Undecodable]:
             return event.type, event.object
     except msgspec.ValidationError:
         pass
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise _unreadable(error) from error
     raw = _decoded(_RAW_EVENTS, line)
     if raw.type == "ERROR":
@@ -125,14 +125,14 @@ def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | Undecodable:
 def _metadata(data: bytes | msgspec.Raw) -> ObjectMeta:
     try:
         return msgspec.json.decode(data, type=ApiObject).metadata
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return ObjectMeta()
 
 
 def _decoded(decoder: msgspec.json.Decoder[Item], data: bytes) -> Item:
     try:
         return decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise _unreadable(error) from error
 
 

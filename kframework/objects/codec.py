@@ -26,7 +26,7 @@ def decode(data: bytes, kind: Kind[T]) -> T:
         return decoder.decode(data)
     except msgspec.ValidationError:
         return convert(msgspec.json.decode(data), kind)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(str(error), subject=kind.name) from error
 
 

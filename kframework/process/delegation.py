@@ -214,7 +214,7 @@ async def _asked(transport: Transport, path: str, review: object, form: type[T])
             return msgspec.json.decode(await ask(transport, request), type=form)
     except TimeoutError as error:
         raise ClusterError(f"POST {path}: no answer within {PATIENCE:g} s", status=0) from error
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ClusterError(f"POST {path}: the answer cannot be read: {error}", status=0) from error
 
 

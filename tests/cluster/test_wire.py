@@ -43,7 +43,10 @@ def test_a_page_with_an_object_that_does_not_fit() -> None:
     assert (undecodable.metadata.uid, undecodable.why) == ("broken-uid", WHY)
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b'{"items": [], "metadata": 5}'])
+NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b'{"items": [], "metadata": 5}', NOT_UTF_8])
 def test_what_is_no_page(body: bytes) -> None:
     with pytest.raises(ClusterError, match="the API server's answer cannot be read: "):
         read_page(body, PODS)
@@ -80,7 +83,9 @@ def test_an_error_event_without_a_status() -> None:
     assert (caught.value.status, caught.value.retryable) == (500, True)
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"[]", b"{}", b'{"type": "ADDED"}', b'{"type": 5, "object": {}}'])
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[]", b"{}", b'{"type": "ADDED"}', b'{"type": 5, "object": {}}', b'{"type": "\xff"}']
+)
 def test_what_is_no_event(line: bytes) -> None:
     with pytest.raises(ClusterError, match="the API server's answer cannot be read: "):
         read_event(line, PODS)

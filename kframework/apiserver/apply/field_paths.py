@@ -92,7 +92,7 @@ def _normal(element: str) -> str:
     kind, text = element[:2], element[2:]
     try:
         return f"{kind}{_text(msgspec.json.decode(text))}" if kind in ("k:", "v:") else element
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not an element of a path: {element:.100}") from error
 
 

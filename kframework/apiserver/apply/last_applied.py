@@ -17,7 +17,7 @@ def last_applied(data: Data) -> Data | None:
     text = mapping(data, "metadata.annotations").get(_ANNOTATION)
     try:
         found = msgspec.json.decode(text) if isinstance(text, str) and text else None
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -42,7 +42,7 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
         raise ClusterError(message, status=415, reason="UnsupportedMediaType")
     try:
         return _applied(document, msgspec.json.decode(patch), form)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise api_errors.bad_request(f"error decoding patch: {error}") from error
     except RecursionError as error:
         raise api_errors.bad_request("error decoding patch: it is nested too deeply") from error

@@ -33,7 +33,7 @@ class SharedSpecs:
         """Read a body, with a spec that may be shared; None if something is wrong with it, or it cannot be told."""
         try:
             raw = _parts.decode(body).get("spec")
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             return None
         text = bytes(raw) if raw is not None else b""
         if not 0 < len(text) <= _LARGEST or body.count(text) != 1:

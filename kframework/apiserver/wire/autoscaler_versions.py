@@ -79,7 +79,7 @@ def _share(metric: Data, place: str) -> object:
 def _read(written: object, wanted: type) -> object:
     try:
         found = msgspec.json.decode(written) if isinstance(written, str) else None
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, wanted) else None
 

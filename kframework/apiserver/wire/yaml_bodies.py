@@ -24,7 +24,7 @@ def json_of(body: bytes) -> bytes:
     if body.lstrip()[:1] == b"{":
         try:
             msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             pass  # it may still be YAML
         else:
             return body

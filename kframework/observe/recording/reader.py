@@ -70,7 +70,7 @@ class Recorded:
         """Read a line, or what it is about."""
         try:
             return msgspec.json.decode(text, type=struct)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             what = "is damaged from here on" if self.number > 1 else "is no recording"
             raise self.error(f"{what}: {error}") from error
 

@@ -1,0 +1,30 @@
+"""Requests such as nobody means to send: the fake API answers each, and none with a fault of its own."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.apiserver import calls
+from kframework.apiserver.wire.documents import Data
+from tests.fuzz.run import LIFE, send
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_that_is_sent_finds_a_fault(seed: int) -> None:
+    report = send(seed, LIFE)
+    assert not report.faults, "\n\n".join(map(str, report.faults))
+    assert report.statuses[200] > 10 and report.statuses[201] > 10 and report.statuses[422] > 10, report.statuses
+
+
+def test_the_same_seed_sends_the_same() -> None:
+    assert send(7, 100).statuses == send(7, 100).statuses
+
+
+def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trusting(body: bytes) -> Data:
+        data: Data = msgspec.json.decode(body)
+        return data
+
+    monkeypatch.setattr(calls, "json_object", trusting)
+    assert any("UnicodeDecodeError" in fault.why for fault in send(1, 4 * LIFE).faults)
