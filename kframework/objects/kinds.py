@@ -35,6 +35,8 @@ from kframework.objects.storage import (
     VolumeAttachment,
 )
 from kframework.objects.workloads import (
+    ControllerRevision,
+    DaemonSet,
     Deployment,
     Namespace,
     PodDisruptionBudget,
@@ -87,6 +89,8 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("ReplicaSet", "apps/v1", "replicasets", True, ReplicaSet),
     Kind("Deployment", "apps/v1", "deployments", True, Deployment),
     Kind("StatefulSet", "apps/v1", "statefulsets", True, StatefulSet),
+    Kind("DaemonSet", "apps/v1", "daemonsets", True, DaemonSet),
+    Kind("ControllerRevision", "apps/v1", "controllerrevisions", True, ControllerRevision),
     Kind("Job", "batch/v1", "jobs", True, Job),
     Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, StorageClass),
     Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, CSINode),

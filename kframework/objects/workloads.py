@@ -59,7 +59,7 @@ class PodTemplate(ApiStruct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
-    """The `spec` of a replica set or stateful set."""
+    """The `spec` of a replica set."""
 
     replicas: int | None = None
     min_ready_seconds: int = 0
@@ -99,10 +99,14 @@ class ReplicaSet(ApiObject, frozen=True, kw_only=True):
 
 
 class RollingUpdate(ApiStruct, frozen=True, kw_only=True):
-    """How many pods more, and how many fewer, a rollout may have meanwhile: numbers, or percentages."""
+    """How many pods more, and how many fewer, a rollout may have meanwhile: numbers, or percentages.
+
+    Pods of a stateful set below its `partition` stay as they are.
+    """
 
     max_surge: int | str | None = None
     max_unavailable: int | str | None = None
+    partition: int | None = None
 
 
 class DeploymentStrategy(ApiStruct, frozen=True, kw_only=True):
@@ -146,10 +150,101 @@ class Deployment(ApiObject, frozen=True, kw_only=True):
     status: DeploymentStatus = DeploymentStatus()
 
 
+class UpdateStrategy(ApiStruct, frozen=True, kw_only=True):
+    """How pods get a new template; `type` is RollingUpdate or OnDelete."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class ClaimRetentionPolicy(ApiStruct, frozen=True, kw_only=True):
+    """What becomes of the claims of a stateful set when it goes or shrinks: Retain or Delete."""
+
+    when_deleted: str = ""
+    when_scaled: str = ""
+
+
+class StatefulSetOrdinals(ApiStruct, frozen=True, kw_only=True):
+    """Where the numbers of a stateful set's pods begin."""
+
+    start: int = 0
+
+
+class StatefulSetSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a stateful set; its claims are as their author wrote them."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplate = PodTemplate()
+    volume_claim_templates: tuple[dict[str, object], ...] = ()
+    service_name: str = ""
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    revision_history_limit: int | None = None
+    min_ready_seconds: int = 0
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy | None = None
+    ordinals: StatefulSetOrdinals | None = None
+
+
+class StatefulSetStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a stateful set: how many of its pods there are, and of which revisions."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    current_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    collision_count: int | None = None
+    conditions: tuple[WorkloadCondition, ...] = ()
+
+
 class StatefulSet(ApiObject, frozen=True, kw_only=True):
     """A number of pods with identities of their own."""
 
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+class DaemonSetSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a daemon set."""
+
+    selector: LabelSelector | None = None
+    template: PodTemplate = PodTemplate()
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_seconds: int = 0
+    revision_history_limit: int | None = None
+
+
+class DaemonSetStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a daemon set: on how many nodes it runs, and on how many it should."""
+
+    current_number_scheduled: int = 0
+    number_misscheduled: int = 0
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+    observed_generation: int = 0
+    updated_number_scheduled: int = 0
+    number_available: int = 0
+    number_unavailable: int = 0
+    collision_count: int | None = None
+    conditions: tuple[WorkloadCondition, ...] = ()
+
+
+class DaemonSet(ApiObject, frozen=True, kw_only=True):
+    """A pod on each node that it fits."""
+
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+class ControllerRevision(ApiObject, frozen=True, kw_only=True):
+    """A template that a stateful set or daemon set has had, as a patch that brings it back."""
+
+    data: dict[str, object] = msgspec.field(default_factory=dict)
+    revision: int = 0
 
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):

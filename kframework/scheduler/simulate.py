@@ -25,7 +25,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, quitting
 from kframework.framework.status import Code
-from kframework.objects import ApiObject, Deployment, Job, Pod, ReplicaSet
+from kframework.objects import ApiObject, DaemonSet, Deployment, Job, Pod, ReplicaSet, StatefulSet
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
@@ -34,6 +34,9 @@ from kframework.state.pods import PodInfo
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0
+
+#: What says which pods to make.
+_WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, StatefulSet)
 
 
 class Controller(Protocol):
@@ -373,7 +376,7 @@ class SimulatedRun(Generic[E]):
 
 def _workload_controllers(objects: Iterable[ApiObject], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
     """Make the controllers of workloads, if there are any that say what pods to make."""
-    if not any(isinstance(each, Deployment | Job | ReplicaSet) and each.spec.template.spec for each in objects):
+    if not any(isinstance(each, _WORKLOADS) and each.spec.template.spec for each in objects):
         return ()
     from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
     from kframework.controllers.workloads.selection import selected

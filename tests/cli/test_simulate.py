@@ -147,10 +147,10 @@ def test_files_one_by_one_from_stdin_and_in_one_list(run: Command, cluster: Path
 
 
 def test_other_kinds_are_passed_over_in_one_line(run: Command, cluster: Path, file: Path) -> None:
-    kinds = ["apps/v1, kind: DaemonSet", "apps/v1, kind: DaemonSet", "example.com/v1, kind: Toy"]
+    kinds = ["networking.k8s.io/v1, kind: Ingress", "networking.k8s.io/v1, kind: Ingress", "example.com/v1, kind: Toy"]
     file.write_text("\n---\n".join(f"{{apiVersion: {kind}, metadata: {{name: n{n}}}}}" for n, kind in enumerate(kinds)))
     result = run("simulate", "-f", cluster, "-f", file)
-    passed_over = "2 DaemonSet (apps/v1), 1 Toy (example.com/v1)"
+    passed_over = "2 Ingress (networking.k8s.io/v1), 1 Toy (example.com/v1)"
     assert (result.code, result.out) == (0, TABLE)
     assert result.errors == [f"notice: passed over, as no scheduler reads them: {passed_over}", SUMMARY]
 

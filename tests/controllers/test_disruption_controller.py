@@ -33,6 +33,7 @@ from kframework.objects import (
     ReplicationController,
     ReplicationControllerSpec,
     StatefulSet,
+    StatefulSetSpec,
     WorkloadSpec,
 )
 
@@ -123,7 +124,7 @@ def counts(memory: MemoryCluster) -> tuple[int, int, int, int]:
         (
             budget(highest=1),
             [
-                StatefulSet(metadata=ObjectMeta(name="s", uid="s"), spec=WorkloadSpec(replicas=2)),
+                StatefulSet(metadata=ObjectMeta(name="s", uid="s"), spec=StatefulSetSpec(replicas=2)),
                 ReplicationController(
                     metadata=ObjectMeta(name="c", uid="c"), spec=ReplicationControllerSpec(replicas=3)
                 ),

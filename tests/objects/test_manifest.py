@@ -137,7 +137,7 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
         """
         {apiVersion: v1, kind: LimitRangeList, items: [{metadata: {}}, {metadata: {}}]}
         ---
-        {apiVersion: apps/v1, kind: DaemonSet}
+        {apiVersion: networking.k8s.io/v1, kind: Ingress}
         ---
         {apiVersion: v1, kind: LimitRange}
         ---
@@ -146,7 +146,7 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
     )
     manifest = read([path])
     assert len(manifest.objects) == 1
-    assert manifest.passed_over == [PassedOver("v1", "LimitRange", 3), PassedOver("apps/v1", "DaemonSet", 1)]
+    assert manifest.passed_over == [PassedOver("v1", "LimitRange", 3), PassedOver("networking.k8s.io/v1", "Ingress", 1)]
 
 
 def test_a_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from kframework.objects import (
     Service,
     ServiceSpec,
     StatefulSet,
+    StatefulSetSpec,
     WorkloadSpec,
 )
 
@@ -42,7 +43,7 @@ def replica_set(stated: object, metadata: ObjectMeta = X) -> ReplicaSet:
 
 
 def stateful_set(stated: object, metadata: ObjectMeta = X) -> StatefulSet:
-    return StatefulSet(metadata=metadata, spec=WorkloadSpec(selector=selector(stated)))
+    return StatefulSet(metadata=metadata, spec=StatefulSetSpec(selector=selector(stated)))
 
 
 def owner(

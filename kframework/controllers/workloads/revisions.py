@@ -44,7 +44,7 @@ def new_among(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> Rep
 def made_for(deployment: Deployment, revision: int) -> ReplicaSet:
     """Make the replica set for a template that has none yet, without pods at first."""
     spec, template = deployment.spec, deployment.spec.template
-    name_hash = _template_hash(template, deployment.status.collision_count or 0)
+    name_hash = hashed(template, deployment.status.collision_count or 0)
     labels = template.metadata.labels | {TEMPLATE_HASH: name_hash}
     selector = spec.selector or LabelSelector()
     made = ReplicaSet(
@@ -95,7 +95,7 @@ def _without_hash(template: PodTemplate) -> PodTemplate:
     return replace(template, metadata=replace(template.metadata, labels=labels, creation_timestamp=None))
 
 
-def _template_hash(template: PodTemplate, collisions: int) -> str:
+def hashed(template: object, collisions: int) -> str:
     """Return the hash of a template in the letters of Kubernetes' names; it depends on what it says alone."""
     text = msgspec.json.encode((template, collisions), order="deterministic")
     number = int.from_bytes(hashlib.sha256(text).digest()[:4])

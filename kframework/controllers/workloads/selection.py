@@ -10,12 +10,14 @@ from kframework.controllers.control_loop import ControlLoop
 from kframework.controllers.workloads.deployment import DeploymentController
 from kframework.controllers.workloads.job import FinishedJobs, JobController, OrphanedJobPods
 from kframework.controllers.workloads.replica_set import ReplicaSetController
+from kframework.controllers.workloads.stateful_set import StatefulSetController
 from kframework.errors import ConfigError
 
 #: By the names that kube-controller-manager has for them; without `-controller` it knows them too.
 CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
+    "statefulset-controller": (StatefulSetController,),
     "job-controller": (JobController, OrphanedJobPods),
     "ttl-after-finished-controller": (FinishedJobs,),
 }

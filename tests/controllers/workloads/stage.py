@@ -28,6 +28,8 @@ from kframework.objects import (
     PodTemplate,
     ReplicaSet,
     RollingUpdate,
+    StatefulSet,
+    StatefulSetSpec,
     WorkloadSpec,
 )
 
@@ -70,6 +72,12 @@ def job(runs: float | None = None, code: int = 0, **spec: Any) -> Job:
     return Job(metadata=ObjectMeta(name="work", namespace="default"), spec=JobSpec(template=made, **spec))
 
 
+def stateful_set(count: int, **spec: Any) -> StatefulSet:
+    selector = LabelSelector(match_labels=LABELS)
+    made = StatefulSetSpec(**{"replicas": count, "selector": selector, "template": template(), **spec})
+    return StatefulSet(metadata=ObjectMeta(name="web", namespace="default"), spec=made)
+
+
 @asynccontextmanager
 async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> AsyncIterator[MemoryCluster]:
     """Run all that acts; it has done its work when the block begins."""
@@ -98,6 +106,27 @@ def counts(memory: MemoryCluster) -> list[tuple[int, int]]:
             seen.append(now)
 
     memory.subscribe([Pod, ReplicaSet], note)
+    return seen
+
+
+def happenings(memory: MemoryCluster) -> list[str]:
+    """Note which pods are made, ready, deleted and gone: it grows while time passes."""
+    seen: list[str] = []
+
+    def note(change: Change) -> None:
+        old, new = change.old, change.new
+        name = change.subject.metadata.name
+        assert isinstance(old, Pod | None) and isinstance(new, Pod | None)
+        if old is None:
+            seen.append(f"+{name}")
+        elif new is None:
+            seen.append(f"-{name}")
+        elif new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp:
+            seen.append(f"~{name}")
+        elif new.status.phase == "Running" != old.status.phase:
+            seen.append(f"!{name}")
+
+    memory.subscribe([Pod], note)
     return seen
 
 
