@@ -59,7 +59,7 @@ class Bodies:
 
     def _of_type(self, type: Type, depth: int) -> object:
         if self._one_in(40):
-            return self._random.choice(_ODD)
+            return self._odd()
         if depth > _DEEPEST:
             return None
         match type.within:
@@ -86,7 +86,7 @@ class Bodies:
         """Make any JSON value."""
         match self._random.randrange(6 if depth < _DEEPEST else 3):
             case 0:
-                return self._random.choice(_ODD)
+                return self._odd()
             case 1 | 2:
                 return self._text()
             case 3:
@@ -99,7 +99,7 @@ class Bodies:
             places = list(made) if isinstance(made, dict) else list(range(len(made)))
             place = self._random.choice(places)
             if self._one_in(3) or not isinstance(made[place], dict | list) or not made[place]:
-                made[place] = self._random.choice((*_ODD, *_TEXTS))
+                made[place] = self._odd() if self._one_in(2) else self._text()
                 return
             made = made[place]
 
@@ -111,7 +111,7 @@ class Bodies:
 
     def _operation(self) -> object:
         if self._one_in(12):
-            return self._random.choice(_ODD)
+            return self._odd()
         operation = {"op": self._random.choice(("add", "remove", "replace", "move", "copy", "test", "", "x"))}
         for field in ("path", "from"):
             parts = (self._random.choice(("metadata", "labels", "spec", "a~1b", "0", "-", "~", "")) for _ in range(3))
@@ -122,7 +122,7 @@ class Bodies:
         """Add to a patch what strategic merge goes by."""
         names = ("$patch", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/containers", "$x")
         name = self._random.choice(names)
-        values = ("delete", "replace", "merge", "retainKeys", ["a"], [{"name": "a"}], *_ODD)
+        values = ("delete", "replace", "merge", "retainKeys", ["a"], [{"name": "a"}], self._odd())
         place = self._random.choice([said, *(each for each in said.values() if isinstance(each, dict))])
         place[name] = self._random.choice(values)
         return said
@@ -180,6 +180,9 @@ class Bodies:
             case 2:
                 return body[:place] + body[place:] * 2
         return self._random.choice(_NO_BODIES)
+
+    def _odd(self) -> object:
+        return deepcopy(self._random.choice(_ODD))
 
     def _text(self) -> str:
         return self._random.choice(_TEXTS)
