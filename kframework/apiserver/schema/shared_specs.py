@@ -44,4 +44,4 @@ class SharedSpecs:
 
     def _read_spec(self, text: bytes) -> object:
         whole = self._read(b'{"spec":%b}' % text)
-        return None if whole is None else self._fill(whole)["spec"]
+        return None if whole is None else self._fill(whole).get("spec")
