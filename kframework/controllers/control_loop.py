@@ -12,7 +12,7 @@ from typing import ClassVar
 from kframework.clock import Clock
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
-from kframework.errors import ClusterError
+from kframework.errors import ClusterError, InputError
 from kframework.objects import ApiObject
 
 #: Namespace and name.
@@ -103,7 +103,7 @@ class ControlLoop(ABC):
     """A controller: it brings, key by key, what there is in step with what is wanted.
 
     It is told of each change when that is written, and may write itself only when it reconciles. Where the cluster
-    refuses a write, the key is tried again, later each time.
+    refuses a write, or a template makes no object, the key is tried again, later each time.
     """
 
     #: What it follows.
@@ -148,7 +148,7 @@ class ControlLoop(ABC):
         while (key := self._queue.pop()) is not None:
             try:
                 self._reconcile(key)
-            except ClusterError as error:
+            except (ClusterError, InputError) as error:
                 _log.warning("%s %s: %s", type(self).__name__, "/".join(key), error)
                 self._queue.retry(key)
             else:

@@ -26,6 +26,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",
     "kframework.controllers.workloads.controller_revisions": "what test_stateful_set.py rolls out and back",
+    "kframework.controllers.workloads.daemon_pods": "nodes and tolerations in test_daemon_set.py",
     "kframework.controllers.workloads.dependents": "adoption and release, in test_replica_set.py",
     "kframework.controllers.workloads.deployment_status": "counts and conditions of rollouts, in test_deployment.py",
     "kframework.controllers.workloads.job_policies": "what follows from failures and successes, in test_job.py",

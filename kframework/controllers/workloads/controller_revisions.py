@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Generic, NamedTuple, TypeVar
 
-from msgspec import convert, to_builtins
+from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from kframework.cluster.memory import MemoryCluster
@@ -76,7 +76,10 @@ def template_of(revision: ControllerRevision) -> PodTemplate:
     """Return the template of a revision; an empty one if somebody has made something else of it."""
     spec = revision.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
-    return convert(template, PodTemplate) if isinstance(template, dict) else PodTemplate()
+    try:
+        return convert(template, PodTemplate)
+    except ValidationError:
+        return PodTemplate()
 
 
 def hash_of(revision: ControllerRevision) -> str:

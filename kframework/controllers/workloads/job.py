@@ -357,10 +357,11 @@ def _with_index(spec: dict[str, object]) -> dict[str, object]:
     }
 
 
-def _with_variable(container: dict[str, object]) -> dict[str, object]:
-    variables = container.get("env")
-    variables = variables if isinstance(variables, list) else []
-    if any(each.get("name") == _VARIABLE["name"] for each in variables):
+def _with_variable(container: object) -> object:
+    if not isinstance(container, dict):
+        return container
+    variables = container.get("env") or []
+    if any(isinstance(each, dict) and each.get("name") == _VARIABLE["name"] for each in variables):
         return container
     return container | {"env": [*variables, _VARIABLE]}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop
+from kframework.controllers.workloads.daemon_set import DaemonSetController
 from kframework.controllers.workloads.deployment import DeploymentController
 from kframework.controllers.workloads.job import FinishedJobs, JobController, OrphanedJobPods
 from kframework.controllers.workloads.replica_set import ReplicaSetController
@@ -17,6 +18,7 @@ from kframework.errors import ConfigError
 CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
+    "daemonset-controller": (DaemonSetController,),
     "statefulset-controller": (StatefulSetController,),
     "job-controller": (JobController, OrphanedJobPods),
     "ttl-after-finished-controller": (FinishedJobs,),

@@ -90,7 +90,11 @@ def with_claims(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) ->
     """Return the spec of a pod with its claims as volumes, in the place of volumes of their names."""
     names = _template_names(owner)
     volumes = spec.get("volumes")
-    others = [each for each in volumes if each.get("name") not in names] if isinstance(volumes, list) else []
+    others = (
+        [each for each in volumes if not (isinstance(each, dict) and each.get("name") in names)]
+        if isinstance(volumes, list)
+        else []
+    )
     own = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim}}
         for name, claim in zip(names, claim_names(owner, ordinal), strict=True)

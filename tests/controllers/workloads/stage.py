@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
+from kframework.controllers.control_loop import ControlLoop
 from kframework.controllers.garbage_collector import GarbageCollector
 from kframework.controllers.kubelet import Kubelet
+from kframework.controllers.workloads.dependents import key_of
 from kframework.controllers.workloads.selection import selected
 from kframework.objects import (
     ApiObject,
+    DaemonSet,
+    DaemonSetSpec,
     Deployment,
     DeploymentSpec,
     DeploymentStrategy,
@@ -32,6 +36,7 @@ from kframework.objects import (
     StatefulSetSpec,
     WorkloadSpec,
 )
+from kframework.objects.node_selectors import pinned_nodes
 
 LABELS = {"app": "web"}
 
@@ -78,12 +83,38 @@ def stateful_set(count: int, **spec: Any) -> StatefulSet:
     return StatefulSet(metadata=ObjectMeta(name="web", namespace="default"), spec=made)
 
 
+def daemon_set(**spec: Any) -> DaemonSet:
+    selector = LabelSelector(match_labels=LABELS)
+    made = PodTemplate(
+        metadata=ObjectMeta(labels=LABELS),
+        spec={key: value for key, value in template().spec.items() if key != "nodeName"},
+    )
+    settings = {"selector": selector, "template": made, **spec}
+    return DaemonSet(metadata=ObjectMeta(name="web", namespace="default"), spec=DaemonSetSpec(**settings))
+
+
+class PinnedPods(ControlLoop):
+    """Binds pods that fit one node alone."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
+
+    def _touched(self, change: Change) -> Iterator[tuple[str, str]]:
+        if isinstance(change.new, Pod) and pinned_nodes(change.new.spec) and not change.new.spec.node_name:
+            yield key_of(change.new)
+
+    def _reconcile(self, key: tuple[str, str]) -> None:
+        pod = self._cluster.find(Pod, key[1], key[0])
+        if pod is not None and not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
+            self._cluster.assign(*key, "", min(pinned_nodes(pod.spec) or ()))
+
+
 @asynccontextmanager
 async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> AsyncIterator[MemoryCluster]:
     """Run all that acts; it has done its work when the block begins."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
     runs = [Kubelet(memory, clock).run, GarbageCollector(memory).run]
+    runs.append(PinnedPods(memory, clock).run)
     runs += [controller.run for controller in selected(controllers, memory, clock)]
     tasks = [asyncio.ensure_future(run()) for run in runs]
     await asyncio.sleep(5)
