@@ -16,6 +16,8 @@ from kframework.objects.kinds import foreign_kind
 PART = ("get", "patch", "update")
 #: What can be done where something is only sent.
 SENT = ("create",)
+#: What can be done where a client takes a connection over.
+CONNECTED = ("create", "get")
 
 
 class SubresourceKind(NamedTuple):
@@ -28,10 +30,14 @@ class SubresourceKind(NamedTuple):
 
 SUBRESOURCES = {
     "approval": SubresourceKind(),
+    "attach": SubresourceKind(CONNECTED, "v1", "PodAttachOptions"),
     "binding": SubresourceKind(SENT, "v1", "Binding"),
     "ephemeralcontainers": SubresourceKind(),
     "eviction": SubresourceKind(SENT, "policy/v1", "Eviction"),
+    "exec": SubresourceKind(CONNECTED, "v1", "PodExecOptions"),
     "finalize": SubresourceKind(("update",)),
+    "log": SubresourceKind(("get",)),
+    "portforward": SubresourceKind(CONNECTED, "v1", "PodPortForwardOptions"),
     "resize": SubresourceKind(),
     "scale": SubresourceKind(PART, "autoscaling/v1", "Scale"),
     "status": SubresourceKind(),
@@ -51,7 +57,7 @@ v1
   Node nodes no, cluster status
   PersistentVolume persistentvolumes pv, cluster status
   PersistentVolumeClaim persistentvolumeclaims pvc, status
-  Pod pods po, binding ephemeralcontainers eviction resize status +all
+  Pod pods po, attach binding ephemeralcontainers eviction exec log portforward resize status +all
   PodTemplate podtemplates,
   ReplicationController replicationcontrollers rc, status scale +all
   ResourceQuota resourcequotas quota, status

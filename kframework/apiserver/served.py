@@ -39,7 +39,8 @@ class Resource:
     `stored` is the kind under which its objects are kept: two versions of one kind are views of the same objects.
     `shown` makes of plain data as stored what this view shows, `read` the reverse. `columns` are for kinds that are not
     built in, `scale` is for those with that subresource, `custom` is what a user has defined. Of a review, which is
-    answered and not kept, there are no objects.
+    answered and not kept, there are no objects. A view that `is_live` shows more than what its object says. What can
+    only be read has the verbs of `reading`.
     """
 
     kind: Kind[ApiObject]
@@ -50,6 +51,8 @@ class Resource:
     columns: tuple[PrinterColumn, ...] = ()
     subresources: frozenset[str] = frozenset()
     is_review: bool = False
+    is_live: bool = False
+    reading: tuple[str, ...] = ()
     scale: ScalePaths | None = None
     shown: Callable[[Data], Data] = as_is
     read: Callable[[Data], Data] = as_is
@@ -68,7 +71,7 @@ class Resource:
     @property
     def verbs(self) -> tuple[str, ...]:
         """What can be done to objects of the kind."""
-        return SENT if self.is_review else _ALL_VERBS
+        return SENT if self.is_review else self.reading or _ALL_VERBS
 
     @property
     def version(self) -> str:
@@ -77,6 +80,8 @@ class Resource:
 
     def body(self, document: Document) -> bytes:
         """The JSON of an object in this view."""
+        if self.is_live:
+            return msgspec.json.encode(self.data(document))
         return document.body if self.shown is as_is else _viewed(self, document.body)
 
     def data(self, document: Document) -> Data:

@@ -16,6 +16,7 @@ from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.authentication import Authenticator
 from kframework.apiserver.built_in_kinds import SUBRESOURCES
 from kframework.apiserver.calls import Call, in_json
+from kframework.apiserver.containers import IN_A_PROCESS, logs, no_process
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.media_types import encoding
 from kframework.apiserver.reviews import review
@@ -101,7 +102,7 @@ class ApiServer:
                 subject = NOBODY
                 return self._described(request)
             subject = call.subject
-            return self._watch(call) if call.is_watch and not call.resource.is_review else self._done(call)
+            return self._watch(call) if call.is_watch and "watch" in call.resource.verbs else self._done(call)
         except ClusterError as error:
             return failure(error, subject)
 
@@ -144,13 +145,17 @@ class ApiServer:
         part = call.path.subresource
         allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
         match call.request.method, bool(call.path.name):
+            case "GET" | "POST", True if part in IN_A_PROCESS:
+                raise no_process(call)
+            case "GET", True if part == "log":
+                return logs(self._store.cluster, call)
             case "GET", True if "get" in allowed:
                 return self._verbs(call).get()
             case "GET", False if "list" in allowed:
                 return self._verbs(call).list()
             case "POST", True if part and "create" in allowed:
                 return self._sent(call)
-            case "POST", False if bool(call.path.namespace) == call.resource.kind.namespaced:
+            case "POST", False if "create" in allowed and bool(call.path.namespace) == call.resource.kind.namespaced:
                 if call.resource.is_review:
                     return review(call, self.authorizer, self.authenticator)
                 return self._verbs(call).create()

@@ -10,6 +10,7 @@ from kframework.apiserver.collection import Collection
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, defined
 from kframework.apiserver.group_order import in_order
 from kframework.apiserver.served import Resource, built_in, declared
+from kframework.apiserver.usage import Usage
 from kframework.apiserver.wire.documents import Complete
 from kframework.clock import Clock
 from kframework.cluster.kind_store import Change
@@ -22,6 +23,7 @@ class Catalogue:
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
+        self._usage = Usage(cluster)
         self._resources = self._collected()
         cluster.subscribe([CustomResourceDefinition], self._redefined)
 
@@ -46,7 +48,8 @@ class Catalogue:
         definitions = self._cluster.objects(CustomResourceDefinition)
         users = [resource for definition in definitions for resource in defined(definition)]
         collected: dict[tuple[str, str], Resource] = {}
-        for resource in (*map(built_in, built_in_kinds()), *users, *map(declared, all_kinds())):
+        sources = (*map(built_in, built_in_kinds()), *users, *map(declared, all_kinds()), *self._usage.resources())
+        for resource in sources:
             collected.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return collected
 

@@ -32,7 +32,7 @@ async def test_groups() -> None:
     served = Served()
     groups = {group["name"]: group for group in (await served.ask("GET", "/apis"))["groups"]}
     served_kinds = (*(each.api_version for each in built_in_kinds()), *(kind.api_version for kind in all_kinds()))
-    assert groups.keys() == {api_version.rpartition("/")[0] for api_version in served_kinds} - {""}
+    assert groups.keys() == {api_version.rpartition("/")[0] for api_version in served_kinds} - {""} | {"metrics.k8s.io"}
     apps = {"groupVersion": "apps/v1", "version": "v1"}
     assert groups["apps"] == {"name": "apps", "versions": [apps], "preferredVersion": apps}
     assert await served.ask("GET", "/apis/apps") == {"apiVersion": "v1", "kind": "APIGroup", **groups["apps"]}
@@ -100,9 +100,13 @@ async def test_all_at_once(version: str) -> None:
     pods = found["", "v1", "pods"]
     subresources = [each["subresource"] for each in pods["subresources"]]
     assert subresources == [
+        "attach",
         "binding",
         "ephemeralcontainers",
         "eviction",
+        "exec",
+        "log",
+        "portforward",
         "resize",
         "status",
     ]

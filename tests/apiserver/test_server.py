@@ -33,7 +33,6 @@ async def test_health(path: str) -> None:
         ("GET", "/api/v1/nonsense"),
         ("GET", "/api/v1/namespaces/default/nodes"),
         ("GET", "/api/v1/pods/web"),
-        ("GET", f"{PODS}/web/log"),
         ("POST", f"{NODES}/n1/binding"),
         ("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l/status"),
     ],

@@ -79,5 +79,10 @@ async def _live(seed: int, count: int, report: Report) -> None:
             continue
         status = answer.status if isinstance(answer, Response) else 200
         report.statuses[status] += 1
-        if isinstance(answer, Response) and status >= 500 and not any(text in answer.body for text in SPARED):
+        if (
+            isinstance(answer, Response)
+            and status >= 500
+            and status != 501
+            and not any(text in answer.body for text in SPARED)
+        ):
             report.faults.append(Fault(seed, number, request, answer.body.decode(errors="replace")))
