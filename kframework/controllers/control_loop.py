@@ -40,6 +40,11 @@ class WorkQueue:
         """Whether nothing is in it, now or later."""
         return not self._ready and not self._later
 
+    @property
+    def is_due(self) -> bool:
+        """Whether something in it need not wait."""
+        return bool(self._ready)
+
     def add(self, key: Key) -> None:
         """Have a key looked at."""
         self._ready[key] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ObjectMeta
+from kframework.objects.storage import ObjectReference
 from kframework.objects.workloads import PodTemplate, WorkloadCondition
 
 
@@ -106,3 +107,31 @@ class JobTemplate(ApiStruct, frozen=True, kw_only=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class CronJobSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a cron job; `concurrency_policy` is Allow, Forbid or Replace."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: str = ""
+    suspend: bool = False
+    job_template: JobTemplate = JobTemplate()
+    successful_jobs_history_limit: int | None = None
+    failed_jobs_history_limit: int | None = None
+
+
+class CronJobStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a cron job: which of its jobs run, and when the last was due and the last succeeded."""
+
+    active: tuple[ObjectReference, ...] = ()
+    last_schedule_time: str | None = None
+    last_successful_time: str | None = None
+
+
+class CronJob(ApiObject, frozen=True, kw_only=True):
+    """Jobs that are made on a schedule."""
+
+    spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()

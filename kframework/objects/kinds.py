@@ -18,7 +18,7 @@ import msgspec
 
 from kframework.errors import ConfigError
 from kframework.objects.event import CoreEvent, Event
-from kframework.objects.jobs import Job
+from kframework.objects.jobs import CronJob, Job
 from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.node import Node
@@ -92,6 +92,7 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("DaemonSet", "apps/v1", "daemonsets", True, DaemonSet),
     Kind("ControllerRevision", "apps/v1", "controllerrevisions", True, ControllerRevision),
     Kind("Job", "batch/v1", "jobs", True, Job),
+    Kind("CronJob", "batch/v1", "cronjobs", True, CronJob),
     Kind("StorageClass", "storage.k8s.io/v1", "storageclasses", False, StorageClass),
     Kind("CSINode", "storage.k8s.io/v1", "csinodes", False, CSINode),
     Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", False, CSIDriver),

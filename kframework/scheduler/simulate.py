@@ -25,7 +25,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, quitting
 from kframework.framework.status import Code
-from kframework.objects import ApiObject, DaemonSet, Deployment, Job, Pod, ReplicaSet, StatefulSet
+from kframework.objects import ApiObject, CronJob, DaemonSet, Deployment, Job, Pod, ReplicaSet, StatefulSet
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
@@ -374,9 +374,10 @@ class SimulatedRun(Generic[E]):
         )
 
 
-def _workload_controllers(objects: Iterable[ApiObject], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
+def _workload_controllers(objects: Sequence[ApiObject], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
     """Make the controllers of workloads, if there are any that say what pods to make."""
-    if not any(isinstance(each, _WORKLOADS) and each.spec.template.spec for each in objects):
+    makes_pods = (isinstance(each, _WORKLOADS) and each.spec.template.spec for each in objects)
+    if not any(makes_pods) and not any(isinstance(each, CronJob) for each in objects):
         return ()
     from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
     from kframework.controllers.workloads.selection import selected

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop
+from kframework.controllers.workloads.cron_job import CronJobController
 from kframework.controllers.workloads.daemon_set import DaemonSetController
 from kframework.controllers.workloads.deployment import DeploymentController
 from kframework.controllers.workloads.job import FinishedJobs, JobController, OrphanedJobPods
@@ -21,6 +22,7 @@ CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "daemonset-controller": (DaemonSetController,),
     "statefulset-controller": (StatefulSetController,),
     "job-controller": (JobController, OrphanedJobPods),
+    "cronjob-controller": (CronJobController,),
     "ttl-after-finished-controller": (FinishedJobs,),
 }
 
