@@ -99,7 +99,10 @@ class Cron(NamedTuple):
 
 @lru_cache(maxsize=256)
 def schedule(text: str, time_zone: str | None) -> Schedule:
-    """Read a schedule; without a time zone it is UTC. Raises ScheduleError."""
+    """Read a schedule; without a time zone it is UTC.
+
+    Raises ScheduleError.
+    """
     if every := _EVERY.fullmatch(text):
         parts = re.findall(r"([\d.]+)(h|ms|m|s)", every[1])
         return Every(max(1, int(sum(float(number) * _UNITS[unit] for number, unit in parts))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -11,6 +12,10 @@ from kframework.clock import VirtualTimeLoop
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import CronJob, CronJobSpec, Job, JobTemplate, ObjectMeta, Pod
 from tests.controllers.workloads.stage import acting, template
+
+
+#: Read once, and here: to read the file of a zone for the first time blocks.
+ZONES = [ZoneInfo(name) for name in ("Asia/Tokyo", "Europe/Berlin")]
 
 
 @pytest.fixture(scope="module")
