@@ -23,12 +23,35 @@ from kframework.controllers.garbage_collector import GarbageCollector
 from kframework.controllers.kubelet import Kubelet
 from kframework.controllers.volume_controller import VolumeController
 from kframework.controllers.workloads.selection import selected
-from kframework.objects import ApiObject, kind_of
-from kframework.objects.codec import without_nulls
+from kframework.objects import ApiObject, Service, kind_of
+from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
 
 #: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
 ENDING = 1.0
+
+_API_SERVICE: Data = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "clusterIP": "10.96.0.1",
+        "clusterIPs": ["10.96.0.1"],
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        "sessionAffinity": "None",
+        "type": "ClusterIP",
+    },
+    "status": {"loadBalancer": {}},
+}
+#: By which pods would find the API server.
+API_SERVICE: Service = convert(_API_SERVICE, kind_of(Service))
 
 #: What of an object's metadata is not taken from a file.
 _NOT_KEPT = ("managedFields", "selfLink")
@@ -48,8 +71,10 @@ class LocalCluster:
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
         controllers: Sequence[str] = ("*",),
     ) -> None:
-        self._manifest = manifest
-        self._documents = [*map(_document, manifest.objects, manifest.written)]
+        objects, written = [*manifest.objects], [*map(_document, manifest.objects, manifest.written)]
+        if _key(API_SERVICE) not in {_key(each) for each in objects}:
+            objects, written = [API_SERVICE, *objects], [_API_SERVICE, *written]
+        self._objects, self._documents = objects, written
         self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents)
         self.server: ApiServer = ApiServer(self.memory, clock, reported, authorize)
         self.server.encode({type(subject) for subject in manifest.objects})
@@ -66,9 +91,9 @@ class LocalCluster:
 
     def _beginning(self) -> list[ApiObject]:
         """Return what a new cluster has: what the files hold, and the roles and classes that are not among that."""
-        named = {_key(each) for each in self._manifest.objects}
+        named = {_key(each) for each in self._objects}
         return [
-            *self._manifest.objects,
+            *self._objects,
             *(each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named),
         ]
 

@@ -10,6 +10,7 @@ import hashlib
 
 import msgspec
 
+from kframework.apiserver.schema.qos import qos_class
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.plain_data import entries, mapping, text
 from kframework.objects import Node, Pod
@@ -58,6 +59,8 @@ def _of_pod(pod: Data, phase: str) -> Data:
     own = host if mapping(pod, "spec").get("hostNetwork") is True else _address(text(pod, "metadata.uid"), 128)
     addresses: Data = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": own, "podIPs": [{"ip": own}]}
     status = addresses | mapping(pod, "status")
+    if "qosClass" not in status:
+        status["qosClass"] = qos_class(mapping(pod, "spec"))
     conditions = entries(status, "conditions")
     if phase == "Running" and _lacks(conditions, "Ready"):
         since = text(status, "startTime") or text(pod, "metadata.creationTimestamp")

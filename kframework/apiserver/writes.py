@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kframework.apiserver.custom.definition_causes import causes_of, named
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, accepted
 from kframework.apiserver.schema.causes import Cause, InvalidObjectError
+from kframework.apiserver.schema.qos import qos_class
 from kframework.apiserver.schema.validation.changes import change_causes, part_causes
 from kframework.apiserver.schema.validation.kinds import object_causes
 from kframework.apiserver.schema.validation.metadata import metadata_causes
@@ -24,7 +25,7 @@ from kframework.cluster.generations import has_generation, says_the_same
 from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.users import User
 from kframework.errors import InputError
-from kframework.objects import ApiObject, Node
+from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
 # -- creation ------------------------------------------------------------------------------------------------------
@@ -43,6 +44,8 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
     data = _stored(resource, said, namespace)
     if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
         data.pop("status", None)
+    if resource.kind.struct is Pod:
+        data["status"] = {"qosClass": qos_class(mapping(data, "spec"))}
     data = _filled(resource, data)
     subject = _read(resource, data)
     admitted = cluster.admit_request(subject)

@@ -17,6 +17,8 @@ from kframework.objects import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
     Pod,
+    Service,
+    ServiceSpec,
     StorageClass,
 )
 from kframework.objects.manifest import Manifest
@@ -27,6 +29,19 @@ from tests.apiserver.serving import PODS, pod, read, request
 @pytest.fixture(scope="module")
 def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+async def test_a_cluster_has_its_service_unless_a_file_has_it() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    path = "/api/v1/namespaces/default/services/kubernetes"
+
+    async def found(manifest: Manifest) -> object:
+        spec = read((await InProcess(LocalCluster(clock, manifest).server).send(request("GET", path))).body)["spec"]
+        return spec.get("clusterIP"), spec.get("selector")
+
+    assert await found(Manifest([])) == ("10.96.0.1", None)
+    own = Service(metadata=ObjectMeta(name="kubernetes", namespace="default"), spec=ServiceSpec(selector={"a": "b"}))
+    assert await found(Manifest([own])) == (None, {"a": "b"})
 
 
 async def test_pods_run_and_claims_get_volumes() -> None:

@@ -163,3 +163,16 @@ def test_init_containers_are_done_but_for_sidecars() -> None:
     assert status_of(data)["initContainerStatuses"] == [container("setup", "i", done), container("mesh", "j", RUNS)]
     assert pod_cells(reported(document(data)).data, 0)[1:3] == ("3/3", "Running")
     assert pod_cells(reported(document(pod(SUCCEEDED, initContainers=[setup]))).data, 0)[1:3] == ("0/2", "Completed")
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ],
+)
+def test_how_surely_a_pod_keeps_what_it_has(resources: Json, expected: str) -> None:
+    told = pod(RUNNING, containers=[{"name": "main", "image": "nginx", "resources": resources}])
+    assert status_of(told)["qosClass"] == expected

@@ -39,7 +39,7 @@ async def test_what_is_created_is_admitted_and_else_as_it_was_written() -> None:
     assert (spec["dnsPolicy"], spec["schedulerName"], stored["status"]) == (
         "Default",
         "default-scheduler",
-        {"phase": "Pending"},
+        {"qosClass": "BestEffort", "phase": "Pending"},
     )
 
 
@@ -111,7 +111,12 @@ async def test_a_status_is_patched_alone() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": START}
     patch = {"status": {"conditions": [condition], "nominatedNodeName": "n1"}, "spec": {"nodeName": "x"}}
     patched = await served.ask("PATCH", f"{PODS}/web/status", patch, content_type=STRATEGIC)
-    assert patched["status"] == {"phase": "Pending", "conditions": [condition], "nominatedNodeName": "n1"}
+    assert patched["status"] == {
+        "qosClass": "BestEffort",
+        "phase": "Pending",
+        "conditions": [condition],
+        "nominatedNodeName": "n1",
+    }
     assert "nodeName" not in patched["spec"]
     ignored = await served.ask("PATCH", f"{PODS}/web", {"status": {"phase": "Failed"}}, content_type=MERGE)
     assert ignored == patched
@@ -221,7 +226,7 @@ async def test_dry_runs_write_nothing() -> None:
     stored = await served.ask("POST", PODS, pod("there"))
     version = served.cluster.version
     created = await served.ask("POST", PODS, pod(), dryRun="All")
-    assert (created["metadata"]["name"], created["status"]) == ("web", {"phase": "Pending"})
+    assert (created["metadata"]["name"], created["status"]) == ("web", {"qosClass": "BestEffort", "phase": "Pending"})
     assert "resourceVersion" not in created["metadata"]
     patch = {"metadata": {"labels": {"a": "b"}}}
     patched = await served.ask("PATCH", f"{PODS}/there", patch, content_type=MERGE, dryRun="All")

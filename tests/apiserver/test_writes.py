@@ -37,7 +37,7 @@ async def test_what_a_client_cannot_say_of_a_new_object() -> None:
     created = await served.ask(
         "POST", PODS, pod() | {"metadata": metadata, "status": {"phase": "Running", "podIP": "x"}}
     )
-    assert created["status"] == {"phase": "Pending"}
+    assert created["status"] == {"qosClass": "BestEffort", "phase": "Pending"}
     told = created["metadata"]
     assert told["uid"] != "mine"
     assert (told["generation"], told["creationTimestamp"]) == (1, "2026-01-01T00:00:00Z")

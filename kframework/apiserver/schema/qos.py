@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kframework.apiserver.schema.shared_specs import SpecMemory
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries, mapping
 from kframework.objects.quantity import QuantityError, nano
@@ -13,6 +14,10 @@ _COUNTED = ("cpu", "memory")
 
 def qos_class(spec: Data) -> str:
     """Return the class of a pod by its spec; requests and limits of the pod itself count before its containers'."""
+    return _known.of(spec)
+
+
+def _class_of(spec: Data) -> str:
     own = spec.get("resources")
     containers = [*entries(spec, "containers"), *entries(spec, "initContainers")]
     told = [own] if isinstance(own, dict) else [mapping(each, "resources") for each in containers]
@@ -39,3 +44,6 @@ def _amount(told: object) -> int:
 
 def _together(each: list[Counter[str]]) -> Counter[str]:
     return sum(each, Counter())
+
+
+_known = SpecMemory(_class_of)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -17,6 +18,11 @@ Read = Callable[[bytes], Data | None]
 
 #: Larger ones are read each time: what is kept must have an end.
 _LARGEST = 16 * 1024
+
+#: How many specs are remembered.
+_MOST = 1024
+
+F = TypeVar("F")
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -45,3 +51,22 @@ class SharedSpecs:
     def _read_spec(self, text: bytes) -> object:
         whole = self._read(b'{"spec":%b}' % text)
         return None if whole is None else self._fill(whole).get("spec")
+
+
+class SpecMemory(Generic[F]):
+    """Remembers what was found out about specs, which never change: that many pods have one, it is looked at once."""
+
+    def __init__(self, find: Callable[[Data], F]) -> None:
+        self._find = find
+        self._known: dict[int, tuple[Data, F]] = {}
+
+    def of(self, spec: Data) -> F:
+        """Return what there is to be found out about a spec."""
+        known = self._known.get(id(spec))
+        if known is not None and known[0] is spec:
+            return known[1]
+        found = self._find(spec)
+        if len(self._known) >= _MOST:
+            del self._known[next(iter(self._known))]
+        self._known[id(spec)] = spec, found
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
+from kframework.apiserver.schema.shared_specs import SpecMemory
 from kframework.apiserver.schema.syntax import dns_label, env_name, port_name, port_number
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries, mapping, text, value
@@ -18,9 +19,6 @@ _PULLS = ("Always", "IfNotPresent", "Never")
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
 _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-#: How many specs are remembered.
-_MOST = 1024
-
 #: What a volume must say of where it comes from.
 _NEEDED = {
     "configMap": "name",
@@ -30,33 +28,9 @@ _NEEDED = {
 }
 
 
-class _ValidSpecs:
-    """Remembers specs in which nothing is wrong: that many pods have one, they are looked at once."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, Data] = {}
-
-    def __contains__(self, spec: Data) -> bool:
-        return self._by_id.get(id(spec)) is spec
-
-    def add(self, spec: Data) -> None:
-        """Remember a spec, and forget the oldest where there are many."""
-        if len(self._by_id) >= _MOST:
-            del self._by_id[next(iter(self._by_id))]
-        self._by_id[id(spec)] = spec
-
-
-_valid_specs = _ValidSpecs()
-
-
 def pod_causes(spec: Data) -> list[Cause]:
     """List what is wrong with the spec of a pod, which is never changed in place."""
-    if spec in _valid_specs:
-        return []
-    causes = list(spec_causes(spec, "spec"))
-    if not causes:
-        _valid_specs.add(spec)
-    return causes
+    return _found.of(spec)
 
 
 def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
@@ -194,3 +168,6 @@ def _quantity(told: object) -> Quantity | None:
         return None if told is None else Quantity.parse(str(told))
     except QuantityError:
         return None
+
+
+_found: SpecMemory[list[Cause]] = SpecMemory(lambda spec: list(spec_causes(spec, "spec")))
