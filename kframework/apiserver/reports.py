@@ -6,13 +6,12 @@ is ready, and so is a pod that runs, with all its containers. An address follows
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
 from kframework.apiserver.schema.qos import qos_class
 from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.plain_data import entries, mapping, text
+from kframework.cluster.addresses import host_address, own_address
 from kframework.objects import Node, Pod
 
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
@@ -42,7 +41,7 @@ def reported(document: Document) -> Document:
 
 def _of_node(node: Data) -> Data:
     name, since = text(node, "metadata.name"), text(node, "metadata.creationTimestamp")
-    addresses = [{"type": "InternalIP", "address": _host(name)}, {"type": "Hostname", "address": name}]
+    addresses = [{"type": "InternalIP", "address": host_address(name)}, {"type": "Hostname", "address": name}]
     status = {"addresses": addresses} | mapping(node, "status")
     conditions = entries(status, "conditions")
     if _lacks(conditions, "Ready"):
@@ -55,8 +54,8 @@ def _of_node(node: Data) -> Data:
 
 
 def _of_pod(pod: Data, phase: str) -> Data:
-    host = _host(text(pod, "spec.nodeName"))
-    own = host if mapping(pod, "spec").get("hostNetwork") is True else _address(text(pod, "metadata.uid"), 128)
+    host = host_address(text(pod, "spec.nodeName"))
+    own = host if mapping(pod, "spec").get("hostNetwork") is True else own_address(text(pod, "metadata.uid"))
     addresses: Data = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": own, "podIPs": [{"ip": own}]}
     status = addresses | mapping(pod, "status")
     if "qosClass" not in status:
@@ -129,13 +128,3 @@ def _is_true(condition: Data) -> bool:
 
 def _moment(name: str, time: str) -> Data:
     return {name: time} if time else {}
-
-
-def _host(name: str) -> str:
-    return _address(name, 0)
-
-
-def _address(seed: str, half: int) -> str:
-    """Derive an address of the network 10.0.0.0/8; `half` is 0 or 128. That two are the same is unlikely, no more."""
-    digits = hashlib.md5(seed.encode(), usedforsecurity=False).digest()
-    return f"10.{half + digits[0] // 2}.{digits[1]}.{1 + digits[2] % 254}"

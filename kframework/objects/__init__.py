@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from kframework.objects.codec import convert
+from kframework.objects.endpoints import (
+    Endpoint,
+    EndpointAddress,
+    EndpointConditions,
+    EndpointPort,
+    Endpoints,
+    EndpointSlice,
+    EndpointSubset,
+)
 from kframework.objects.event import (
     CoreEvent,
     Event,
@@ -201,6 +210,7 @@ from kframework.objects.workloads import (
     ReplicationControllerSpec,
     RollingUpdate,
     Service,
+    ServicePort,
     ServiceSpec,
     StatefulSet,
     StatefulSetOrdinals,
@@ -278,6 +288,13 @@ __all__ = [
     "DeviceSubRequest",
     "DeviceTaint",
     "DeviceToleration",
+    "Endpoint",
+    "EndpointAddress",
+    "EndpointConditions",
+    "EndpointPort",
+    "EndpointSlice",
+    "EndpointSubset",
+    "Endpoints",
     "EphemeralSource",
     "Event",
     "EventSeries",
@@ -364,6 +381,7 @@ __all__ = [
     "Resources",
     "RollingUpdate",
     "Service",
+    "ServicePort",
     "ServiceSpec",
     "StatefulSet",
     "StatefulSetOrdinals",

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from kframework.errors import ConfigError
+from kframework.objects.endpoints import Endpoints, EndpointSlice
 from kframework.objects.event import CoreEvent, Event
 from kframework.objects.jobs import CronJob, Job
 from kframework.objects.lease import Lease
@@ -85,6 +86,8 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("PersistentVolume", "v1", "persistentvolumes", False, PersistentVolume),
     Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, PersistentVolumeClaim),
     Kind("Service", "v1", "services", True, Service),
+    Kind("Endpoints", "v1", "endpoints", True, Endpoints),
+    Kind("EndpointSlice", "discovery.k8s.io/v1", "endpointslices", True, EndpointSlice),
     Kind("ReplicationController", "v1", "replicationcontrollers", True, ReplicationController),
     Kind("ReplicaSet", "apps/v1", "replicasets", True, ReplicaSet),
     Kind("Deployment", "apps/v1", "deployments", True, Deployment),

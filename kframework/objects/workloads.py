@@ -26,10 +26,24 @@ class Namespace(ApiObject, frozen=True, kw_only=True):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class ServicePort(ApiStruct, frozen=True, kw_only=True):
+    """A port of a service; `target_port` is a number, or the name that containers have for it."""
+
+    name: str = ""
+    protocol: str = ""
+    app_protocol: str | None = None
+    port: int = 0
+    target_port: int | str | None = None
+
+
 class ServiceSpec(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a service; no selector, unlike an empty one, selects nothing."""
 
     selector: dict[str, str] | None = None
+    type: str = ""
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: tuple[ServicePort, ...] = ()
+    publish_not_ready_addresses: bool = False
 
 
 class Service(ApiObject, frozen=True, kw_only=True):

@@ -382,7 +382,8 @@ def _workload_controllers(objects: Sequence[ApiObject], cluster: MemoryCluster, 
     from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
     from kframework.controllers.workloads.selection import selected
 
-    return *selected(("*",), cluster, clock), GarbageCollector(cluster)
+    controllers = selected(("*", "-endpoints", "-endpointslice"), cluster, clock)  # nobody asks for addresses
+    return *controllers, GarbageCollector(cluster)
 
 
 def _is_waiting(subject: ApiObject) -> bool:

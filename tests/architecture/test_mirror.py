@@ -25,6 +25,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.models": "the fields that config/test_load.py fills in",
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",
+    "kframework.controllers.service_endpoints": "pods, ports and labels of services, in test_endpoints.py",
     "kframework.controllers.workloads.controller_revisions": "what test_stateful_set.py rolls out and back",
     "kframework.controllers.workloads.daemon_pods": "nodes and tolerations in test_daemon_set.py",
     "kframework.controllers.workloads.dependents": "adoption and release, in test_replica_set.py",

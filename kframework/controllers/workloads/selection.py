@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop
+from kframework.controllers.endpoints import EndpointsController, EndpointSliceController
 from kframework.controllers.workloads.cron_job import CronJobController
 from kframework.controllers.workloads.daemon_set import DaemonSetController
 from kframework.controllers.workloads.deployment import DeploymentController
@@ -19,6 +20,8 @@ from kframework.errors import ConfigError
 CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
+    "endpoints-controller": (EndpointsController,),
+    "endpointslice-controller": (EndpointSliceController,),
     "daemonset-controller": (DaemonSetController,),
     "statefulset-controller": (StatefulSetController,),
     "job-controller": (JobController, OrphanedJobPods),

@@ -13,7 +13,6 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.objects import CronJob, CronJobSpec, Job, JobTemplate, ObjectMeta, Pod
 from tests.controllers.workloads.stage import acting, template
 
-
 #: Read once, and here: to read the file of a zone for the first time blocks.
 ZONES = [ZoneInfo(name) for name in ("Asia/Tokyo", "Europe/Berlin")]
 
