@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -11,6 +13,7 @@ from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.reports import reported
 from kframework.apiserver.roles import default_roles
 from kframework.apiserver.server import ApiServer
+from kframework.apiserver.state_file import StateFile
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.clock import Clock
@@ -53,6 +56,11 @@ _API_SERVICE: Data = {
 #: By which pods would find the API server.
 API_SERVICE: Service = convert(_API_SERVICE, kind_of(Service))
 
+#: So often a state is written down in which something has changed, in seconds.
+_KEEP_EVERY = 5.0
+
+_log = logging.getLogger(__name__)
+
 #: What of an object's metadata is not taken from a file.
 _NOT_KEPT = ("managedFields", "selfLink")
 
@@ -61,7 +69,8 @@ class LocalCluster:
     """What a fake API needs to look alive: pods run and end, claims are served, budgets count; `run` does it.
 
     `controllers` names those of workloads, as kube-controller-manager's flag does. Of the objects of files it
-    shows what stands there, also what no scheduler reads.
+    shows what stands there, also what no scheduler reads. A `state` that holds a cluster goes before them, and is kept
+    up to date while it runs.
     """
 
     def __init__(
@@ -70,14 +79,21 @@ class LocalCluster:
         manifest: Manifest,
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
         controllers: Sequence[str] = ("*",),
+        state: StateFile | None = None,
     ) -> None:
-        objects, written = [*manifest.objects], [*map(_document, manifest.objects, manifest.written)]
+        self._state = state
+        kept = state.kept if state is not None else None
+        version = 0
+        if kept is None:
+            objects, written = [*manifest.objects], [*map(_document, manifest.objects, manifest.written)]
+        else:
+            objects, written, version = kept
         if _key(API_SERVICE) not in {_key(each) for each in objects}:
             objects, written = [API_SERVICE, *objects], [_API_SERVICE, *written]
         self._objects, self._documents = objects, written
-        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents)
+        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents, version)
         self.server: ApiServer = ApiServer(self.memory, clock, reported, authorize)
-        self.server.encode({type(subject) for subject in manifest.objects})
+        self.server.encode({type(subject) for subject in objects})
         self._kubelet = Kubelet(self.memory, clock, ENDING)
         self._volumes = VolumeController(self.memory)
         self._claims = ClaimController(self.memory)
@@ -100,6 +116,8 @@ class LocalCluster:
     async def run(self) -> None:
         """Run and make pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""
         async with anyio.create_task_group() as tasks:
+            if self._state is not None:
+                tasks.start_soon(self._keep, self._state)
             tasks.start_soon(self._kubelet.run)
             tasks.start_soon(self._volumes.run)
             tasks.start_soon(self._claims.run)
@@ -107,6 +125,27 @@ class LocalCluster:
             tasks.start_soon(self._garbage.run)
             for controller in self._workloads:
                 tasks.start_soon(controller.run)
+
+    async def _keep(self, state: StateFile) -> None:
+        """Write down what there is, now and then and at the end; where that fails it is said and tried again."""
+        written = -1
+        try:
+            while True:
+                await asyncio.sleep(_KEEP_EVERY)
+                if written != self.memory.version:
+                    bodies, version = self._bodies(), self.memory.version
+                    try:
+                        await asyncio.to_thread(state.write, bodies, version)
+                        written = version
+                    except OSError as error:
+                        _log.warning("%r cannot be written: %s", state, error)
+        finally:
+            if written != self.memory.version:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.to_thread(state.write, self._bodies(), self.memory.version)
+
+    def _bodies(self) -> list[bytes]:
+        return [document.body for document in self.server.documents()]
 
 
 def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:

@@ -7,7 +7,7 @@ through `kframework.apiserver.in_process`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 
@@ -29,7 +29,7 @@ from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import ScaleVerbs, Verbs
 from kframework.apiserver.watches import Watch
-from kframework.apiserver.wire.documents import Complete, as_it_is
+from kframework.apiserver.wire.documents import Complete, Document, as_it_is
 from kframework.apiserver.wire.yaml_bodies import YAML
 from kframework.clock import Clock
 from kframework.cluster import api_errors
@@ -67,6 +67,13 @@ class ApiServer:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
         for kind in kinds:
             self._store.collection(kind_of(kind))
+
+    def documents(self) -> Iterator[Document]:
+        """Yield all objects that there are, each as the kind under which it is kept."""
+        for stored in dict.fromkeys(each.stored for each in self._store.catalogue.resources() if not each.is_review):
+            if self._store.cluster.objects(stored.struct):
+                collection = self._store.collection(stored)
+                yield from collection.at(collection.version)
 
     async def prepare(self, request: Request) -> None:
         """Read and make outside the loop what an answer would hold it up with: documents, fields of kinds.

@@ -46,6 +46,10 @@ def command(
             metavar="NAMES", help="Controllers of workloads, as kube-controller-manager has it: *,-deployment"
         ),
     ] = "*",
+    state_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep the cluster there over a restart; once it is, -f is not read again."),
+    ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Serve a cluster in memory as a Kubernetes API.
@@ -58,6 +62,7 @@ def command(
     from kframework.apiserver.access import AlwaysAllow, RoleBased
     from kframework.apiserver.authentication import read_tokens
     from kframework.apiserver.published import Publication
+    from kframework.apiserver.state_file import StateFile
     from kframework.process.fake_api import serve
 
     publication = Publication(
@@ -69,7 +74,8 @@ def command(
         authorize=RoleBased if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
     )
     manifest = read_cluster(filenames, devices=devices, strict=strict)
-    asyncio.run(serve(manifest, publication, say_where, controllers.split(",")))
+    state = StateFile(state_file) if state_file else None
+    asyncio.run(serve(manifest, publication, say_where, controllers.split(","), state))
 
 
 def say_where(kubeconfig: Path) -> None:

@@ -56,8 +56,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryCluster(MemoryStore, Cluster):
     """A cluster that lives in this process, as its clients see it."""
 
-    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = ()) -> None:
-        super().__init__(clock, objects, written)
+    def __init__(
+        self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
+    ) -> None:
+        super().__init__(clock, objects, written, version)
         #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
 

@@ -46,11 +46,14 @@ class MemoryStore:
 
     `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
     stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
+    Resource versions go on behind `version`.
     """
 
-    def __init__(self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = ()) -> None:
+    def __init__(
+        self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
+    ) -> None:
         self._clock = clock
-        self._version = 0
+        self._version = version
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
         self._follow_all: Receive | None = None
         self._unattended = transitions.UNATTENDED

@@ -12,6 +12,7 @@ import anyio
 from kframework.apiserver.local import LocalCluster
 from kframework.apiserver.published import Publication, published
 from kframework.apiserver.server import ApiServer
+from kframework.apiserver.state_file import StateFile
 from kframework.clock import Clock, SystemClock
 from kframework.objects.manifest import Manifest
 from kframework.process.signals import signals
@@ -24,9 +25,10 @@ async def running(
     publication: Publication,
     say_where: Callable[[Path], None],
     controllers: Sequence[str] = ("*",),
+    state: StateFile | None = None,
 ) -> AsyncIterator[ApiServer]:
     """Keep a cluster of these files going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
-    local = LocalCluster(clock, manifest, publication.authorize, controllers)
+    local = LocalCluster(clock, manifest, publication.authorize, controllers, state)
     async with published(local.server, publication) as kubeconfig, anyio.create_task_group() as tasks:
         tasks.start_soon(local.run)
         say_where(kubeconfig)
@@ -39,9 +41,10 @@ async def serve(
     publication: Publication,
     say_where: Callable[[Path], None],
     controllers: Sequence[str] = ("*",),
+    state: StateFile | None = None,
 ) -> None:
     """Keep a cluster going until SIGTERM or SIGINT."""
     over = asyncio.Event()
     with signals(over.set):
-        async with running(manifest, SystemClock(), publication, say_where, controllers):
+        async with running(manifest, SystemClock(), publication, say_where, controllers, state):
             await over.wait()

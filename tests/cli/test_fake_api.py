@@ -37,6 +37,18 @@ def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, numb
         assert not kubeconfig.exists()
 
 
+def test_a_state_is_kept_over_a_restart(tmp_path: Path) -> None:
+    file, state = tmp_path / "cluster.yaml", tmp_path / "state"
+    file.write_text(NODE)
+    found = []
+    for _ in range(2):
+        with fake_api("-f", file, "--state-file", state) as (api, kubeconfig):
+            with urlopen(f"{server_of(kubeconfig)}/api/v1/nodes/node-a") as response:
+                found.append(json.load(response)["metadata"]["uid"])
+            assert api.end(signal.SIGTERM)[0] == 0
+    assert found[0] == found[1]
+
+
 def test_nodes_have_the_devices_that_a_file_describes(tmp_path: Path) -> None:
     file, devices = tmp_path / "cluster.yaml", tmp_path / "devices.yaml"
     file.write_text(NODE)
