@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.options import Devices, Objects, Port, Strict, Verbosity, WriteKubeconfig
+from kframework.cli.options import Controllers, Devices, Objects, Port, Strict, Verbosity, WriteKubeconfig
 from kframework.simulation.inputs import read_cluster
 
 
@@ -40,12 +40,7 @@ def command(
     authorization_mode: Annotated[
         AuthorizationMode, typer.Option(help="Let everybody do everything, or what the roles in the cluster say.")
     ] = AuthorizationMode.ALWAYS_ALLOW,
-    controllers: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES", help="Controllers of workloads, as kube-controller-manager has it: *,-deployment"
-        ),
-    ] = "*",
+    controllers: Controllers = "*",
     state_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep the cluster there over a restart; once it is, -f is not read again."),
@@ -55,7 +50,7 @@ def command(
     """Serve a cluster in memory as a Kubernetes API.
 
     Prints the line that makes kubectl use it, and works until it is told to stop (SIGTERM, Ctrl-C). Bound pods run,
-    claims get volumes, and replica sets and deployments have pods. There is no scheduler in it: that is `kframework
+    claims get volumes, and deployments, jobs and the like have pods. There is no scheduler in it: that is `kframework
     run`. Whoever reaches the port may do anything, unless there are tokens or roles: then only the bearer of the
     kubeconfig may.
     """

@@ -45,6 +45,11 @@ class Output(StrEnum):
     NAME = "name"
 
 
+Controllers = Annotated[
+    str,
+    typer.Option(metavar="NAMES", help="Controllers of workloads, as kube-controller-manager has it: *,-deployment"),
+]
+
 Filenames = Annotated[
     list[str],
     typer.Option(

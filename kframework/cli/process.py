@@ -182,8 +182,10 @@ class EmbeddedOptions:
     port: Port = 0
     write_kubeconfig: WriteKubeconfig = None
 
-    def refuse_alone(self, filenames: Sequence[str]) -> None:
+    def refuse_alone(self, filenames: Sequence[str], controllers: str = "*") -> None:
         """Refuse options of the embedded server where there is none."""
+        if not self.embedded and controllers != "*":
+            raise typer.BadParameter("goes with --embedded only", param_hint="'--controllers'")
         if not self.embedded and (filenames or self.devices or self.port or self.write_kubeconfig):
             hint = "'--filename', '--devices', '--port', '--write-kubeconfig'"
             raise typer.BadParameter("go with --embedded only", param_hint=hint)
@@ -197,17 +199,20 @@ def server_of(
     clock: Clock,
     requests: RequestCounts,
     rights_command: str,
+    controllers: str = "*",
 ) -> Server:
     """Return the real API server, where requests are counted, or a fake one that begins with what these files hold.
 
-    `rights_command` prints the rights that the scheduler needs there.
+    `rights_command` prints the rights that the scheduler needs there; `controllers` are those of workloads in a fake
+    one.
     """
     if embedded.embedded:
         from kframework.apiserver.published import Publication
         from kframework.process.embedded_server import EmbeddedServer
 
         publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
-        return EmbeddedServer(read_cluster(filenames, devices=embedded.devices), clock, publication, say_where)
+        manifest = read_cluster(filenames, devices=embedded.devices)
+        return EmbeddedServer(manifest, clock, publication, say_where, controllers.split(","))
     from kframework.cluster.kube import Connection
     from kframework.process.servers import RealServer
 

@@ -17,7 +17,7 @@ from kframework.cli.config import compiled
 from kframework.cli.go_flags import say_passed_over
 from kframework.cli.logs import sparing
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Config, Dev, Logging, Objects, Verbosity, span
+from kframework.cli.options import Config, Controllers, Dev, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
@@ -56,6 +56,7 @@ def command(
         float | None, typer.Option(metavar="TIME", parser=span, help="After so long a pod is tried without a reason.")
     ] = None,
     embedded: EmbeddedOptions,
+    controllers: Controllers = "*",
     record: Record = None,
     record_limit: RecordLimit = None,
     dev: Dev = False,
@@ -68,7 +69,7 @@ def command(
     are known; those that mean nothing here are named and passed over.
     """
     with obeying_early_signals():
-        embedded.refuse_alone(filenames)
+        embedded.refuse_alone(filenames, controllers)
         client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
         if config is not None and any(value is not None for value in client.values()):
             say(
@@ -88,6 +89,7 @@ def command(
             process,
             embedded,
             filenames,
+            controllers=controllers,
             record=record,
             limit=record_limit,
             annotations=record_annotations,
@@ -137,6 +139,7 @@ def schedule(
     embedded: EmbeddedOptions,
     filenames: Sequence[str],
     *,
+    controllers: str = "*",
     record: str | None = None,
     limit: int | None = None,
     annotations: Sequence[str] = (),
@@ -159,7 +162,14 @@ def schedule(
         running = Process(
             configuration,
             server_of(
-                process, embedded, filenames, configuration, clock, observers.metrics.requests, "kframework rbac"
+                process,
+                embedded,
+                filenames,
+                configuration,
+                clock,
+                observers.metrics.requests,
+                "kframework rbac",
+                controllers,
             ),
             clock,
             listener=process.listener(),

@@ -13,6 +13,7 @@ from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     STDIN,
     Config,
+    Controllers,
     Dev,
     Devices,
     DurationOption,
@@ -47,6 +48,7 @@ def command(
     devices: Devices = None,
     strict: Strict = False,
     duration: DurationOption = None,
+    controllers: Controllers = "*",
     output: OutputOption = None,
     seed: Seed = None,
     trace: Trace = None,
@@ -106,6 +108,7 @@ def command(
                 plugins=plugins,
                 observers=[*observers, *recorded.observers],
                 engine=recorded.engine,
+                workload_controllers=controllers.split(","),
                 on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity and not pdb)),
                 timed_share=max(
                     min(1.0, _TIMED / max(len(objects), 1)) if report is not None else 0.0,

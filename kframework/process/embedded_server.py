@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,15 +20,23 @@ from kframework.process.servers import Connect, Server, chance
 
 
 class EmbeddedServer(Server):
-    """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too."""
+    """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too.
+
+    `controllers` names those of workloads, as kube-controller-manager's flag does.
+    """
 
     elect: Connect | None = None
 
     def __init__(
-        self, manifest: Manifest, clock: Clock, publication: Publication, say_where: Callable[[Path], None]
+        self,
+        manifest: Manifest,
+        clock: Clock,
+        publication: Publication,
+        say_where: Callable[[Path], None],
+        controllers: Sequence[str] = ("*",),
     ) -> None:
         self._clock = clock
-        self._running = partial(running, manifest, clock, publication, say_where)
+        self._running = partial(running, manifest, clock, publication, say_where, controllers)
         self.fence: WriteFence = WriteFence()
         self.rights: MissingRights = MissingRights(clock)
 

@@ -197,6 +197,7 @@ class SimulatedRun(Generic[E]):
         engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # as for `simulate`
         timed_share: float = 0.0,
         controllers: Iterable[MakeController] = (),
+        workload_controllers: Sequence[str] = ("*",),
     ) -> None:
         self._runner = asyncio.Runner(loop_factory=VirtualTimeLoop)
         try:
@@ -210,7 +211,7 @@ class SimulatedRun(Generic[E]):
                 self._kubelet,
                 VolumeController(self.cluster),
                 ClaimController(self.cluster),
-                *_workload_controllers(objects, self.cluster, self.clock),
+                *_workload_controllers(workload_controllers, objects, self.cluster, self.clock),
                 *(make(self.cluster, self.clock) for make in controllers),
             ]
             self.scheduler: Scheduler[E] = Scheduler(
@@ -374,15 +375,17 @@ class SimulatedRun(Generic[E]):
         )
 
 
-def _workload_controllers(objects: Sequence[ApiObject], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
-    """Make the controllers of workloads, if there are any that say what pods to make."""
+def _workload_controllers(
+    names: Sequence[str], objects: Sequence[ApiObject], cluster: MemoryCluster, clock: Clock
+) -> Iterable[Controller]:
+    """Make the controllers of workloads that are named, if there are any that say what pods to make."""
     makes_pods = (isinstance(each, _WORKLOADS) and each.spec.template.spec for each in objects)
     if not any(makes_pods) and not any(isinstance(each, CronJob) for each in objects):
         return ()
     from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
     from kframework.controllers.workloads.selection import selected
 
-    controllers = selected(("*", "-endpoints", "-endpointslice"), cluster, clock)  # nobody asks for addresses
+    controllers = selected((*names, "-endpoints", "-endpointslice"), cluster, clock)  # nobody asks for addresses
     return *controllers, GarbageCollector(cluster)
 
 

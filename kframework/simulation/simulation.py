@@ -11,7 +11,7 @@ Time is virtual and passes only while the simulation goes on. The same input com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -52,8 +52,9 @@ class Simulation:
     `cluster` is a cluster file, or objects; its nodes have the `devices` that another file describes, too. `config` is
     a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the installed ones;
     without it the default profile has them wherever they can run. `seed` takes the place of the configured one.
-    `observers` are told of every attempt and binding as it ends. Raises ConfigError and InputError for what cannot be
-    used. Nothing need be closed that is not used any more; `with` closes it at once.
+    `observers` are told of every attempt and binding as it ends. `workload_controllers` names those that make pods of
+    Deployments and their like, as kube-controller-manager's flag does. Raises ConfigError and InputError for what
+    cannot be used. Nothing need be closed that is not used any more; `with` closes it at once.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Simulation:
         engine: MakeEngine[PodEngine] = PodEngine.of,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         timed_share: float = 0.0,
+        workload_controllers: Sequence[str] = ("*",),
     ) -> None:
         given = tuple(plugins)
         configuration = configured(config, given)
@@ -86,6 +88,7 @@ class Simulation:
             on_progress=on_progress,
             engine=engine,
             timed_share=timed_share,
+            workload_controllers=workload_controllers,
         )
         self._close = finalize(self, self._run.close)
 

@@ -249,8 +249,14 @@ def test_endpoints_are_said_and_a_port_that_is_taken_is_one_line(cluster: Path, 
 
 
 def test_what_belongs_to_the_embedded_api_goes_with_it_only(run: Command, cluster: Path) -> None:
-    for arguments in (["-f", cluster], ["--devices", "file"], ["--port", 1], ["--write-kubeconfig", "file"]):
+    together = "'--filename', '--devices', '--port', '--write-kubeconfig': go"
+    for arguments, said in (
+        (["-f", cluster], together),
+        (["--devices", "file"], together),
+        (["--port", 1], together),
+        (["--write-kubeconfig", "file"], together),
+        (["--controllers", ""], "'--controllers': goes"),
+    ):
         result = run("run", *arguments)
         assert (result.code, result.out) == (2, "")
-        options = "'--filename', '--devices', '--port', '--write-kubeconfig'"
-        assert result.errors[0].startswith(f"error: Invalid value for {options}: go")
+        assert result.errors[0].startswith(f"error: Invalid value for {said} with --embedded only")

@@ -400,3 +400,30 @@ def test_a_plugin_that_writes_to_what_it_is_shown_is_found_out_by_dev(
     done = run("simulate", "-f", cluster, "--config", file, "--duration", "1s", *options)
     assert ("node node-a: metadata.labels is read-only, and written to in " in done.out) is found
     assert ("odd.py:10; change a copy: dict(...)" in done.out) is found
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, image: "app:1"}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "code", "printed"),
+    [
+        ("*", 0, "1 of 1 pods bound"),
+        ("*,-deployment", 0, "0 of 0 pods bound"),
+        ("*,-deploy", 1, 'error: controllers: "deploy" is none of '),
+    ],
+)
+def test_controllers_of_workloads_can_be_switched_off(
+    run: Command, cluster: Path, names: str, code: int, printed: str
+) -> None:
+    result = run("simulate", "-f", cluster / "1-nodes.yaml", "-f", "-", "--controllers", names, stdin=DEPLOYMENT)
+    assert (result.code, result.errors[-1][: len(printed)]) == (code, printed)

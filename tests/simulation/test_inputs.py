@@ -14,13 +14,13 @@ from kframework.simulation.inputs import read_cluster
 def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.yaml"
     settings = "kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
-    kinds = ["v1, kind: Node", "apps/v1, kind: DaemonSet", settings]
+    kinds = ["v1, kind: Node", "networking.k8s.io/v1, kind: Ingress", settings]
     file.write_text("\n---\n".join(f"{{apiVersion: {kind}, metadata: {{name: n}}}}" for kind in kinds))
     with logging_to_stderr():
         assert [type(each) for each in read_cluster([str(file)]).objects] == [Node]
     assert capsys.readouterr().err.splitlines() == [
         (
-            "notice: passed over, as no scheduler reads them: 1 DaemonSet (apps/v1), "
+            "notice: passed over, as no scheduler reads them: 1 Ingress (networking.k8s.io/v1), "
             "1 KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)"
         ),
         "notice: a KubeSchedulerConfiguration is given with --config",
