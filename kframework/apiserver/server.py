@@ -29,6 +29,7 @@ from kframework.apiserver.store import Store
 from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import ScaleVerbs, Verbs
 from kframework.apiserver.watches import Watch
+from kframework.apiserver.webhooks.chain import Webhooks
 from kframework.apiserver.wire.documents import Complete, Document, as_it_is
 from kframework.apiserver.wire.yaml_bodies import YAML
 from kframework.clock import Clock
@@ -60,6 +61,8 @@ class ApiServer:
         #: Knows who sends requests by their tokens.
         self.authenticator: Authenticator = Authenticator(self.accounts)
         self._store = Store(cluster, clock, complete)
+        #: Programs of others that look at writes; over HTTP they are asked before.
+        self.webhooks: Webhooks = Webhooks(self._store, self.begin)
         self._openapi = OpenApi()
         self._prepared = set[tuple[str, str]]()  # of which kinds the fields are read, by group version and plural
 

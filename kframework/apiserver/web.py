@@ -12,6 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from kframework.apiserver.authentication import impersonated
 from kframework.apiserver.server import ApiServer
@@ -76,7 +77,10 @@ async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -
         user = _user(server, asked)
         request = await _request(asked, user)
         await server.prepare(request)
-        answer = server.begin(request)
+        reviewed = await server.webhooks.reviewed(request)
+        answer = server.begin(reviewed.request)
+        if isinstance(answer, Response) and reviewed.headers:
+            answer = replace(answer, headers={**answer.headers, **reviewed.headers})
     except ClusterError as refused:
         answer = failure(refused, NOBODY)
     except Exception:

@@ -19,6 +19,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.plugins.dynamic_resources.cel.run": "what cel/test_compiler.py evaluates in",
     "kframework.plugins.dynamic_resources.cel.syntax": "records without behaviour, made by cel/test_parser.py",
     "kframework.plugins.dynamic_resources.observer": "its calls are counted in observe/metrics/test_devices.py",
+    "kframework.apiserver.webhooks.calls": "who cannot be reached, and what is too long, in test_chain.py",
+    "kframework.apiserver.webhooks.reviews": "questions, answers and words of refusals, in test_chain.py",
     "kframework.config.configuration": "what `load` returns: config/test_load.py",
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.in_tree": "a table, compared with the expansion in config/test_expand.py",
