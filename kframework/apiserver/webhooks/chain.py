@@ -42,6 +42,9 @@ from kframework.objects import ApiObject, Kind, Namespace
 #: What an API server sets itself: a webhook that has changed a new object sends it without.
 _SET = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
+#: What follows from the priority class of a pod, which a webhook may have changed.
+_OF_CLASS = ("priority", "preemptionPolicy")
+
 #: Answers a request at once; a watch is never asked for.
 Begin = Callable[[Request], object]
 
@@ -209,6 +212,8 @@ def _rewritten(request: Request, subject: Subject) -> Request:
     if subject.write.operation == "CREATE" and not subject.write.subresource:
         metadata = {field: value for field, value in mapping(new, "metadata").items() if field not in _SET}
         new = {field: value for field, value in new.items() if field != "status"} | {"metadata": metadata}
+        if subject.kind == "Pod":
+            new["spec"] = {field: value for field, value in mapping(new, "spec").items() if field not in _OF_CLASS}
         if method == "PATCH":  # an object that is made by being applied
             path = path.rpartition("/")[0]
         method = "POST"

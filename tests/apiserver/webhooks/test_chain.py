@@ -159,6 +159,16 @@ async def test_webhooks_change_what_is_written() -> None:
         assert changed["metadata"]["annotations"] == {"x": "y"}
 
 
+async def test_a_pod_has_the_priority_of_the_class_that_a_webhook_gave_it() -> None:
+    async with webhooks() as hooks:
+        body = {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"}
+        await hooks.served.ask("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+        patch = [{"op": "add", "path": "/spec/priorityClassName", "value": "high"}]
+        await hooks.add("class", lambda asked: patched(patch), kind="Mutating")
+        spec = (await hooks.written("POST", PODS, pod()))["spec"]
+        assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
+
+
 async def test_one_that_wants_it_sees_what_others_changed() -> None:
     def noted(asked: Json) -> Json:
         labels = asked["object"]["metadata"].get("labels", {})
