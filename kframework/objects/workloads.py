@@ -52,19 +52,6 @@ class Service(ApiObject, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
 
 
-class ReplicationControllerSpec(ApiStruct, frozen=True, kw_only=True):
-    """The `spec` of a replication controller."""
-
-    replicas: int | None = None
-    selector: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class ReplicationController(ApiObject, frozen=True, kw_only=True):
-    """A number of equal pods, chosen by plain labels."""
-
-    spec: ReplicationControllerSpec = ReplicationControllerSpec()
-
-
 class PodTemplate(ApiStruct, frozen=True, kw_only=True):
     """What a controller makes pods of; their `spec` is as its author wrote it."""
 
@@ -94,7 +81,7 @@ class WorkloadCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class ReplicaSetStatus(ApiStruct, frozen=True, kw_only=True):
-    """The `status` of a replica set: how many of its pods there are, and how far they are."""
+    """The `status` of a replica set, or replication controller: how many pods there are, and how far they are."""
 
     replicas: int = 0
     fully_labeled_replicas: int = 0
@@ -109,6 +96,22 @@ class ReplicaSet(ApiObject, frozen=True, kw_only=True):
     """A number of equal pods."""
 
     spec: WorkloadSpec = WorkloadSpec()
+    status: ReplicaSetStatus = ReplicaSetStatus()
+
+
+class ReplicationControllerSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a replication controller."""
+
+    replicas: int | None = None
+    min_ready_seconds: int = 0
+    selector: dict[str, str] = msgspec.field(default_factory=dict)
+    template: PodTemplate = PodTemplate()
+
+
+class ReplicationController(ApiObject, frozen=True, kw_only=True):
+    """A number of equal pods, chosen by plain labels."""
+
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 

@@ -25,7 +25,17 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, quitting
 from kframework.framework.status import Code
-from kframework.objects import ApiObject, CronJob, DaemonSet, Deployment, Job, Pod, ReplicaSet, StatefulSet
+from kframework.objects import (
+    ApiObject,
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
@@ -36,7 +46,7 @@ from kframework.state.pods import PodInfo
 STAGNATION = 3600.0
 
 #: What says which pods to make.
-_WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, StatefulSet)
+_WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
 
 
 class Controller(Protocol):

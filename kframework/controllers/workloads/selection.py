@@ -12,7 +12,7 @@ from kframework.controllers.workloads.cron_job import CronJobController
 from kframework.controllers.workloads.daemon_set import DaemonSetController
 from kframework.controllers.workloads.deployment import DeploymentController
 from kframework.controllers.workloads.job import FinishedJobs, JobController, OrphanedJobPods
-from kframework.controllers.workloads.replica_set import ReplicaSetController
+from kframework.controllers.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from kframework.controllers.workloads.stateful_set import StatefulSetController
 from kframework.errors import ConfigError
 
@@ -20,6 +20,7 @@ from kframework.errors import ConfigError
 CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
+    "replicationcontroller-controller": (ReplicationControllerController,),
     "endpoints-controller": (EndpointsController,),
     "endpointslice-controller": (EndpointSliceController,),
     "daemonset-controller": (DaemonSetController,),

@@ -97,15 +97,6 @@ async def test_what_matches_is_adopted_and_what_does_not_any_more_is_released() 
         assert len(pods(memory)) == 4
 
 
-@pytest.mark.parametrize(("policy", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
-async def test_its_pods_go_with_it_unless_they_are_orphaned(policy: str, left: int) -> None:
-    async with acting(replica_set(2)) as memory:
-        memory.remove(ReplicaSet, "web", policy=policy)
-        await asyncio.sleep(40)
-        assert memory.find(ReplicaSet, "web") is None
-        assert len(pods(memory)) == left
-
-
 async def test_without_a_template_nothing_is_done() -> None:
     async with acting(replica_set(2, template=PodTemplate())) as memory:
         assert pods(memory) == []
