@@ -96,7 +96,7 @@ class ApiServer:
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""
         answer = self._begun(request)
-        if isinstance(answer, Response) and encoding(request.accept) == YAML:
+        if request.accept != JSON and isinstance(answer, Response) and encoding(request.accept) == YAML:
             return in_yaml(answer)
         return answer
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 def value(document: object, path: str) -> object:
     """Find what stands at a path such as `spec.nodeName`; None if nothing does."""
+    if "." not in path:
+        return document.get(path) if isinstance(document, dict) else None
     for field in path.split("."):
         document = document.get(field) if isinstance(document, dict) else None
     return document
