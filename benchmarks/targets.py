@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy
 
-from benchmarks import over_http, whole_commands
+from benchmarks import fake_api, over_http, whole_commands
 from kframework.testing.scheduler_perf.benchmark import Result, benchmark
 from kframework.testing.scheduler_perf.definitions import chosen, read
 from kframework.testing.scheduler_perf.measurement import Measurement
@@ -29,7 +29,7 @@ from kframework.testing.scheduler_perf.measurement import Measurement
 WORKLOADS = Path(__file__).parent / "workloads"
 
 #: How the figures of a unit are written.
-_FORMS = {"pods/s": ",.0f", "s": ".2f", "ms": ".2f", "MB": ",.0f", "x": ".2f"}
+_FORMS = {"pods/s": ",.0f", "s": ".2f", "ms": ".2f", "us": ",.0f", "MB": ",.0f", "x": ".2f"}
 _SIGNS = {"≥": operator.ge, "≤": operator.le}
 
 
@@ -154,6 +154,10 @@ def _first_answer(scale: Scale) -> float:
     return min(whole_commands.first_answer() for _ in range(scale.rounds))
 
 
+def _created_and_bound(scale: Scale) -> float:
+    return fake_api.created_and_bound(scale.posted, scale.rounds)
+
+
 def _over_http(scale: Scale) -> float:
     bare, client = over_http.measure(scale.posted, scale.rounds)
     return client / bare
@@ -212,6 +216,7 @@ ROWS = (
     Row("run", "run, 20,000 pods: first binding", at_most(1.2, "s"), lambda scale: _run(scale).first_binding),
     Row("run-memory", "run, 20,000 pods bound: memory", at_most(150, "MB"), lambda scale: _run(scale).mb),
     Row("fake-api", "fake-api, start to first answer", at_most(0.5, "s"), _first_answer),
+    Row("fake-api-pod", "fake-api, a pod created and bound", at_most(150, "us"), _created_and_bound),
     Row("over-http", "a bound pod over two bare POSTs", at_most(over_http.BUDGET, "x"), _over_http),
 )
 
