@@ -21,6 +21,9 @@ Key = tuple[str, str]
 #: How long a key waits after its first failure, and at most, in seconds (client-go's rate limiter); it doubles.
 _FIRST_DELAY, _LONGEST_DELAY = 0.005, 1000.0
 
+#: Why a key is tried again: the cluster refuses a write, or what an object says makes no object, time or number.
+_NOT_NOW = (ClusterError, InputError, ValueError, ArithmeticError)
+
 _log = logging.getLogger(__name__)
 
 
@@ -108,7 +111,7 @@ class ControlLoop(ABC):
     """A controller: it brings, key by key, what there is in step with what is wanted.
 
     It is told of each change when that is written, and may write itself only when it reconciles. Where the cluster
-    refuses a write, or a template makes no object, the key is tried again, later each time.
+    refuses a write, or an object makes no sense, the key is tried again, later each time.
     """
 
     #: What it follows.
@@ -153,7 +156,7 @@ class ControlLoop(ABC):
         while (key := self._queue.pop()) is not None:
             try:
                 self._reconcile(key)
-            except (ClusterError, InputError) as error:
+            except _NOT_NOW as error:
                 _log.warning("%s %s: %s", type(self).__name__, "/".join(key), error)
                 self._queue.retry(key)
             else:

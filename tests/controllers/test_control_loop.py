@@ -12,7 +12,7 @@ from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop, Key, WorkQueue
-from kframework.errors import ClusterError
+from kframework.errors import ClusterError, InputError
 from kframework.objects import ApiObject, Pod
 from kframework.testing import make_pod
 
@@ -27,7 +27,8 @@ class Recorder(ControlLoop):
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
 
-    def __init__(self, failures: int) -> None:
+    def __init__(self, failures: int, error: Exception) -> None:
+        self.error = error
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = MemoryCluster(self.clock, [make_pod("a"), make_pod("b")])
         super().__init__(self.cluster, self.clock)
@@ -41,13 +42,23 @@ class Recorder(ControlLoop):
         self.seen.append((key[1], round(self.clock.now() - self.began, 3)))
         if key[1] == "a" and self.failures:
             self.failures -= 1
-            raise ClusterError("not now", status=409)
+            raise self.error
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterError("not now", status=409),
+        InputError("not now"),
+        ValueError("not now"),
+        OverflowError("not now"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 async def test_what_fails_is_tried_again_later_each_time_and_the_rest_does_not_wait(
-    caplog: pytest.LogCaptureFixture,
+    error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = Recorder(failures=3)
+    loop = Recorder(3, error)
     task = asyncio.ensure_future(loop.run())
     await asyncio.sleep(10)
     assert loop.seen == [("a", 0.0), ("b", 0.0), ("a", 0.005), ("a", 0.015), ("a", 0.035)]

@@ -28,7 +28,7 @@ _BOUNDS: tuple[tuple[int, int, Mapping[str, int]], ...] = (
     (0, 6, _DAYS),
 )
 _PART = re.compile(r"(?:(?P<star>[*?])|(?P<low>\w{1,4})(?:-(?P<high>\w{1,4}))?)(?:/(?P<step>\d{1,4}))?")
-_EVERY = re.compile(r"@every ((?:\d+(?:\.\d+)?(?:h|m|s|ms))+)")
+_EVERY = re.compile(r"@every ((?:\d{1,9}(?:\.\d{1,9})?(?:h|ms|m|s)){1,9})")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: How far a schedule is looked ahead: what does not come within so many days never does.
 _HORIZON = 5 * 366

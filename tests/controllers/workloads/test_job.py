@@ -18,12 +18,14 @@ from kframework.objects import (
     ContainerStatus,
     Job,
     JobStatus,
+    ObjectMeta,
     OnExitCodes,
     OnPodCondition,
     Pod,
     PodCondition,
     PodFailurePolicy,
     PodFailurePolicyRule,
+    PodTemplate,
     SuccessPolicy,
     SuccessPolicyRule,
 )
@@ -311,3 +313,17 @@ async def test_nobody_acts_who_is_switched_off(controllers: list[str]) -> None:
 async def test_a_job_of_another_controller_is_left_alone() -> None:
     async with acting(job(managed_by="kueue.x-k8s.io/multikueue")) as memory:
         assert pods(memory) == []
+
+
+async def test_a_job_that_makes_no_sense_ends_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    odd = replace(job(active_deadline_seconds=5), status=JobStatus(start_time="yesterday"))
+    spec: dict[str, Any] = {"containers": [{"name": 7}]}
+    wrong = replace(job(), metadata=ObjectMeta(name="wrong", namespace="default"))
+    wrong = replace(wrong, spec=replace(wrong.spec, template=PodTemplate(spec=spec)))
+    fine = replace(job(), metadata=ObjectMeta(name="fine", namespace="default"))
+    async with acting(odd, wrong, fine) as memory:
+        assert [pod.metadata.name.rpartition("-")[0] for pod in memory.objects(Pod)] == ["fine"]
+        assert {message.partition(":")[0] for message in caplog.messages} == {
+            "JobController default/work",
+            "JobController default/wrong",
+        }

@@ -66,6 +66,7 @@ def test_in_a_time_zone(text: str, after: str, due: list[str]) -> None:
         ("x * * * *", None),
         ("", None),
         ("@every", None),
+        ("@every " + "9" * 400 + "h", None),
         ("@sometimes", None),
         ("* * * * *", "Europe/Nowhere"),
         ("* * * * *", "../../etc/passwd"),
