@@ -14,7 +14,14 @@ from kframework.cluster.transitions import has_ended, is_ready
 from kframework.controllers.control_loop import ControlLoop, Key
 from kframework.controllers.workloads.controller_revisions import REVISION_LABEL, Revisions, hash_of
 from kframework.controllers.workloads.daemon_pods import Suitability, node_of, pinned, suitability, with_tolerations
-from kframework.controllers.workloads.dependents import Dependents, is_orphan, key_of, selector_of, touched_owners
+from kframework.controllers.workloads.dependents import (
+    Dependents,
+    is_orphan,
+    key_of,
+    makes_pods,
+    selector_of,
+    touched_owners,
+)
 from kframework.controllers.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
 from kframework.controllers.workloads.rollout import scaled
 from kframework.objects import ApiObject, ControllerRevision, DaemonSet, DaemonSetStatus, Node, Pod, RollingUpdate
@@ -103,10 +110,13 @@ class DaemonSetController(ControlLoop):
         owner = self._cluster.find(DaemonSet, key[1], key[0])
         if owner is None:
             self._backoffs.pop(key, None)
-        if owner is None or not owner.spec.template.spec or owner.metadata.deletion_timestamp is not None:
+        if owner is None or owner.metadata.deletion_timestamp is not None:
+            return
+        selector = selector_of(owner.spec.selector)
+        if not makes_pods(owner, owner.spec.template, selector):
             return
         history = self._revisions.history(owner)
-        claimed = self._pods.claimed(owner, selector_of(owner.spec.selector), lambda pod: True)
+        claimed = self._pods.claimed(owner, selector, lambda pod: True)
         state = _Set(owner, hash_of(history.update), self._places(owner, claimed), self._clock.now())
         plan = self._kept(state)
         places = {place.name for place in state.places}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Generic
 
@@ -10,10 +11,12 @@ from msgspec.structs import replace
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import Key
-from kframework.objects import ApiObject, ObjectMeta, OwnerReference, kind_of
+from kframework.objects import ApiObject, ObjectMeta, OwnerReference, PodTemplate, kind_of, reference
 from kframework.objects.kinds import T
 from kframework.objects.label_selectors import NOTHING, Selector, SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
+
+_log = logging.getLogger(__name__)
 
 
 class Dependents(Generic[T]):
@@ -112,6 +115,16 @@ def selector_of(selector: LabelSelector | None) -> Selector:
         return label_selector(selector)
     except SelectorError:
         return NOTHING
+
+
+def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> bool:
+    """Return whether a workload has a template, and selects the pods that it would make of it: else there is no end."""
+    if not template.spec:
+        return False
+    if not selector.matches(template.metadata.labels):
+        _log.warning("%s is passed over: its selector does not match the labels of its template", reference(owner))
+        return False
+    return True
 
 
 def key_of(subject: ApiObject) -> Key:

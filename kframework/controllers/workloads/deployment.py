@@ -17,6 +17,7 @@ from kframework.controllers.workloads.dependents import (
     controller_of,
     is_orphan,
     key_of,
+    makes_pods,
     selector_of,
     touched_owners,
 )
@@ -97,9 +98,12 @@ class DeploymentController(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         deployment = self._cluster.find(Deployment, key[1], key[0])
-        if deployment is None or not deployment.spec.template.spec:
+        if deployment is None:
             return
-        owned = self._replica_sets.claimed(deployment, selector_of(deployment.spec.selector), lambda each: True)
+        selector = selector_of(deployment.spec.selector)
+        if not makes_pods(deployment, deployment.spec.template, selector):
+            return
+        owned = self._replica_sets.claimed(deployment, selector, lambda each: True)
         owned.sort(key=lambda each: (each.metadata.creation_timestamp or "", revision_of(each)))
         new = new_among(deployment, owned)
         rollout = _Rollout(deployment, new, [each for each in owned if each is not new])

@@ -17,6 +17,7 @@ from kframework.controllers.workloads.dependents import (
     controller_of,
     is_orphan,
     key_of,
+    makes_pods,
     selector_of,
     touched_owners,
 )
@@ -92,12 +93,13 @@ class JobController(ControlLoop):
         if job is None or is_finished(job):
             self._backoffs.pop(key, None)
             return
-        if job.spec.managed_by not in (None, _NAME) or not job.spec.template.spec:
+        selector = selector_of(job.spec.selector)
+        if job.spec.managed_by not in (None, _NAME) or not makes_pods(job, job.spec.template, selector):
             return
         now = self._clock.now()
         if job.status.start_time is None and not job.spec.suspend:
             job = replace(job, status=replace(job.status, start_time=rfc3339(now)))
-        pods = self._pods.claimed(job, selector_of(job.spec.selector), lambda pod: True, (TRACKING,))
+        pods = self._pods.claimed(job, selector, lambda pod: True, (TRACKING,))
         count = tally(job, pods)
         backoff = self._backoffs.get(key, Backoff()).after(count.new_succeeded, count.new_failed)
         self._backoffs[key] = backoff

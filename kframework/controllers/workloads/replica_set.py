@@ -17,6 +17,7 @@ from kframework.controllers.workloads.dependents import (
     controller_of,
     is_orphan,
     key_of,
+    makes_pods,
     selector_of,
     touched_owners,
 )
@@ -65,9 +66,12 @@ class ReplicaSetController(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         replica_set = self._cluster.find(self.kind, key[1], key[0])
-        if replica_set is None or not replica_set.spec.template.spec:
+        if replica_set is None:
             return
-        claimed = self._pods.claimed(replica_set, _selector(replica_set), is_active)
+        selector = _selector(replica_set)
+        if not makes_pods(replica_set, replica_set.spec.template, selector):
+            return
+        claimed = self._pods.claimed(replica_set, selector, is_active)
         active = [pod for pod in claimed if is_active(pod)]
         if replica_set.metadata.deletion_timestamp is None:
             self._scale(replica_set, active)

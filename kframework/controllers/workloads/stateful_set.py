@@ -15,7 +15,14 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.cluster.transitions import has_ended, is_ready
 from kframework.controllers.control_loop import ControlLoop, Key
 from kframework.controllers.workloads.controller_revisions import REVISION_LABEL, History, Revisions, template_of
-from kframework.controllers.workloads.dependents import Dependents, is_orphan, key_of, selector_of, touched_owners
+from kframework.controllers.workloads.dependents import (
+    Dependents,
+    is_orphan,
+    key_of,
+    makes_pods,
+    selector_of,
+    touched_owners,
+)
 from kframework.controllers.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
 from kframework.controllers.workloads.stateful_claims import Claims, pod_name, with_claims
 from kframework.objects import (
@@ -106,11 +113,13 @@ class StatefulSetController(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         owner = self._cluster.find(StatefulSet, key[1], key[0])
-        if owner is None or not owner.spec.template.spec or owner.metadata.deletion_timestamp is not None:
+        if owner is None or owner.metadata.deletion_timestamp is not None:
+            return
+        selector, prefix = selector_of(owner.spec.selector), f"{owner.metadata.name}-"
+        if not makes_pods(owner, owner.spec.template, selector):
             return
         history = self._revisions.history(owner)
         current = history.named(owner.status.current_revision) or history.update
-        selector, prefix = selector_of(owner.spec.selector), f"{owner.metadata.name}-"
         claimed = self._pods.claimed(owner, selector, lambda pod: _ordinal(pod, prefix) is not None)
         pods = {ordinal: pod for pod in claimed if (ordinal := _ordinal(pod, prefix)) is not None}
         state = _Set(owner, history, current, dict(sorted(pods.items())), self._clock.now())

@@ -17,6 +17,7 @@ from kframework.objects import (
     CronJobSpec,
     Job,
     JobTemplate,
+    LabelSelector,
     ObjectMeta,
     Pod,
     ReplicaSet,
@@ -110,3 +111,23 @@ async def test_a_replication_controller_selects_by_its_template_where_it_says_no
         status = memory.read(ReplicationController, "web").status
         assert (len(memory.objects(Pod)), status.replicas, status.ready_replicas) == (1, 1, 1)
         assert status.terminating_replicas is None
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        replica_set(1, selector=LabelSelector(match_labels={"other": "app"})),
+        deployment(1, selector=None),
+        stateful_set(1, selector=LabelSelector(match_labels={"other": "app"})),
+        daemon_set(selector=LabelSelector()),
+        job(manual_selector=True, selector=LabelSelector(match_labels={"other": "app"})),
+    ],
+    ids=lambda workload: type(workload).__name__,
+)
+async def test_what_would_not_select_its_pods_makes_none(workload: ApiObject, caplog: pytest.LogCaptureFixture) -> None:
+    async with acting(make_node("n1"), workload) as memory:
+        assert memory.objects(Pod) == []
+        name = f"{type(workload).__name__} default/{workload.metadata.name}"
+        assert set(caplog.messages) == {
+            f"{name} is passed over: its selector does not match the labels of its template"
+        }
