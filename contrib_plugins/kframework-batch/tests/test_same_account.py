@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from random import Random
+from typing import ClassVar, NamedTuple
 
 import pytest
 from kframework_batch.account import Outcome, SessionAccount
+from kframework_batch.account_rows import queue_section
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.account import explain
@@ -24,11 +27,19 @@ from kframework_batch.simulation import simulate_batch
 from kframework_batch.testing import make_queue
 from msgspec.structs import replace
 
+from kframework.clock import Clock
+from kframework.cluster.memory import MemoryCluster
+from kframework.objects import ApiObject, ObjectMeta, PriorityClass
 from kframework.observe.metrics.series import written
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.showing import History, Ref
+from kframework.scheduler.simulate import MakeController
 from kframework.testing import make_node
+from tests.faults.batch_world import RATE, World, configuration, objects
+
+#: The seed of a world in which the API fails now and then.
+FAULTY = 4
 
 CONFIGURATION = """\
 actions: "enqueue, allocate, preempt, backfill"
@@ -52,12 +63,58 @@ class Run(NamedTuple):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Let jobs wait for each other, and one for ever."""
-    file = tmp_path_factory.mktemp("same") / "run.rec"
-    settings, recorder = Settings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7), Recorder(file)
     jobs = [make_job(f"job-{number}", 2, cpu=2, queue="q", seconds=3.0 + number) for number in range(4)]
-    objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
-    objects.append(make_job("large", 9, cpu=2, queue="q"))
-    engines, history = list[BatchEngine](), SessionHistory()
+    nodes = [make_node(name, cpu=4) for name in ("a", "b")]
+    settings = Settings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7)
+    file = tmp_path_factory.mktemp("same") / "run.rec"
+    return ran(file, [make_queue("q"), *nodes, *jobs, make_job("large", 9, cpu=2, queue="q")], settings)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Let a world go its way in which the API fails now and then."""
+    random = Random(FAULTY)
+    settings = Settings(compile_program(parse(configuration(random))), seed=FAULTY)
+
+    def make(cluster: MemoryCluster, clock: Clock) -> World:
+        return World(cluster, clock, Random(f"{FAULTY}/world"), RATE)
+
+    return ran(tmp_path_factory.mktemp("same") / "faulty.rec", objects(random), settings, [make])
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Let a job come late, and send others away."""
+    nodes = [make_node(name, cpu=4) for name in ("a", "b")]
+    high = PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
+    low = make_job("low", 4, cpu=2, queue="q", minimum=1)
+    settings = Settings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7)
+    file = tmp_path_factory.mktemp("same") / "crowded.rec"
+    return ran(file, [make_queue("q"), *nodes, high, low], settings, [Latecomer])
+
+
+class Latecomer:
+    """Makes a job that matters more once all others run."""
+
+    kinds: ClassVar[Sequence[type[ApiObject]]] = ()
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        self.on_idle: Callable[[], None] = lambda: None
+        self.idle = False
+        self._cluster = cluster
+
+    async def run(self) -> None:
+        await asyncio.sleep(5)
+        self._cluster.add(make_job("late", 2, cpu=2, queue="q", priority_class="high"))
+        self.idle = True
+        self.on_idle()
+
+
+def ran(
+    file: Path, objects: Iterable[ApiObject], settings: Settings, controllers: Iterable[MakeController] = ()
+) -> Run:
+    """Schedule jobs, and write down what was decided."""
+    engines, history, recorder = list[BatchEngine](), SessionHistory(), Recorder(file)
     simulate_batch(
         objects,
         settings,
@@ -65,6 +122,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         engine=recorded(settings, recorder),
         duration=60.0,
         on_end=lambda scheduler: engines.append(scheduler.engine),
+        controllers=controllers,
     )
     recorder.close()
     return Run(engines[0], file, list(history)[::-1])
@@ -151,6 +209,195 @@ def disagreements(run: Run, lied_to: str, lied: Run) -> list[str]:
     if any(counted.get(name) != value for name, value in totals(told, run.accounts).items()):
         found.append("metrics")
     return found
+
+
+# -- tasks, queues, and what came of a session -------------------------------------------------------------------------
+
+#: Anything that is said, with the session of which it is.
+Said = tuple[object, ...]
+
+
+def told_tasks(account: SessionAccount) -> list[Said]:
+    return [
+        (account.uid, turn.action, one.pod, one.node, one.promised, one.feasible, one.message)
+        for turn in account.turns
+        for one in turn.verdicts
+    ]
+
+
+def told_queues(account: SessionAccount) -> list[Said]:
+    return [(account.uid, each.queue, each.weight, due(each.deserved), each.dominant) for each in account.queues]
+
+
+def due(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Leave out what is nothing."""
+    return {name: amount for name, amount in sorted(amounts.items()) if amount}
+
+
+def told_ends(account: SessionAccount) -> list[Said]:
+    bound = [(account.uid, "bound", pod, node) for pod, node in account.bound]
+    evicted = [(account.uid, "evicted", pod, reason) for pod, reason in account.evicted]
+    changed = (job for job in account.jobs if job.phase != job.next_phase)
+    return [*bound, *evicted, *((account.uid, "phase", job.job, job.next_phase) for job in changed)]
+
+
+def told_victims(account: SessionAccount) -> list[Said]:
+    return [(account.uid, turn.job, tuple(each.pod for each in turn.victims)) for turn in account.turns if turn.victims]
+
+
+def shown(run: Run, accounts: Sequence[SessionAccount]) -> BatchShown:
+    sessions = SessionHistory()
+    for account in accounts:
+        sessions.accounted(account)
+    return BatchShown(run.engine, History(), sessions)
+
+
+def shown_tasks(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+    pods = dict.fromkeys(one.pod for account in accounts for turn in account.turns for one in turn.verdicts)
+    said = list[Said]()
+    for pod in pods:
+        (section, *_) = shown(run, accounts).details("pod", pod).sections
+        for session, _, action, node, feasible, _, why in (row.cells for row in section.rows):
+            assert isinstance(session, Ref)
+            name, promised = (node.name, "promised" in node.text) if isinstance(node, Ref) else ("", False)
+            said.append((session.name, action, pod, name, promised, feasible or 0, why))
+    return said
+
+
+def shown_queues(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+    said = list[Said]()
+    for account in accounts:
+        for queue, weight, _, fills, _, dominant, _ in (
+            row.cells for row in queue_section(account.queues, {}, account).rows
+        ):
+            assert isinstance(fills, Mapping)
+            said.append((account.uid, queue, weight, due({name: pair[1] for name, pair in fills.items()}), dominant))
+    return said
+
+
+def shown_ends(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+    said, word = list[Said](), {"bound": "bound", "evicted": "evicted", "phases": "phase"}
+    for account in accounts:
+        for section in shown(run, accounts).details("session", account.uid).sections:
+            if section.name in word:
+                for row in section.rows:
+                    first, last = row.cells[0], row.cells[-1]
+                    assert isinstance(first, Ref)
+                    said.append((account.uid, word[section.name], first.name, getattr(last, "name", last)))
+    return said
+
+
+def traced_victims(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+    turns = [(root, turn) for root in map(span_of, accounts) for action in root.parts for turn in action.parts]
+    victims = "kframework.victims"
+    return [
+        (root.attributes["kframework.session"], turn.attributes["kframework.job"], turn.attributes[victims])
+        for root, turn in turns
+        if victims in turn.attributes
+    ]
+
+
+def counted_queues(run: Run, accounts: Sequence[SessionAccount]) -> list[Said]:
+    """Say what gauges say after each session, as far as they say it."""
+    said = list[Said]()
+    for account in accounts:
+        gauges = metrics(run._replace(accounts=[account]))
+        for state in account.queues:
+            at = f'{{queue_name="{state.queue}"}}'
+            due = {"cpu": int(gauges[f"volcano_queue_deserved_milli_cpu{at}"])}
+            said.append((account.uid, state.queue, int(gauges[f"volcano_queue_weight{at}"]), due))
+    return said
+
+
+Told = Callable[[SessionAccount], list[Said]]
+Voice = Callable[[Run, Sequence[SessionAccount]], list[Said]]
+
+
+def told_cpu(account: SessionAccount) -> list[Said]:
+    """Say of queues what gauges say of them."""
+    queues = account.queues
+    return [(account.uid, each.queue, each.weight, {"cpu": each.deserved.get("cpu", 0)}) for each in queues]
+
+
+def task(**changes: object) -> Callable[[SessionAccount], SessionAccount]:
+    """Lie about each task."""
+
+    def lie(account: SessionAccount) -> SessionAccount:
+        return replace(
+            account,
+            turns=tuple(
+                replace(turn, verdicts=tuple(replace(one, **changes) for one in turn.verdicts))
+                for turn in account.turns
+            ),
+        )
+
+    return lie
+
+
+def queue(**changes: object) -> Callable[[SessionAccount], SessionAccount]:
+    """Lie about each queue."""
+    return lambda account: replace(account, queues=tuple(replace(each, **changes) for each in account.queues))
+
+
+def phases(account: SessionAccount) -> SessionAccount:
+    return replace(account, jobs=tuple(replace(job, phase="x", next_phase="y") for job in account.jobs))
+
+
+def no_victims(account: SessionAccount) -> SessionAccount:
+    return replace(account, turns=tuple(replace(turn, victims=()) for turn in account.turns))
+
+
+#: Who says what, of which run, and lies about it.
+VOICES: dict[str, tuple[str, Told, Voice, list[Callable[[SessionAccount], SessionAccount]]]] = {
+    "the page of tasks": (
+        "faulty",
+        told_tasks,
+        shown_tasks,
+        [task(node="z"), task(promised=True, node="a"), task(feasible=99), task(message="else")],
+    ),
+    "the page of queues": (
+        "faulty",
+        told_queues,
+        shown_queues,
+        [queue(weight=99), queue(deserved={"cpu": 1}), queue(dominant=0.99), queue(queue="z")],
+    ),
+    "the page of sessions": (
+        "crowded",
+        told_ends,
+        shown_ends,
+        [
+            phases,
+            lambda account: replace(account, bound=account.bound[1:]),
+            lambda account: replace(account, evicted=account.evicted[1:]),
+        ],
+    ),
+    "the metrics of queues": ("faulty", told_cpu, counted_queues, [queue(weight=99), queue(deserved={"cpu": 1})]),
+    "the spans of turns": ("crowded", told_victims, traced_victims, [no_victims]),
+}
+
+
+@pytest.mark.parametrize("voice", VOICES)
+def test_tasks_queues_and_ends_are_told_alike(voice: str, request: pytest.FixtureRequest) -> None:
+    name, told, says, lies = VOICES[voice]
+    run: Run = request.getfixturevalue(name)
+    file = Recorded(run.file)
+    accounts = [file.read(line.body, SessionAccount) for line in file if line.what == "SessionAccount"]
+    truth = [each for account in accounts for each in told(account)]
+    assert truth
+    assert ordered(says(run, run.accounts)) == ordered(truth)
+    for lie in lies:
+        assert ordered(says(run, [lie(account) for account in run.accounts])) != ordered(truth)
+
+
+def test_somebody_was_sent_away_and_phases_changed(crowded: Run) -> None:
+    assert any(turn.victims for account in crowded.accounts for turn in account.turns)
+    assert any(account.evicted for account in crowded.accounts)
+    assert any(job.phase != job.next_phase for account in crowded.accounts for job in account.jobs)
+
+
+def ordered(said: Sequence[Said]) -> list[str]:
+    """Sort what was said: a page has the newest session first."""
+    return sorted(map(repr, said))
 
 
 # -- the tests ---------------------------------------------------------------------------------------------------------
