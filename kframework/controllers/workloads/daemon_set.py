@@ -16,7 +16,6 @@ from kframework.controllers.workloads.controller_revisions import REVISION_LABEL
 from kframework.controllers.workloads.daemon_pods import Suitability, node_of, pinned, suitability, with_tolerations
 from kframework.controllers.workloads.dependents import (
     Dependents,
-    is_orphan,
     key_of,
     makes_pods,
     selector_of,
@@ -98,13 +97,8 @@ class DaemonSetController(ControlLoop):
             case ControllerRevision():
                 self._owned_revisions.file(change)
                 yield from touched_owners(change, "DaemonSet")
-            case Pod() as pod:
-                self._pods.file(change)
-                yield from touched_owners(change, "DaemonSet")
-                if is_orphan(change.new):
-                    for each in self._cluster.objects(DaemonSet, pod.metadata.namespace):
-                        if selector_of(each.spec.selector).matches(pod.metadata.labels):
-                            yield key_of(each)
+            case Pod():
+                yield from self._pods.touched(change, DaemonSet)
 
     def _reconcile(self, key: Key) -> None:
         owner = self._cluster.find(DaemonSet, key[1], key[0])

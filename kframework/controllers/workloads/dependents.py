@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Generic
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import Key
-from kframework.objects import ApiObject, ObjectMeta, OwnerReference, PodTemplate, kind_of, reference
+from kframework.objects import (
+    ApiObject,
+    DaemonSet,
+    Deployment,
+    Job,
+    ObjectMeta,
+    OwnerReference,
+    PodTemplate,
+    kind_of,
+    reference,
+)
 from kframework.objects.kinds import T
 from kframework.objects.label_selectors import NOTHING, Selector, SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
 
 _log = logging.getLogger(__name__)
+
+#: What owns others by a selector.
+Workload = TypeVar("Workload", DaemonSet, Deployment, Job)
 
 
 class Dependents(Generic[T]):
@@ -38,6 +51,16 @@ class Dependents(Generic[T]):
                     self._of[place].pop(key, None)
                     if not self._of[place]:
                         del self._of[place]
+
+    def touched(self, change: Change, owners: type[Workload]) -> Iterator[Key]:
+        """Take down who controls an object now; name the owners that it has or had, and those that may adopt it."""
+        self.file(change)
+        yield from touched_owners(change, kind_of(owners).name)
+        if change.new is not None and is_orphan(change.new):
+            metadata = change.new.metadata
+            for each in self._cluster.objects(owners, metadata.namespace):
+                if selector_of(each.spec.selector).matches(metadata.labels):
+                    yield key_of(each)
 
     def of(self, owner: ApiObject) -> list[T]:
         """List what an object controls."""

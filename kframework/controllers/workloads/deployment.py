@@ -15,11 +15,9 @@ from kframework.controllers.control_loop import ControlLoop, Key
 from kframework.controllers.workloads.dependents import (
     Dependents,
     controller_of,
-    is_orphan,
     key_of,
     makes_pods,
     selector_of,
-    touched_owners,
 )
 from kframework.controllers.workloads.deployment_status import (
     counted,
@@ -75,13 +73,8 @@ class DeploymentController(ControlLoop):
         match change.subject:
             case Deployment() as deployment:
                 yield key_of(deployment)
-            case ReplicaSet() as replica_set:
-                self._replica_sets.file(change)
-                yield from touched_owners(change, "Deployment")
-                if is_orphan(change.new):
-                    for each in self._cluster.objects(Deployment, replica_set.metadata.namespace):
-                        if selector_of(each.spec.selector).matches(replica_set.metadata.labels):
-                            yield key_of(each)
+            case ReplicaSet():
+                yield from self._replica_sets.touched(change, Deployment)
             case Pod() as pod:
                 self._pods.file(change)
                 if change.new is None or has_ended(pod):

@@ -15,11 +15,9 @@ from kframework.controllers.control_loop import ControlLoop, Key
 from kframework.controllers.workloads.dependents import (
     Dependents,
     controller_of,
-    is_orphan,
     key_of,
     makes_pods,
     selector_of,
-    touched_owners,
 )
 from kframework.controllers.workloads.job_backoff import Backoff
 from kframework.controllers.workloads.job_indexes import (
@@ -80,13 +78,8 @@ class JobController(ControlLoop):
         match change.subject:
             case Job() as job:
                 yield key_of(job)
-            case Pod() as pod:
-                self._pods.file(change)
-                yield from touched_owners(change, "Job")
-                if is_orphan(change.new):
-                    for each in self._cluster.objects(Job, pod.metadata.namespace):
-                        if selector_of(each.spec.selector).matches(pod.metadata.labels):
-                            yield key_of(each)
+            case Pod():
+                yield from self._pods.touched(change, Job)
 
     def _reconcile(self, key: Key) -> None:
         job = self._cluster.find(Job, key[1], key[0])
