@@ -81,6 +81,7 @@ class GuardedServer:
         self._authorizer = authorizer
         self.authenticator = server.authenticator
         self.authorizer = server.authorizer
+        self.webhooks = server.webhooks
 
     async def prepare(self, request: Request) -> None:
         await self._server.prepare(request)

@@ -174,7 +174,8 @@ def test_a_job_becomes_pods_that_run_together_and_go_with_it(kubectl: Kubectl, t
     assert kubectl("get", "commands", "-o", "name") == ""
 
     assert kubectl("delete", "-f", str(tmp_path / "job.yaml")) == 'job.batch.volcano.sh "mpi" deleted\n'
-    assert until(lambda: kubectl("get", f"pods,{GROUPS},cm,secrets,services,netpol", "-o", "name") == "")
+    kinds = f"pods,{GROUPS},cm,secrets,services,netpol"
+    assert until(lambda: kubectl("get", kinds, "-o", "name") == "service/kubernetes\n")
 
 
 def test_a_gang_is_bound_as_a_whole_or_says_why_not(kubectl: Kubectl, tmp_path: Path) -> None:
