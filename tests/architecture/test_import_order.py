@@ -17,7 +17,7 @@ from tests.architecture.sources import ROOT, listed, modules
 #: and `core.cycle`, the longer name counts.
 ROOMS = (
     *("errors", "clock", "verbosity"),
-    *("objects", "framework", "state", "config"),
+    *("objects", "cel", "framework", "state", "config"),
     *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
     *(
         "cluster",

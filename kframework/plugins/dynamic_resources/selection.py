@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+from kframework.cel.errors import CelError
 from kframework.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
-from kframework.plugins.dynamic_resources.cel.clauses import clauses
-from kframework.plugins.dynamic_resources.cel.device import Device
-from kframework.plugins.dynamic_resources.cel.errors import CelError
-from kframework.plugins.dynamic_resources.cel.selector import Selector, compile_selector
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import Asked, key_of
+from kframework.plugins.dynamic_resources.selectors.clauses import clauses
+from kframework.plugins.dynamic_resources.selectors.device import Device
+from kframework.plugins.dynamic_resources.selectors.selector import Selector, compile_selector
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
 

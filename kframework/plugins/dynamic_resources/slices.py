@@ -13,7 +13,7 @@ from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint,
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
-from kframework.plugins.dynamic_resources.cel.device import Device as Subject
+from kframework.plugins.dynamic_resources.selectors.device import Device as Subject
 from kframework.state.nodes import NodeInfo
 
 

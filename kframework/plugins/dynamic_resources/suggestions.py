@@ -13,11 +13,11 @@ from kframework.framework.claim_suggestions import DropClause, DropConstraint, L
 from kframework.framework.pod_suggestions import DropClaim, LowerRequest
 from kframework.framework.suggestions import BEYOND_HELP, MOST, Change, Efforts, Suggestion, delete_all
 from kframework.objects import ResourceClaim
-from kframework.plugins.dynamic_resources.cel.clauses import clauses
 from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, ClaimsInCycle
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import Asked, key_of
+from kframework.plugins.dynamic_resources.selectors.clauses import clauses
 from kframework.plugins.dynamic_resources.shortfalls import Shortfall, Shortfalls, Why
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kframework.cel.errors import CelError
 from kframework.objects import ApiStruct
-from kframework.plugins.dynamic_resources.cel.device import Device
-from kframework.plugins.dynamic_resources.cel.errors import CelError
-from kframework.plugins.dynamic_resources.cel.selector import compile_selector
+from kframework.plugins.dynamic_resources.selectors.device import Device
+from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
 from kframework.testing.conformance.cases import Fact, beside
 
 

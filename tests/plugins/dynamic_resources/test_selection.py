@@ -10,10 +10,10 @@ import pytest
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources import selection
-from kframework.plugins.dynamic_resources.cel.selector import Selector
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import Asked, asked_of
 from kframework.plugins.dynamic_resources.selection import Selection
+from kframework.plugins.dynamic_resources.selectors.selector import Selector
 from kframework.plugins.dynamic_resources.slices import PoolDevice, SliceView
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node

@@ -1,0 +1,273 @@
+"""Types, names and overloads of a syntax tree, found or missed before any value is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kframework.cel.errors import CelError
+from kframework.cel.functions import Overload
+from kframework.cel.substitutions import Substitutions, instance, more_general
+from kframework.cel.syntax import (
+    Call,
+    Comprehension,
+    Ident,
+    List,
+    Literal,
+    Map,
+    Node,
+    Select,
+    qualified_name,
+    walk,
+)
+from kframework.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    unwrapped,
+)
+from kframework.cel.values import TypeValue, Uint
+
+_LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
+
+
+class Environment:
+    """What an expression may name: functions, variables, the names of types, and the fields of what has fields."""
+
+    def __init__(
+        self,
+        overloads: Iterable[Overload],
+        variables: Mapping[str, Type],
+        types: Mapping[str, Type],
+        fields: Mapping[Type, Mapping[str, Type]],
+    ) -> None:
+        self.functions: dict[str, list[Overload]] = {}
+        for overload in overloads:
+            self.functions.setdefault(overload.function, []).append(overload)
+        self.variables = variables
+        self.types = types
+        self.fields = fields
+
+
+def check(root: Node, environment: Environment) -> None:
+    """Write types and overloads into a tree; raises CelError at the first thing that is wrong."""
+    checker = _Checker(environment)
+    checker.check(root)
+    for node, _ in walk(root):
+        node.type = checker.substitutions.final(node.type)
+
+
+class _Checker:
+    """Goes down a tree once; `_scopes` holds what loops and bindings declare, the innermost last."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.substitutions = Substitutions()
+        self._environment = environment
+        self._scopes: list[Mapping[str, Type]] = [environment.variables]
+
+    def check(self, node: Node) -> Type:
+        match node:
+            case Literal(value=value):
+                node.type = _LITERALS[type(value)]
+            case Ident():
+                node.type = self._ident(node)
+            case Select():
+                node.type = self._select(node)
+            case Call(function="_?._"):
+                node.type = self._optional_select(node)
+            case Call():
+                node.type = self._call(node)
+            case List():
+                node.type = self._list(node)
+            case Map():
+                node.type = self._map(node)
+            case Comprehension():
+                node.type = self._comprehension(node)
+        return node.type
+
+    # -- names --
+
+    def _variable(self, name: str) -> Type | None:
+        if name.startswith("."):
+            return self._environment.variables.get(name[1:])
+        return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
+
+    def _named(self, name: str) -> Type | None:
+        """Return the type of a variable, or of a type by its name."""
+        return self._variable(name) or self._environment.types.get(name.removeprefix("."))
+
+    def _ident(self, node: Ident) -> Type:
+        found = self._named(node.name)
+        if found is None:
+            raise _undeclared(node, node.name)
+        return found
+
+    def _select(self, node: Select) -> Type:
+        name = qualified_name(node)
+        if name is not None and (found := self._environment.types.get(name.removeprefix("."))) is not None:
+            return found
+        type = self._field(node, node.operand, node.field, None)
+        return BOOL if node.test else self.substitutions.resolve(type)
+
+    def _optional_select(self, node: Call) -> Type:
+        operand, field = node.args
+        field.type = STRING
+        name = field.value if isinstance(field, Literal) else None
+        return self.substitutions.resolve(self._field(node, operand, str(name), optional_of(DYN)))
+
+    def _field(self, node: Node, operand: Node, field: str, optional: Type | None) -> Type:
+        operand_type = self.substitutions.resolve(self.check(operand))
+        inner = unwrapped(operand_type)
+        type = self._field_of(node, inner if inner is not None else operand_type, field)
+        return optional_of(type) if inner is not None or optional is not None else type
+
+    def _field_of(self, node: Node, target: Type, field: str) -> Type:
+        if target.name == "map":
+            return target.parameters[1]
+        if target in self._environment.fields:
+            found = self._environment.fields[target].get(field)
+            if found is None:
+                raise CelError(f"undefined field '{field}'", node.position)
+            return found
+        if target.is_parameter:
+            self.substitutions.assign([DYN], [target])
+        elif not target.is_unknown:
+            raise CelError(f"type '{target}' does not support field selection", node.position)
+        return DYN
+
+    # -- calls --
+
+    def _call(self, node: Call) -> Type:
+        for argument in node.args:
+            self.check(argument)
+        name = qualified_name(node.target)
+        if name is not None and f"{name}.{node.function}".removeprefix(".") in self._environment.functions:
+            node.function, node.target = f"{name}.{node.function}", None
+        function = node.function.removeprefix(".")
+        if node.target is not None:
+            self.check(node.target)
+        overloads = self._environment.functions.get(function)
+        if overloads is None:
+            raise _undeclared(node, function)
+        node.function = function
+        return self._resolve(node, overloads)
+
+    def _resolve(self, node: Call, overloads: Sequence[Overload]) -> Type:
+        """Find the overloads that take the arguments: one, or several where the run time has to tell."""
+        if node.function in ("_&&_", "_||_"):
+            for argument in node.args:
+                self._expect(argument, BOOL)
+            return BOOL
+        given = [child.type for child in node.children()]
+        fitting: list[Overload] = []
+        result: Type | None = None
+        for overload in overloads:
+            if overload.is_method is (node.target is None):
+                continue
+            fresh = {Type(name): self.substitutions.fresh() for name in sorted(overload.type_parameters)}
+            if not self.substitutions.assign(given, instance(overload.parameters, fresh)):
+                continue
+            fitting.append(overload)
+            its = self.substitutions.resolve(instance([overload.result], fresh)[0])
+            if result is None:
+                result = its
+            elif not result.is_dynamic and its != result:
+                result = DYN
+        if result is None:
+            raise self._no_overload(node, given)
+        node.overloads = tuple(fitting)
+        return result
+
+    def _no_overload(self, node: Call, given: Sequence[Type]) -> CelError:
+        types = [str(self.substitutions.final(type)) for type in given]
+        spelled = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
+        return CelError(f"found no matching overload for '{node.function}' applied to '{spelled}'", node.position)
+
+    # -- lists, maps and loops --
+
+    def _list(self, node: List) -> Type:
+        element: Type | None = None
+        for place, child in enumerate(node.elements):
+            element = self._join(element, self._present(child, place in node.optional))
+        return list_of(element if element is not None else self.substitutions.fresh())
+
+    def _map(self, node: Map) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for place, (key_node, value_node) in enumerate(zip(node.keys, node.values, strict=True)):
+            key = self._join(key, self.check(key_node))
+            value = self._join(value, self._present(value_node, place in node.optional))
+        if key is None or value is None:
+            return map_of(self.substitutions.fresh(), self.substitutions.fresh())
+        return map_of(key, value)
+
+    def _present(self, node: Node, is_optional: bool) -> Type:
+        """Return the type of an element or entry; of one marked with `?`, what the optional holds."""
+        type = self.check(node)
+        if not is_optional:
+            return type
+        inner = unwrapped(type)
+        if inner is None and not type.is_dynamic:
+            raise self._mismatch(node, optional_of(type), type)
+        return inner if inner is not None else type
+
+    def _join(self, before: Type | None, type: Type) -> Type:
+        """Return the type of what may be either; that no literal mixes types is validated later."""
+        if before is None:
+            return type
+        return more_general(before, type) if self.substitutions.assign([before], [type]) else DYN
+
+    def _comprehension(self, node: Comprehension) -> Type:
+        range_type = self.substitutions.resolve(self.check(node.iter_range))
+        accu = self.check(node.accu_init)
+        first, second = self._iterated(node.iter_range, range_type, bool(node.iter_var2))
+        self._scopes.append({node.accu_var: accu})
+        self._scopes.append({node.iter_var: first} | ({node.iter_var2: second} if node.iter_var2 else {}))
+        self.check(node.condition)
+        self._expect(node.condition, BOOL)
+        self.check(node.step)
+        self._expect(node.step, accu)
+        self._scopes.pop()
+        result = self.check(node.result)
+        self._scopes.pop()
+        return self.substitutions.resolve(result)
+
+    def _iterated(self, node: Node, type: Type, is_two: bool) -> tuple[Type, Type]:
+        if type.name == "list":
+            return (INT, type.parameters[0]) if is_two else (type.parameters[0], ERROR)
+        if type.name == "map":
+            return type.parameters[0], type.parameters[1]
+        if (type.is_unknown and type.name != "any") or type.is_parameter:
+            self.substitutions.assign([DYN], [type])
+            return DYN, DYN
+        problem = f"expression of type '{type}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        raise CelError(problem, node.position)
+
+    def _expect(self, node: Node, wanted: Type) -> None:
+        if not self.substitutions.assign([wanted], [node.type]):
+            raise self._mismatch(node, wanted, node.type)
+
+    def _mismatch(self, node: Node, wanted: Type, found: Type) -> CelError:
+        wanted, found = self.substitutions.final(wanted), self.substitutions.final(found)
+        return CelError(f"expected type '{wanted}' but found '{found}'", node.position)
+
+
+def _undeclared(node: Node, name: str) -> CelError:
+    return CelError(f"undeclared reference to '{name}' (in container '')", node.position)
+
+
+def is_type_name(node: Node, environment: Environment) -> TypeValue | None:
+    """Return the type that a checked node names, None where it names none."""
+    name = qualified_name(node)
+    if name is None or node.type.name != "type" or name.removeprefix(".") not in environment.types:
+        return None
+    return TypeValue(node.type.parameters[0].name)

@@ -1,0 +1,132 @@
+"""Conversions between CEL's types: `int("12")`, `string(1.5)`, `bool("true")`."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+
+from kframework.cel import costs
+from kframework.cel.errors import CelError
+from kframework.cel.functions import function
+from kframework.cel.library.times import (
+    SECOND,
+    duration,
+    plain,
+    read_duration,
+    read_timestamp,
+    timestamp,
+    write_duration,
+    write_timestamp,
+)
+from kframework.cel.values import Timestamp, Uint, in_range, unsigned
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INTEGER = re.compile(r"[+-]?\d{1,1000}", re.ASCII)
+_UNSIGNED = re.compile(r"\d{1,1000}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+", re.ASCII)
+_NAMED = re.compile(r"[+-]?(?:inf|infinity)|nan", re.ASCII | re.IGNORECASE)
+
+
+def _wrong(wanted: str) -> CelError:
+    return CelError(f"type conversion error from 'string' to '{wanted}'")
+
+
+def _bool(text: str) -> bool:
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise _wrong("bool")
+
+
+def _int(text: str) -> int:
+    if _INTEGER.fullmatch(text) is None:
+        raise _wrong("int")
+    return in_range(int(text))
+
+
+def _uint(text: str) -> Uint:
+    if _UNSIGNED.fullmatch(text) is None:
+        raise _wrong("uint")
+    return unsigned(int(text))
+
+
+def read_double(text: str) -> float:
+    """Read a double as Go does; raises CelError."""
+    if _NAMED.fullmatch(text):
+        return float(text)
+    is_decimal = _DECIMAL.fullmatch(text) is not None
+    if not is_decimal and _HEXADECIMAL.fullmatch(text) is None:
+        raise _wrong("double")
+    try:
+        value = float(text) if is_decimal else float.fromhex(text)
+    except OverflowError:
+        raise _wrong("double") from None
+    if math.isinf(value):
+        raise _wrong("double")
+    return value
+
+
+def _truncated(value: float, low: float, high: float) -> int:
+    if not low < value < high:  # NaN is neither
+        raise CelError("integer overflow")
+    return int(value)
+
+
+def write_double(value: float) -> str:
+    """Write a double in the fewest digits that tell it from others, with an exponent where Go's `%g` has one."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    exact = Decimal(repr(value))
+    if -4 <= exact.adjusted() < 6:
+        return plain(value)
+    first, *rest = map(str, exact.normalize().as_tuple().digits)
+    digits = f"{first}.{''.join(rest)}" if rest else first
+    return f"{'-' if value < 0 else ''}{digits}e{'-' if exact.adjusted() < 0 else '+'}{abs(exact.adjusted()):02}"
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def _seconds(value: Timestamp) -> int:
+    return value.nanos // SECOND
+
+
+OVERLOADS = [
+    *function("bool", "bool -> bool", apply=lambda value: value),
+    *function("bool", "string -> bool", apply=_bool),
+    *function("bytes", "bytes -> bytes", apply=lambda value: value),
+    *function("bytes", "string -> bytes", apply=lambda text: text.encode(), cost=costs.traversal),
+    *function("double", "double -> double", "int -> double", "uint -> double", apply=float),
+    *function("double", "string -> double", apply=read_double),
+    *function("duration", "duration -> duration", apply=lambda value: value),
+    *function("duration", "int -> duration", apply=duration),
+    *function("duration", "string -> duration", apply=read_duration),
+    *function("int", "int -> int", apply=lambda value: value),
+    *function("int", "double -> int", apply=lambda value: _truncated(value, -(2.0**63), 2.0**63)),
+    *function("int", "duration -> int", apply=lambda value: value.nanos),
+    *function("int", "string -> int", apply=_int),
+    *function("int", "timestamp -> int", apply=_seconds),
+    *function("int", "uint -> int", apply=lambda value: in_range(int(value))),
+    *function("string", "string -> string", apply=lambda value: value),
+    *function("string", "bool -> string", apply=lambda value: "true" if value else "false"),
+    *function("string", "bytes -> string", apply=_text, cost=costs.traversal),
+    *function("string", "double -> string", apply=write_double),
+    *function("string", "duration -> string", apply=write_duration),
+    *function("string", "int -> string", "uint -> string", apply=lambda value: str(int(value))),
+    *function("string", "timestamp -> string", apply=write_timestamp),
+    *function("timestamp", "timestamp -> timestamp", apply=lambda value: value),
+    *function("timestamp", "int -> timestamp", apply=lambda value: timestamp(value * SECOND)),
+    *function("timestamp", "string -> timestamp", apply=read_timestamp),
+    *function("uint", "uint -> uint", apply=lambda value: value),
+    *function("uint", "double -> uint", apply=lambda value: Uint(_truncated(value, -0.5, 2.0**64))),
+    *function("uint", "int -> uint", apply=unsigned),
+    *function("uint", "string -> uint", apply=_uint),
+]

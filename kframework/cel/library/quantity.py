@@ -1,0 +1,154 @@
+"""Kubernetes' library of quantities, which is also how a capacity is read.
+
+resource.Quantity keeps an amount as an int64 with a decimal scale where it can, and only then takes it for an integer:
+`1.5Gi` is none, and neither is `1000m`. So a quantity here remembers that form beside its exact amount.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kframework.cel.errors import CelError
+from kframework.cel.functions import function, method
+from kframework.cel.values import INT_MAX, INT_MIN, Opaque
+from kframework.objects import quantity as objects
+
+_PARTS = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)([^0-9.]*[-+]?[0-9]*)", re.ASCII)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+#: An int64 and the power of ten that it is to be multiplied with.
+Scaled = tuple[int, int]
+
+
+class CelQuantity(Opaque):
+    """An exact amount in nanos, and its `scaled` form where there is one."""
+
+    __slots__ = ("nano", "scaled")
+    type_name = "kubernetes.Quantity"
+
+    def __init__(self, nano: int, scaled: Scaled | None) -> None:
+        self.nano: int = nano
+        self.scaled: Scaled | None = scaled
+
+    @classmethod
+    def parse(cls, text: str) -> CelQuantity:
+        """Read a quantity; raises CelError."""
+        try:
+            nano = objects.Quantity.parse(text).nano
+        except objects.QuantityError:
+            raise CelError(_WRONG) from None
+        return cls(nano, _scaled(text))
+
+    def as_integer(self) -> int | None:
+        """Return the amount as an int, None where resource.Quantity does not take it for one."""
+        if self.scaled is None or self.scaled[1] < 0:
+            return None
+        whole, scale = self.scaled
+        return _int64(whole * 10**scale)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CelQuantity) and self.nano == other.nano
+
+    def __hash__(self) -> int:
+        return hash(self.nano)
+
+
+def _scaled(text: str) -> Scaled | None:
+    found = _PARTS.fullmatch(text)
+    if found is None:
+        return None
+    sign, whole, fraction, suffix = found.groups()
+    digits = (whole or "0") + fraction
+    if suffix in _BINARY:
+        exponent, scale = _BINARY[suffix], 0
+        if fraction or len(whole or "0") > 14 - exponent * 3 // 10:
+            return None
+        number = _int64(int(digits) << exponent)
+    else:
+        scale = (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])) - len(fraction)
+        if len(digits) > 18 or scale < -9:
+            return None
+        number = int(digits)
+    return None if number is None else (-number if sign == "-" else number, scale)
+
+
+def _int64(number: int) -> int | None:
+    return number if INT_MIN <= number <= INT_MAX else None
+
+
+def _add(left: CelQuantity, right: CelQuantity) -> CelQuantity:
+    return CelQuantity(left.nano + right.nano, _added(left.scaled, right.scaled))
+
+
+def _sub(left: CelQuantity, right: CelQuantity) -> CelQuantity:
+    taken = (-right.scaled[0], right.scaled[1]) if right.scaled is not None else None
+    return CelQuantity(left.nano - right.nano, _added(left.scaled, taken))
+
+
+def _added(left: Scaled | None, right: Scaled | None) -> Scaled | None:
+    """Return the sum in scaled form, at the smaller scale of the two; None where 64 bits do not hold it."""
+    if left is None or right is None:
+        return None
+    if not right[0]:
+        return left
+    if not left[0]:
+        return right
+    scale = min(left[1], right[1])
+    parts = [_int64(number * 10 ** (own - scale)) for number, own in (left, right)]
+    if parts[0] is None or parts[1] is None:
+        return None
+    total = _int64(parts[0] + parts[1])
+    return (total, scale) if total is not None else None
+
+
+def _of_int(number: int) -> CelQuantity:
+    return CelQuantity(number * 10**9, (number, 0))
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        CelQuantity.parse(text)
+    except CelError:
+        return False
+    return True
+
+
+def _as_integer(quantity: CelQuantity) -> int:
+    number = quantity.as_integer()
+    if number is None:
+        raise CelError("cannot convert value to integer")
+    return number
+
+
+def _compare(left: CelQuantity, right: CelQuantity) -> int:
+    return int(left.nano > right.nano) - int(left.nano < right.nano)
+
+
+_Operation = Callable[[CelQuantity, CelQuantity], CelQuantity]
+
+
+def _with_int(operation: _Operation) -> Callable[[CelQuantity, int], CelQuantity]:
+    return lambda quantity, number: operation(quantity, _of_int(number))
+
+
+_ONE = "kubernetes.Quantity"
+_TWO = "kubernetes.Quantity, kubernetes.Quantity"
+
+OVERLOADS = [
+    *function("quantity", f"string -> {_ONE}", apply=CelQuantity.parse),
+    *function("isQuantity", "string -> bool", apply=_is_quantity),
+    *function("sign", f"{_ONE} -> int", apply=lambda value: (value.nano > 0) - (value.nano < 0)),
+    *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.nano > right.nano),
+    *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.nano < right.nano),
+    *method("compareTo", f"{_TWO} -> int", apply=_compare),
+    *method("asApproximateFloat", f"{_ONE} -> double", apply=lambda value: value.nano / 10**9),
+    *method("asInteger", f"{_ONE} -> int", apply=_as_integer),
+    *method("isInteger", f"{_ONE} -> bool", apply=lambda value: value.as_integer() is not None),
+    *method("add", f"{_TWO} -> {_ONE}", apply=_add),
+    *method("add", f"{_ONE}, int -> {_ONE}", apply=_with_int(_add)),
+    *method("sub", f"{_TWO} -> {_ONE}", apply=_sub),
+    *method("sub", f"{_ONE}, int -> {_ONE}", apply=_with_int(_sub)),
+]

@@ -1,0 +1,107 @@
+"""Kubernetes' library of semantic versions, which is also how a `version` attribute is read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kframework.cel.errors import CelError
+from kframework.cel.functions import function, method
+from kframework.cel.values import UINT_MAX, Opaque
+
+_DIGITS = re.compile(r"[0-9]+", re.ASCII)
+_WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
+
+
+class Semver(Opaque):
+    """A version; its build metadata has no say in anything."""
+
+    __slots__ = ("major", "minor", "order", "patch")
+    type_name = "kubernetes.Semver"
+
+    def __init__(self, major: int, minor: int, patch: int, prerelease: tuple[str, ...]) -> None:
+        self.major: int = major
+        self.minor: int = minor
+        self.patch: int = patch
+        # A release comes after its prereleases, a number before a word.
+        words = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in prerelease)
+        self.order: tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
+        self.order = (major, minor, patch, not prerelease, words)
+
+    @classmethod
+    def parse(cls, text: str) -> Semver:
+        """Read `major.minor.patch-prerelease+build`; raises CelError."""
+        parts = text.split(".", 2)
+        if len(parts) != 3:
+            raise CelError("No Major.Minor.Patch elements found" if text else "Version string empty")
+        patch, plus, build = parts[2].partition("+")
+        patch, dash, prerelease = patch.partition("-")
+        words = tuple(prerelease.split(".")) if dash else ()
+        for word in (*words, *(build.split(".") if plus else ())):
+            if not _WORD.fullmatch(word):
+                raise CelError(f'Invalid character(s) found in prerelease or build metadata "{word}"')
+        for word in words:
+            if word.isdigit():
+                _number("Prerelease", word)
+        return cls(_number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch), words)
+
+    @classmethod
+    def normalized(cls, text: str) -> Semver:
+        """Read a version with a `v` before it, parts missing or zeroes leading; raises CelError."""
+        parts = [_without_zeroes(part) for part in text.removeprefix("v").split(".", 2)]
+        if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
+            raise CelError("short version cannot contain PreRelease/Build meta data")
+        return cls.parse(".".join((*parts, "0", "0")[:3] if len(parts) < 3 else parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self.order == other.order
+
+    def __hash__(self) -> int:
+        return hash(self.order)
+
+
+def _number(part: str, digits: str) -> int:
+    if not _DIGITS.fullmatch(digits):
+        raise CelError(f'Invalid character(s) found in {part.lower()} number "{digits}"')
+    if len(digits) > 1 and digits[0] == "0":
+        raise CelError(f'{part} number must not contain leading zeroes "{digits}"')
+    if len(digits) > 20 or int(digits) > UINT_MAX:
+        raise CelError(f'{part} number out of range "{digits}"')
+    return int(digits)
+
+
+def _without_zeroes(part: str) -> str:
+    if len(part) < 2:
+        return part
+    stripped = part.lstrip("0")
+    return stripped if stripped and stripped[0] in "0123456789" else f"0{stripped}"
+
+
+def _semver(text: str, normalize: bool = False) -> Semver:
+    return Semver.normalized(text) if normalize else Semver.parse(text)
+
+
+def _is_semver(text: str, normalize: bool = False) -> bool:
+    try:
+        _semver(text, normalize)
+    except CelError:
+        return False
+    return True
+
+
+def _compare(left: Any, right: Any) -> int:
+    return int(left.order > right.order) - int(left.order < right.order)
+
+
+_TWO = "kubernetes.Semver, kubernetes.Semver"
+
+OVERLOADS = [
+    *function("semver", "string -> kubernetes.Semver", "string, bool -> kubernetes.Semver", apply=_semver),
+    *function("isSemver", "string -> bool", "string, bool -> bool", apply=_is_semver),
+    *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.order > right.order),
+    *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.order < right.order),
+    *method("compareTo", f"{_TWO} -> int", apply=_compare),
+    *method("major", "kubernetes.Semver -> int", apply=lambda version: version.major),
+    *method("minor", "kubernetes.Semver -> int", apply=lambda version: version.minor),
+    *method("patch", "kubernetes.Semver -> int", apply=lambda version: version.patch),
+]

@@ -1,0 +1,208 @@
+"""Operators, and the functions that CEL itself has on numbers, strings, lists and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kframework.cel import costs
+from kframework.cel.errors import CelError, CostLimitExceeded
+from kframework.cel.functions import Overload, for_each, generic, generic_method
+from kframework.cel.library.times import duration, timestamp
+from kframework.cel.values import (
+    Duration,
+    Timestamp,
+    TypeValue,
+    Uint,
+    compare,
+    in_range,
+    is_among,
+    key_of,
+    no_such_overload,
+    type_name,
+    unsigned,
+)
+
+
+def add(left: Any, right: Any) -> object:
+    """Return `left + right`; raises CelError."""
+    match left, right:
+        case (Duration(), Duration()):
+            return duration(left.nanos + right.nanos)
+        case (Duration(), Timestamp()) | (Timestamp(), Duration()):
+            return timestamp(left.nanos + right.nanos)
+        case (list(), list()):
+            if len(left) + len(right) > costs.LIMIT:
+                raise CostLimitExceeded  # cel-go does not copy, so that it has no cost there
+            return left + right
+        case (str(), str()) | (bytes(), bytes()):
+            return left + right
+    return _arithmetic("_+_", left, right, lambda one, other: one + other)
+
+
+def _subtract(left: Any, right: Any) -> object:
+    match left, right:
+        case (Duration(), Duration()) | (Timestamp(), Timestamp()):
+            return duration(left.nanos - right.nanos)
+        case (Timestamp(), Duration()):
+            return timestamp(left.nanos - right.nanos)
+    return _arithmetic("_-_", left, right, lambda one, other: one - other)
+
+
+def _multiply(left: Any, right: Any) -> object:
+    return _arithmetic("_*_", left, right, lambda one, other: one * other)
+
+
+def _divide(left: Any, right: Any) -> object:
+    if type(left) is float and type(right) is float:
+        return left / right if right else _by_zero(left, right)
+    return _arithmetic("_/_", left, right, _quotient)
+
+
+def _by_zero(left: float, right: float) -> float:
+    if left == 0 or left != left:
+        return float("nan")
+    # repr tells -0.0 from 0.0
+    return float("inf") if (left > 0) is (repr(right) == "0.0") else float("-inf")
+
+
+def _quotient(left: int, right: int) -> int:
+    if right == 0:
+        raise CelError("division by zero")
+    whole = abs(left) // abs(right)
+    return whole if (left < 0) is (right < 0) else -whole
+
+
+def _modulo(left: Any, right: Any) -> object:
+    if type(left) is float:
+        raise no_such_overload("_%_", (left, right))
+    return _arithmetic("_%_", left, right, _remainder)
+
+
+def _remainder(left: int, right: int) -> int:
+    if right == 0:
+        raise CelError("modulus by zero")
+    if right == -1:
+        in_range(-left)  # the quotient is looked at too
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+def _arithmetic(name: str, left: Any, right: Any, operation: Callable[[Any, Any], Any]) -> object:
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return in_range(operation(left, right))
+        if kind is Uint:
+            return unsigned(operation(int(left), int(right)))
+        if kind is float:
+            return operation(left, right)
+    raise no_such_overload(name, (left, right))
+
+
+def _negate(value: Any) -> object:
+    if type(value) is int:
+        return in_range(-value)
+    if type(value) is float:
+        return -value
+    if type(value) is Duration:
+        return duration(-value.nanos)
+    raise no_such_overload("-_", (value,))
+
+
+def _not(value: object) -> bool:
+    if value is True or value is False:
+        return not value
+    raise no_such_overload("!_", (value,))
+
+
+def _contained(value: object, container: Any) -> bool:
+    """Return `value in container`: an element of a list, or a key of a map."""
+    if isinstance(container, list):
+        return is_among(value, container)
+    if not isinstance(container, dict):
+        raise no_such_overload("@in", (value, container))
+    try:
+        return key_of(value) in container
+    except CelError:
+        return False
+
+
+def _ordered(verdict: Callable[[int], bool]) -> Callable[[object, object], bool]:
+    return lambda left, right: verdict(compare(left, right))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, (str, bytes, list, dict)):
+        return len(value)
+    raise no_such_overload("size", (value,))
+
+
+def _string_method(test: Callable[[str, str], bool]) -> Callable[[object, object], bool]:
+    def apply(text: object, part: object) -> bool:
+        if isinstance(text, str) and isinstance(part, str):
+            return test(text, part)
+        raise no_such_overload("string", (text, part))
+
+    return apply
+
+
+_NUMBERS = ("int", "uint", "double")
+_COMPARED = (
+    *for_each(("bool", "string", "bytes", "timestamp", "duration"), "T, T -> bool"),
+    *(f"{left}, {right} -> bool" for left in _NUMBERS for right in _NUMBERS),
+)
+_TEXTS = ("string, string -> bool", "bytes, bytes -> bool")
+
+
+def _comparing(name: str, verdict: Callable[[int], bool]) -> list[Any]:
+    apply = _ordered(verdict)
+    others = [text for text in _COMPARED if text not in _TEXTS]
+    return [
+        *generic(name, *others, apply=apply),
+        *generic(name, *_TEXTS, apply=apply, cost=costs.ordering),
+    ]
+
+
+OVERLOADS: list[Overload] = [
+    # What the compiler carries out.
+    *generic("_?_:_", "bool, A, A -> A"),
+    *generic("_&&_", "bool, bool -> bool"),
+    *generic("_||_", "bool, bool -> bool"),
+    *generic("@not_strictly_false", "bool -> bool"),
+    *generic("_==_", "A, A -> bool"),
+    *generic("_!=_", "A, A -> bool"),
+    *generic("_[_]", "list(A), int -> A", "map(A, B), A -> B"),
+    *generic("_[_]", "optional(list(A)), int -> optional(A)", "optional(map(A, B)), A -> optional(B)"),
+    # Operators.
+    *generic("!_", "bool -> bool", apply=_not),
+    *generic("-_", "double -> double", "int -> int", apply=_negate),
+    *generic("_+_", *for_each(_NUMBERS, "T, T -> T"), "list(A), list(A) -> list(A)", apply=add),
+    *generic("_+_", "duration, duration -> duration", "duration, timestamp -> timestamp", apply=add),
+    *generic("_+_", "timestamp, duration -> timestamp", apply=add),
+    *generic("_+_", "string, string -> string", "bytes, bytes -> bytes", apply=add, cost=costs.both),
+    *generic("_-_", *for_each(_NUMBERS, "T, T -> T"), "duration, duration -> duration", apply=_subtract),
+    *generic("_-_", "timestamp, duration -> timestamp", "timestamp, timestamp -> duration", apply=_subtract),
+    *generic("_*_", *for_each(_NUMBERS, "T, T -> T"), apply=_multiply),
+    *generic("_/_", *for_each(_NUMBERS, "T, T -> T"), apply=_divide),
+    *generic("_%_", "int, int -> int", "uint, uint -> uint", apply=_modulo),
+    *_comparing("_<_", lambda order: order < 0),
+    *_comparing("_<=_", lambda order: order <= 0),
+    *_comparing("_>_", lambda order: order > 0),
+    *_comparing("_>=_", lambda order: order >= 0),
+    *generic("@in", "A, list(A) -> bool", apply=_contained, cost=costs.membership),
+    *generic("@in", "A, map(A, B) -> bool", apply=_contained),
+    # Functions.
+    *generic("size", *for_each(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
+    *generic_method("size", *for_each(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
+    *generic("type", "A -> type(A)", apply=lambda value: TypeValue(type_name(value))),
+    *generic("dyn", "A -> dyn", apply=lambda value: value),
+    *generic_method(
+        "contains",
+        "string, string -> bool",
+        apply=_string_method(lambda text, part: part in text),
+        cost=costs.contains,
+    ),
+    *generic_method("startsWith", "string, string -> bool", apply=_string_method(str.startswith), cost=costs.traversal),
+    *generic_method("endsWith", "string, string -> bool", apply=_string_method(str.endswith), cost=costs.traversal),
+]

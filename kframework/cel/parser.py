@@ -1,0 +1,250 @@
+"""From the tokens of an expression to its syntax tree, macros expanded.
+
+The grammar is that of https://github.com/google/cel-spec/blob/master/doc/langdef.md with optional syntax. What is
+bounded here, length and depth, bounds the recursion of all that comes after.
+"""
+
+from __future__ import annotations
+
+from kframework.cel.errors import CelError
+from kframework.cel.lexer import Token, byte_string, string, tokens
+from kframework.cel.macros import expanded
+from kframework.cel.syntax import Call, Ident, List, Literal, Map, Node, Select, walk
+from kframework.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
+
+MOST_CHARACTERS = 100_000  # cel-go's
+MOST_NESTED = 100  # brackets within brackets; cel-go allows 250, and one takes four frames of Python's stack
+MOST_DEEP = 200  # levels of the tree
+MOST_NODES = 50_000  # of the tree, macros expanded: each `optMap` after another doubles what it stands on
+
+#: What stands between two: how strongly it binds, and what its call is named. Rows of the weakest two are one call.
+_OPERATORS = {
+    "||": (0, "_||_"),
+    "&&": (1, "_&&_"),
+    **dict.fromkeys(("<", "<=", ">=", ">", "==", "!="), (2, "")),
+    "in": (2, "@in"),
+    **dict.fromkeys(("+", "-"), (3, "")),
+    **dict.fromkeys(("*", "/", "%"), (4, "")),
+}
+_ROWS = 1  # the strongest of those that make rows
+
+_KEYWORDS = {"true": True, "false": False, "null": None}
+_RESERVED = frozenset(
+    "as break const continue else for function if import let loop package namespace return var void while".split()
+)
+_EXPECTED = "expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, "
+_EXPECTED += "BYTES, IDENTIFIER}"
+
+
+def parse(text: str) -> Node:
+    """Return the syntax tree of an expression; raises CelError."""
+    if len(text) > MOST_CHARACTERS:
+        raise CelError(f"expression code point size exceeds limit: size: {len(text)}, limit {MOST_CHARACTERS}", 0)
+    root = _Parser(text).whole()
+    for count, (node, depth) in enumerate(walk(root)):
+        if depth > MOST_DEEP:
+            raise CelError(f"expression recursion limit exceeded: {MOST_DEEP}", node.position)
+        if count > MOST_NODES:
+            raise CelError(f"expression size limit exceeded: {MOST_NODES} nodes", node.position)
+    return root
+
+
+class _Parser:
+    """Goes down the grammar, one method a rule."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = list(tokens(text))
+        self._at = 0
+        self._nested = 0
+
+    def whole(self) -> Node:
+        node = self._expression()
+        if self._token.kind != "end":
+            raise self._unexpected("expecting <EOF>")
+        return node
+
+    # -- tokens --
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    def _next(self) -> Token:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _skip(self, kind: str) -> bool:
+        found = self._token.kind == kind
+        self._at += found
+        return found
+
+    def _expect(self, kind: str) -> Token:
+        if self._token.kind != kind:
+            raise self._unexpected(f"expecting '{kind}'")
+        return self._next()
+
+    def _identifier(self) -> str:
+        if self._token.kind != "ident" or self._token.text in _KEYWORDS or self._token.text == "in":
+            raise self._unexpected("expecting IDENTIFIER")
+        return self._next().text
+
+    def _unexpected(self, expected: str) -> CelError:
+        return CelError(f"Syntax error: mismatched input '{self._token.text}' {expected}", self._token.position)
+
+    # -- rules --
+
+    def _expression(self) -> Node:
+        self._nested += 1
+        if self._nested > MOST_NESTED:
+            raise CelError(f"expression recursion limit exceeded: {MOST_NESTED}", self._token.position)
+        node = self._operators(0)
+        if self._token.kind == "?":
+            position = self._next().position
+            truthy = self._operators(0)
+            self._expect(":")
+            node = Call(position, "_?_:_", None, [node, truthy, self._expression()])
+        self._nested -= 1
+        return node
+
+    def _operators(self, weakest: int) -> Node:
+        """Parse a term, and the operators behind it that bind at least so strongly: one frame for all of them."""
+        node = self._unary()
+        row = ""
+        while (sign := self._token).kind in (sign.text, "ident") and sign.text in _OPERATORS:
+            strength, function = _OPERATORS[sign.text]
+            if strength < weakest:
+                break
+            self._next()
+            term = self._operators(strength + 1)
+            if row == sign.text and isinstance(node, Call):
+                node.args.append(term)
+                continue
+            node = Call(sign.position, function or f"_{sign.text}_", None, [node, term])
+            row = sign.text if strength <= _ROWS else ""
+        return node
+
+    def _unary(self) -> Node:
+        sign = self._token
+        count = 0
+        while self._skip("!") if sign.kind == "!" else self._skip("-"):
+            count += 1
+        if count == 1 and sign.kind == "-" and self._token.kind in ("int", "float"):
+            return self._member(self._number("-"))
+        node = self._member(self._primary())
+        return Call(sign.position, f"{sign.kind}_", None, [node]) if count % 2 else node
+
+    def _member(self, node: Node) -> Node:
+        while True:
+            if self._token.kind == ".":
+                node = self._selected(node)
+            elif self._token.kind == "[":
+                position = self._next().position
+                function = "_[?_]" if self._skip("?") else "_[_]"
+                node = Call(position, function, None, [node, self._expression()])
+                self._expect("]")
+            else:
+                return node
+
+    def _selected(self, operand: Node) -> Node:
+        position = self._next().position
+        if self._skip("?"):
+            at = self._token.position
+            return Call(position, "_?._", None, [operand, Literal(at, self._identifier())])
+        name = self._identifier()
+        if self._token.kind != "(":
+            return Select(position, operand, name)
+        position, args = self._arguments()
+        return expanded(position, name, operand, args)
+
+    def _arguments(self) -> tuple[int, list[Node]]:
+        position = self._expect("(").position
+        args: list[Node] = []
+        if not self._skip(")"):
+            args.append(self._expression())
+            while self._skip(","):
+                args.append(self._expression())
+            self._expect(")")
+        return position, args
+
+    def _primary(self) -> Node:
+        token = self._token
+        match token.kind:
+            case "(":
+                self._next()
+                node = self._expression()
+                self._expect(")")
+                return node
+            case "[":
+                return self._list()
+            case "{":
+                return self._map()
+            case "int" | "uint" | "float":
+                return self._number("")
+            case "string":
+                return Literal(token.position, string(self._next()))
+            case "bytes":
+                return Literal(token.position, byte_string(self._next()))
+            case "-" if self._tokens[self._at + 1].kind in ("int", "float"):
+                self._next()
+                return self._number("-")
+            case "." | "ident":
+                return self._named()
+        raise self._unexpected(_EXPECTED)
+
+    def _named(self) -> Node:
+        position = self._token.position
+        if self._token.text in _KEYWORDS:
+            return Literal(position, _KEYWORDS[self._next().text])
+        dot = self._skip(".")
+        position = self._token.position
+        name = self._identifier()
+        if name in _RESERVED:
+            raise CelError(f"reserved identifier: {name}", position)
+        if self._token.kind == "(":
+            position, args = self._arguments()
+            return expanded(position, name, None, args)
+        return Ident(position, f".{name}" if dot else name)
+
+    def _list(self) -> Node:
+        position = self._next().position
+        elements: list[Node] = []
+        optional: set[int] = set()
+        while not self._skip("]"):
+            if self._skip("?"):
+                optional.add(len(elements))
+            elements.append(self._expression())
+            if not self._skip(","):
+                self._expect("]")
+                break
+        return List(position, elements, frozenset(optional))
+
+    def _map(self) -> Node:
+        position = self._next().position
+        keys: list[Node] = []
+        values: list[Node] = []
+        optional: set[int] = set()
+        while not self._skip("}"):
+            if self._skip("?"):
+                optional.add(len(keys))
+            keys.append(self._expression())
+            self._expect(":")
+            values.append(self._expression())
+            if not self._skip(","):
+                self._expect("}")
+                break
+        return Map(position, keys, values, frozenset(optional))
+
+    def _number(self, sign: str) -> Node:
+        token = self._next()
+        if token.kind == "float":
+            value = float(sign + token.text)
+            if value in (float("inf"), float("-inf")):
+                raise CelError("invalid double literal", token.position)
+            return Literal(token.position, value)
+        digits = token.text.rstrip("uU") if token.kind == "uint" else token.text
+        # More digits than 64 bits take are never converted: that takes quadratic time.
+        number = int(sign + digits, 16 if digits.startswith("0x") else 10) if len(digits.lstrip("0x")) < 21 else 1 << 99
+        low, high = (INT_MIN, INT_MAX) if token.kind == "int" else (0, UINT_MAX)
+        if not low <= number <= high:
+            raise CelError(f"invalid {token.kind} literal", token.position)
+        return Literal(token.position, Uint(number) if token.kind == "uint" else number)

@@ -1,0 +1,1 @@
+"""The selectors of devices: `selector.compile_selector` gives a `Selector`, which is asked about a `device.Device`."""

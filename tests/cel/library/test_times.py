@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.cel.errors import CelError
+from kframework.cel.library.times import (
+    read_duration,
+    read_timestamp,
+    write_duration,
+    write_timestamp,
+)
+from tests.plugins.dynamic_resources.selectors.selecting import answer
+
+AT = "timestamp('2026-02-03T04:05:06.789Z')"
+
+
+@pytest.mark.parametrize(
+    ("text", "nanos"),
+    [
+        ("0", 0),
+        ("1h30m", 5400 * 10**9),
+        ("-1.5s", -1500 * 10**6),
+        ("1.000000001s", 10**9 + 1),
+        (".5ms", 500_000),
+        ("1us", 1000),
+        ("1µs", 1000),
+        ("+2m", 120 * 10**9),
+    ],
+)
+def test_durations_are_read(text: str, nanos: int) -> None:
+    assert read_duration(text).nanos == nanos
+
+
+@pytest.mark.parametrize("text", ["", "1", "1 h", "h", "1d", "-", "1h-1m", "99999999999h"])
+def test_what_is_no_duration_is_an_error(text: str) -> None:
+    with pytest.raises(CelError):
+        read_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00Z"),
+        ("2025-12-31T23:30:00-00:30", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:00.120Z", "2026-01-01T00:00:00.12Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_timestamps_are_read_and_written(text: str, written: str) -> None:
+    assert write_timestamp(read_timestamp(text)) == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01",
+        "2026-13-01T00:00:00Z",
+        "2026-01-01T24:00:00Z",
+        "2026-01-01T00:00:60Z",
+        "2026-01-01T00:00:00",
+        "2026-01-01T00:00:00+25:00",
+        "0001-01-01T00:00:00+01:00",
+        "x",
+    ],
+)
+def test_what_is_no_timestamp_is_an_error(text: str) -> None:
+    with pytest.raises(CelError):
+        read_timestamp(text)
+
+
+def test_durations_are_written_in_seconds() -> None:
+    assert [write_duration(read_duration(text)) for text in ("1h", "-1.5s", "1ms", "0")] == [
+        "3600s",
+        "-1.5s",
+        "0.001s",
+        "0s",
+    ]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{AT}.getFullYear() == 2026 && {AT}.getMonth() == 1 && {AT}.getDate() == 3 && {AT}.getDayOfMonth() == 2",
+        f"{AT}.getDayOfWeek() == 2 && {AT}.getDayOfYear() == 33",
+        f"{AT}.getHours() == 4 && {AT}.getMinutes() == 5 && {AT}.getSeconds() == 6 && {AT}.getMilliseconds() == 789",
+        f"{AT}.getHours('02:30') == 6 && {AT}.getMinutes('-00:10') == 55 && {AT}.getDate('-05:00') == 2",
+        f"{AT}.getHours('America/New_York') == 23 && {AT}.getHours('UTC') == 4",
+        "duration('1h1m').getHours() == 1",
+        "duration('-90s').getMinutes() == -1 && duration('1h').getSeconds() == 3600",
+        "duration('1.5s').getMilliseconds() == 1500",
+    ],
+)
+def test_times_have_parts(expression: str) -> None:
+    assert answer(expression) is True
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/At_All", "x:y", "99:00", "../etc"])
+def test_a_zone_that_is_none_is_an_error(zone: str) -> None:
+    assert answer(f"{AT}.getHours('{zone}') == 1") == f"run: unknown time zone {zone}"

@@ -1,0 +1,33 @@
+"""The libraries of every expression, and what an expression has of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.cel.environment import environment
+from kframework.cel.errors import CelError
+from kframework.cel.functions import function
+from kframework.cel.program import compile_program
+from kframework.cel.run import Run
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("quantity('1Gi').isGreaterThan(quantity('1Mi'))", True),
+        ("'a,b'.split(',')", ["a", "b"]),
+        ("sets.contains([1, 2], [1])", True),
+        ("type(1) == int", True),
+        ("isURL('https://example.com')", True),
+        ("semver('1.2.3').major()", 1),
+    ],
+)
+def test_every_environment_has_the_libraries(expression: str, value: object) -> None:
+    assert compile_program(expression, environment({}, {}), lambda type: "").evaluate(Run({})) == value
+
+
+def test_an_environment_may_have_functions_of_its_own() -> None:
+    own = environment({}, {}, function("twice", "int -> int", apply=lambda number: 2 * number))
+    assert compile_program("twice(2)", own, lambda type: "").evaluate(Run({})) == 4
+    with pytest.raises(CelError, match="undeclared reference to 'twice'"):
+        compile_program("twice(2)", environment({}, {}), lambda type: "")

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.cel.types import (
+    DURATION,
+    INT,
+    STRING,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    signature,
+    type_of,
+    unwrapped,
+)
+
+A = Type("$A")
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "result"),
+    [
+        ("-> int", (), INT),
+        ("string, int -> string", (STRING, INT), STRING),
+        ("list(A), A -> int", (list_of(A), A), INT),
+        ("map(A, list(int)) -> optional(A)", (map_of(A, list_of(INT)),), optional_of(A)),
+        ("duration -> type(A)", (DURATION,), type_of(A)),
+        ("kubernetes.Quantity -> int", (Type("kubernetes.Quantity"),), INT),
+    ],
+)
+def test_a_signature_is_read(text: str, parameters: tuple[Type, ...], result: Type) -> None:
+    assert signature(text) == (parameters, result)
+
+
+def test_types_are_written_as_cel_does() -> None:
+    assert str(map_of(STRING, list_of(INT))) == "map(string, list(int))"
+
+
+def test_an_optional_is_unwrapped() -> None:
+    assert unwrapped(optional_of(INT)) == INT
+    assert unwrapped(INT) is None
+
+
+def test_what_is_not_known_is_told_apart() -> None:
+    assert A.is_parameter and not INT.is_parameter
+    assert [Type(name).is_unknown for name in ("dyn", "any", "error", "int")] == [True, True, True, False]
+    assert [Type(name).is_dynamic for name in ("dyn", "any", "error", "int")] == [True, True, False, False]

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.cel.library.string_format import TAKES
+from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("[1, 'a'].size() == 2", "expected type 'int' but found 'string'"),
+        (f"['a', {OWN}.model].size() == 2", "expected type 'string' but found 'any'"),
+        ("[dyn(1), 1].size() == 2", "expected type 'dyn' but found 'int'"),
+        ("[1, ?optional.of('a')].size() == 2", "expected type 'int' but found 'string'"),
+        ("{'a': 1, 1: 2}.size() == 2", "expected type 'string' but found 'int'"),
+        ("{'a': 1, 'b': 'c'}.size() == 2", "expected type 'int' but found 'string'"),
+        ("'a'.matches('(')", "invalid matches argument: error parsing regexp: missing ): ("),
+        ("'a'.matches('(?=a)')", "invalid matches argument: error parsing regexp: invalid perl operator: (?="),
+        ("matches('(', 'a')", "invalid matches argument: error parsing regexp: missing ): ("),
+        ("'a'.find('[') == ''", "invalid find argument: error parsing regexp: missing ]: ["),
+        (
+            "'a'.findAll('a{2000}') == []",
+            "invalid findAll argument: error parsing regexp: invalid repetition size: {2000}",
+        ),
+        (
+            "'%d'.format(['a']) == ''",
+            "error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        ("'%d'.format([1, 2]) == ''", "too many arguments supplied to string.format (expected 1, got 2)"),
+        ("'%d'.format([]) == ''", "index 0 out of range"),
+        (
+            "'%s'.format([[optional.none()]]) == ''",
+            f"error during formatting: {TAKES['s'][1]}, was given optional_type(dyn)",
+        ),
+    ],
+)
+def test_some_of_what_is_well_typed_is_refused(expression: str, problem: str) -> None:
+    assert answer(expression) == f"compile: {problem}"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'%s %d'.format(['a', 1]) == 'a 1'",
+        "'%s'.format([[1, 'a']]) == '[1, \"a\"]'",
+        "[1, ?optional.of(2)].size() == 2",
+        "'a'.matches(device.driver) || true",
+        "'%d'.format([dyn(1)]) == '1'",
+    ],
+)
+def test_the_rest_is_not(expression: str) -> None:
+    assert answer(expression) is True

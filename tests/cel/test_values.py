@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.cel.errors import CelError
+from kframework.cel.library.quantity import CelQuantity
+from kframework.cel.values import (
+    NONE,
+    BoolKey,
+    DomainMap,
+    Duration,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    compare,
+    equal,
+    in_range,
+    is_among,
+    is_zero,
+    key_of,
+    keys_of,
+    position_of,
+    type_name,
+    unsigned,
+)
+
+QUANTITY = CelQuantity.parse("1")
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (1, 1, True),
+        (1, 1.0, True),
+        (Uint(1), 1, True),
+        (True, 1, False),
+        (1, "1", False),
+        (None, None, True),
+        (None, 0, False),
+        (NAN, NAN, False),
+        (2**53 + 1, float(2**53), True),
+        ([1, [2.0]], [1.0, [2]], True),
+        ([True], [1], False),
+        ([1], [1, 2], False),
+        ({"a": 1}, {"a": 1.0}, True),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": True}, {"a": 1}, False),
+        (DomainMap(), {}, True),
+        (DomainMap({"a": {}}), DomainMap({"b": {}}), False),
+        ({}, 1, False),
+        (Optional(1), Optional(1.0), True),
+        (NONE, NONE, True),
+        (NONE, Optional(1), False),
+        (Duration(1), Duration(1), True),
+        (TypeValue("int"), TypeValue("int"), True),
+        (QUANTITY, CelQuantity.parse("1000m"), True),
+        ("1", QUANTITY, False),
+        ([QUANTITY], ["1"], True),  # cel-go takes for equal, within a list, what it cannot compare
+    ],
+)
+def test_values_are_equal_or_not(left: object, right: object, expected: bool) -> None:
+    assert equal(left, right) is expected
+
+
+def test_a_type_of_kubernetes_is_not_compared_with_another() -> None:
+    with pytest.raises(CelError, match="no such overload"):
+        equal(QUANTITY, "1")
+    assert not is_among(QUANTITY, ["1"])
+    assert is_among(QUANTITY, ["1", QUANTITY])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (1, 2, -1),
+        (2, 1.5, 1),
+        (Uint(1), 1, 0),
+        ("a", "b", -1),
+        (b"b", b"a", 1),
+        (False, True, -1),
+        (Duration(1), Duration(2), -1),
+        (Timestamp(2), Timestamp(1), 1),
+        (2**63 - 1, 2.0**63, 0),
+    ],
+)
+def test_values_have_an_order(left: object, right: object, expected: int) -> None:
+    assert compare(left, right) == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(1, "1"), (True, 1), ([1], [1]), (None, None), (NAN, 1.0), (1, NAN), (QUANTITY, QUANTITY)]
+)
+def test_not_all_do(left: object, right: object) -> None:
+    with pytest.raises(CelError):
+        compare(left, right)
+
+
+def test_a_bool_is_no_number_as_a_key() -> None:
+    assert key_of(True) is BoolKey.TRUE
+    assert key_of(1) == 1
+    assert keys_of({BoolKey.FALSE: 1, "a": 2}) == [False, "a"]
+    with pytest.raises(CelError, match="unsupported key type: list"):
+        key_of([])
+
+
+def test_an_index_is_a_whole_number() -> None:
+    assert [position_of(index) for index in (1, Uint(2), 3.0)] == [1, 2, 3]
+    for index in (1.5, "1", True):
+        with pytest.raises(CelError):
+            position_of(index)
+
+
+def test_a_domain_that_is_not_there_is_empty() -> None:
+    domains = DomainMap({"a": {"x": 1}})
+    assert domains["a"] == {"x": 1}
+    assert domains["b"] == {}
+    assert "b" not in domains
+
+
+def test_numbers_have_64_bits() -> None:
+    assert in_range(2**63 - 1) == 2**63 - 1
+    assert unsigned(2**64 - 1) == 2**64 - 1
+    for number in (2**63, -(2**63) - 1):
+        with pytest.raises(CelError, match="integer overflow"):
+            in_range(number)
+    for number in (-1, 2**64):
+        with pytest.raises(CelError, match="unsigned integer overflow"):
+            unsigned(number)
+
+
+@pytest.mark.parametrize("value", [0, Uint(0), 0.0, "", b"", [], {}, False, None, Duration(0)])
+def test_what_is_zero(value: object) -> None:
+    assert is_zero(value)
+
+
+@pytest.mark.parametrize("value", [1, "a", [0], {"a": 0}, True, Duration(1), Timestamp(0), NONE, QUANTITY])
+def test_what_is_not(value: object) -> None:
+    assert not is_zero(value)
+
+
+def test_every_value_has_a_type() -> None:
+    values = [True, 1, Uint(1), 1.0, "", b"", [], {}, None, NONE, QUANTITY, DomainMap(), TypeValue("int"), object()]
+    assert [type_name(value) for value in values] == (
+        "bool int uint double string bytes list map null_type optional_type kubernetes.Quantity map type dyn".split()
+    )

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.plugins.dynamic_resources.selectors.attributes import MOST_VALUES
+from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (f"{OWN}.model.includes('a100')", True),
+        (f"{OWN}.model.includes('h100')", False),
+        (f"{OWN}.model.includes(quantity('1'))", False),
+        ("[1, 2].includes(2)", True),
+        ("[1, 2].includes(3)", False),
+        (f"lists.range({MOST_VALUES}).includes({MOST_VALUES - 1})", True),
+        (
+            f"lists.range({MOST_VALUES + 1}).includes({MOST_VALUES})",
+            f"run: 'includes' function cannot be applied to lists longer than {MOST_VALUES} values",
+        ),
+    ],
+)
+def test_an_attribute_includes_a_value(expression: str, expected: object) -> None:
+    assert answer(expression) == expected

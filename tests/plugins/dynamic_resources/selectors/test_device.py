@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from kframework.cel.library.semver import Semver
+from kframework.plugins.dynamic_resources.selectors.device import Device
+from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, answer
+
+
+def test_attributes_are_by_domain_the_drivers_where_none_is_named() -> None:
+    assert DEVICE.failure is None
+    assert DEVICE.variables["device"]["attributes"] == {
+        "gpu.example.com": {"model": "a100", "index": 3, "healthy": True, "version": Semver.parse("1.10.3")},
+        "other.org": {"vendor": "acme"},
+    }
+    assert DEVICE.variables["device"]["capacity"]["gpu.example.com"]["memory"].nano == 40 * 2**30 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("attribute", "problem"),
+    [
+        ({"strings": ["a"]}, "attribute tags: unsupported attribute value"),
+        ({}, "attribute tags: unsupported attribute value"),
+        ({"version": "1.2"}, "attribute tags: parse semantic version: No Major.Minor.Patch elements found"),
+    ],
+)
+def test_an_attribute_that_cannot_be_read_fails_every_selector(attribute: dict[str, object], problem: str) -> None:
+    device = Device("gpu.example.com", {"tags": attribute}, {}, False)
+    assert answer("true", device) == f"run: {problem}"
+
+
+def test_so_does_a_capacity() -> None:
+    assert str(answer("true", Device("a", {}, {"memory": "much"}, False))).startswith("run: quantities must match")
+
+
+def test_a_value_of_the_first_kind_that_is_there_counts() -> None:
+    device = Device("a", {"x": {"int": None, "bool": False, "string": None}}, {}, False)
+    assert answer("device.attributes['a'].x == false", device) is True
