@@ -49,7 +49,8 @@ def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Da
     data = _filled(resource, data)
     subject = _read(resource, data)
     admitted = cluster.admit_request(subject)
-    _refuse(resource, admitted.metadata.name, _causes(resource, data))
+    causes = _causes(resource, data)
+    _refuse(resource, admitted.metadata.name, [*causes, *_broken_rules(resource, data, None, causes)])
     data = followed(data, subject, admitted)
     if isinstance(admitted, CustomResourceDefinition):
         data = accepted(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
@@ -82,7 +83,8 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     kind = resource.stored
     changes = change_causes(old.data, data, kind.api_version, kind.name)
     of_part = part_causes(part, old.data, data, kind.api_version, kind.name)
-    _refuse(resource, name, [*changes, *of_part, *causes])
+    rules = _broken_rules(resource, data, old.data, causes)
+    _refuse(resource, name, [*changes, *of_part, *causes, *rules])
     return Draft(new, data)
 
 
@@ -145,6 +147,10 @@ def _causes(resource: Resource, data: Data) -> list[Cause]:
     if kind.struct is CustomResourceDefinition:
         return causes_of(data)
     return list(object_causes(data, kind.api_version, kind.name))
+
+
+def _broken_rules(resource: Resource, data: Data, old: Data | None, causes: list[Cause]) -> list[Cause]:
+    return resource.custom.broken_rules(data, old, causes) if resource.custom is not None else []
 
 
 def _read(resource: Resource, data: Data) -> ApiObject:

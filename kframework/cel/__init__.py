@@ -1,4 +1,4 @@
-"""CEL, the language of device selectors, as Kubernetes 1.36 sets it up.
+"""CEL, the language of device selectors and of the rules of custom resources, as Kubernetes 1.36 sets it up.
 
 `program.compile_program` makes a `Program` of an expression in an `Environment`; what is wrong is an `errors.CelError`.
 On the way an expression goes from its tokens (`lexer`) to a tree (`parser`, `macros`), gets types (`checker`), loses

@@ -30,6 +30,7 @@ from kframework.cel.types import (
     STRING,
     UINT,
     Type,
+    formatted,
     list_of,
     map_of,
     optional_of,
@@ -141,7 +142,7 @@ class _Checker:
         if target.is_parameter:
             self.substitutions.assign([DYN], [target])
         elif not target.is_unknown:
-            raise CelError(f"type '{target}' does not support field selection", node.position)
+            raise CelError(f"type '{formatted(target)}' does not support field selection", node.position)
         return DYN
 
     # -- calls --
@@ -188,7 +189,7 @@ class _Checker:
         return result
 
     def _no_overload(self, node: Call, given: Sequence[Type]) -> CelError:
-        types = [str(self.substitutions.final(type)) for type in given]
+        types = [formatted(self.substitutions.final(type)) for type in given]
         spelled = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
         return CelError(f"found no matching overload for '{node.function}' applied to '{spelled}'", node.position)
 
@@ -249,7 +250,9 @@ class _Checker:
         if (type.is_unknown and type.name != "any") or type.is_parameter:
             self.substitutions.assign([DYN], [type])
             return DYN, DYN
-        problem = f"expression of type '{type}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        problem = (
+            f"expression of type '{formatted(type)}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        )
         raise CelError(problem, node.position)
 
     def _expect(self, node: Node, wanted: Type) -> None:

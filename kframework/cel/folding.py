@@ -8,14 +8,16 @@ from __future__ import annotations
 from kframework.cel.calls import carried_out
 from kframework.cel.checker import Environment, is_type_name
 from kframework.cel.errors import CelError
+from kframework.cel.library.regex import pattern
 from kframework.cel.syntax import Call, Comprehension, List, Literal, Map, Node, Select
 from kframework.cel.values import key_of
 
 _CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
+_REGEXES = frozenset({"matches", "find", "findAll"})
 
 
 def fold(node: Node, environment: Environment) -> Node:
-    """Return a checked tree with its constants found; raises CelError for a conversion that fails."""
+    """Return a checked tree with its constants found; raises CelError for one that does not read."""
     if (named := is_type_name(node, environment)) is not None:
         return _literal(node, named)
     match node:
@@ -55,6 +57,8 @@ def _call(node: Call) -> Node:
             return _literal(node, apply(node.args[0].value))
         except CelError as error:
             raise CelError(error.text, node.position) from None
+    if node.function in _REGEXES and isinstance(regex := list(node.children())[1], Literal):
+        pattern(str(regex.value))
     is_one = len(node.overloads) == 1
     if node.function == "@in" and is_one and isinstance(node.args[1], Literal) and node.args[1].value == []:
         return _literal(node, False)

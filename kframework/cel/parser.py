@@ -129,7 +129,7 @@ class _Parser:
         while self._skip("!") if sign.kind == "!" else self._skip("-"):
             count += 1
         if count == 1 and sign.kind == "-" and self._token.kind in ("int", "float"):
-            return self._member(self._number("-"))
+            return self._member(self._number(sign.position, "-"))
         node = self._member(self._primary())
         return Call(sign.position, f"{sign.kind}_", None, [node]) if count % 2 else node
 
@@ -179,14 +179,13 @@ class _Parser:
             case "{":
                 return self._map()
             case "int" | "uint" | "float":
-                return self._number("")
+                return self._number(token.position)
             case "string":
                 return Literal(token.position, string(self._next()))
             case "bytes":
                 return Literal(token.position, byte_string(self._next()))
             case "-" if self._tokens[self._at + 1].kind in ("int", "float"):
-                self._next()
-                return self._number("-")
+                return self._number(self._next().position, "-")
             case "." | "ident":
                 return self._named()
         raise self._unexpected(_EXPECTED)
@@ -234,17 +233,17 @@ class _Parser:
                 break
         return Map(position, keys, values, frozenset(optional))
 
-    def _number(self, sign: str) -> Node:
+    def _number(self, position: int, sign: str = "") -> Node:
         token = self._next()
         if token.kind == "float":
             value = float(sign + token.text)
             if value in (float("inf"), float("-inf")):
                 raise CelError("invalid double literal", token.position)
-            return Literal(token.position, value)
+            return Literal(position, value)
         digits = token.text.rstrip("uU") if token.kind == "uint" else token.text
         # More digits than 64 bits take are never converted: that takes quadratic time.
         number = int(sign + digits, 16 if digits.startswith("0x") else 10) if len(digits.lstrip("0x")) < 21 else 1 << 99
         low, high = (INT_MIN, INT_MAX) if token.kind == "int" else (0, UINT_MAX)
         if not low <= number <= high:
             raise CelError(f"invalid {token.kind} literal", token.position)
-        return Literal(token.position, Uint(number) if token.kind == "uint" else number)
+        return Literal(position, Uint(number) if token.kind == "uint" else number)

@@ -12,7 +12,7 @@ from kframework.cel.errors import CelError, CostLimitExceeded
 from kframework.cel.folding import fold
 from kframework.cel.parser import parse
 from kframework.cel.run import Run, Step
-from kframework.cel.syntax import Ident, walk
+from kframework.cel.syntax import Ident, Node, walk
 from kframework.cel.types import Type
 from kframework.cel.validation import validate
 
@@ -61,8 +61,15 @@ def compile_program(expression: str, environment: Environment, complaint: Callab
         if said := complaint(root.type):
             raise CelError(said)
         names = frozenset(node.name for node, _ in walk(root) if isinstance(node, Ident)) & environment.variables.keys()
-        return Program(expression, root.type, names, compile_tree(fold(root, environment)))
+        return Program(expression, root.type, names, _step(root, environment))
     except CelError as error:
         raise error.within(expression) from None
     except RecursionError:  # where the caller's own stack is deep already
         raise CelError(_TOO_DEEP, None, expression) from None
+
+
+def _step(root: Node, environment: Environment) -> Step:
+    try:
+        return compile_tree(fold(root, environment))
+    except CelError as error:
+        raise CelError(f"program instantiation failed: {error.text}") from None

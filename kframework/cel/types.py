@@ -83,6 +83,16 @@ def unwrapped(type: Type) -> Type | None:
     return type.parameters[0] if type.name == "optional_type" else None
 
 
+def formatted(type: Type) -> str:
+    """Write a type as cel-go does in the errors of its checker, where some have names of their own."""
+    if not type.parameters:
+        return _FORMATTED.get(type.name, type.name)
+    return f"{type.name}({', '.join(map(formatted, type.parameters))})"
+
+
+_FORMATTED = {"null_type": "null", "error": "!error!", DURATION.name: "duration", TIMESTAMP.name: "timestamp"}
+
+
 @cache
 def signature(text: str) -> tuple[tuple[Type, ...], Type]:
     """Read a signature such as `list(A), A -> int`."""

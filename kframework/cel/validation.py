@@ -1,16 +1,18 @@
-"""What the checker lets pass and cel-go then refuses: mixed lists and maps, regular expressions, format strings."""
+"""What the checker lets pass and cel-go refuses: constants that do not read, mixed lists and maps, format strings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kframework.cel.calls import carried_out
 from kframework.cel.errors import CelError
 from kframework.cel.library.regex import pattern
 from kframework.cel.library.string_format import TAKES, clauses, not_taken
 from kframework.cel.syntax import Call, List, Literal, Map, Node, walk
-from kframework.cel.types import Type
+from kframework.cel.types import Type, formatted
 
-_REGEXES = frozenset({"matches", "find", "findAll"})
+#: What may be given a constant that does not read.
+_READERS = frozenset({"duration", "timestamp", "matches"})
 
 
 def validate(root: Node) -> None:
@@ -18,7 +20,8 @@ def validate(root: Node) -> None:
     exempt: set[Node] = set()
     for node, _ in walk(root):
         if isinstance(node, Call):
-            _validate_regexes(node)
+            if node.function in _READERS:
+                _validate_constant(node)
             if node.function == "format":
                 exempt.update(inner for inner, _ in walk(node))
                 _validate_format(node)
@@ -26,18 +29,14 @@ def validate(root: Node) -> None:
             _validate_literal(node)
 
 
-def _validate_regexes(node: Call) -> None:
-    if node.function not in _REGEXES:
-        return
-    children = list(node.children())
-    # cel-go looks at the first argument of `matches` too, which as a function of two is the text.
-    wanted = [children[1], *(node.args[:1] if node.function == "matches" else ())]
-    for child in wanted:
-        if isinstance(child, Literal) and isinstance(child.value, str):
+def _validate_constant(node: Call) -> None:
+    """Look at the first argument: of `matches` as a function of two that is the text, in cel-go too."""
+    match node.args:
+        case [Literal(value=value) as constant, *_]:
             try:
-                pattern(child.value)
-            except CelError as error:
-                raise CelError(f"invalid {node.function} argument: {error.text}", child.position) from None
+                pattern(str(value)) if node.function == "matches" else carried_out(node)(value)
+            except CelError:
+                raise CelError(f"invalid {node.function} argument", constant.position) from None
 
 
 def _validate_literal(node: List | Map) -> None:
@@ -52,7 +51,8 @@ def _validate_alike(nodes: Sequence[Node], optional: frozenset[int]) -> None:
     types = [_held(node.type) if place in optional else node.type for place, node in enumerate(nodes)]
     for node, type in zip(nodes, types, strict=True):
         if type != types[0]:
-            raise CelError(f"expected type '{types[0]}' but found '{type}'", node.position)
+            problem = f"expected type '{formatted(types[0])}' but found '{formatted(type)}'"
+            raise CelError(problem, node.position)
 
 
 def _held(type: Type) -> Type:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -38,9 +38,10 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A point in time, in nanoseconds since 1970."""
+    """A point in time, in nanoseconds since 1970; `offset` is that of the zone in which it was written, in seconds."""
 
     nanos: int
+    offset: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,35 @@ class DomainMap(dict[str, dict[str, object]]):
 
 _EMPTY: dict[str, object] = {}
 
+
+class KeyedList(list[Any]):
+    """A list of Kubernetes that is a set, or a map by the fields `keys` of its elements: their order does not count.
+
+    Adding a list keeps the places of what is there, and puts what has the same key in its place.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: Iterable[object], keys: tuple[str, ...] = ()) -> None:
+        super().__init__(items)
+        self.keys: tuple[str, ...] = keys
+
+    def __add__(self, other: Iterable[object]) -> KeyedList:
+        """Return the list with the elements of another in it."""
+        return KeyedList({self._key(item): item for item in (*self, *other)}.values(), self.keys)
+
+    def is_like(self, other: list[object]) -> bool:
+        """Return whether another list has the same elements, in whatever order."""
+        own = {self._key(item): item for item in self}
+        return len(self) == len(other) and all(
+            (key := self._key(item)) in own and _equal_inside(own[key], item) for item in other
+        )
+
+    def _key(self, item: Any) -> str:
+        """Return what tells an element from others; as text, as it may be a map or a list."""
+        return repr([item.get(key) for key in self.keys] if self.keys else item)
+
+
 _TYPE_NAMES: dict[type, str] = {
     bool: "bool",
     int: "int",
@@ -91,6 +121,7 @@ _TYPE_NAMES: dict[type, str] = {
     str: "string",
     bytes: "bytes",
     list: "list",
+    KeyedList: "list",
     dict: "map",
     DomainMap: "map",
     type(None): "null_type",
@@ -102,6 +133,7 @@ _TYPE_NAMES: dict[type, str] = {
 _NUMBERS = (int, Uint, float)
 #: What is its own key in a dict, and equal just when Python says so.
 PLAIN = frozenset({str, int, Uint, float, bytes, Duration, Timestamp, TypeValue})
+_CONTAINERS = frozenset({dict, KeyedList})
 
 
 def type_name(value: object) -> str:
@@ -139,10 +171,10 @@ def equal(left: Any, right: Any) -> bool:
         if kind in PLAIN:
             return bool(left == right)
         if kind is list:
-            return len(left) == len(right) and all(map(_equal_inside, left, right))
+            return _same_items(left, right)
         if kind is Optional:
             return left is right or (left is not NONE and right is not NONE and equal(left.value, right.value))
-        if kind is not dict:
+        if kind not in _CONTAINERS:
             return bool(left == right)
     if left is None or right is None:
         return False
@@ -150,9 +182,15 @@ def equal(left: Any, right: Any) -> bool:
         return _number(left, right) == _number(right, left)
     if isinstance(left, dict):
         return isinstance(right, dict) and len(left) == len(right) and all(_same_entries(left, right))
+    if isinstance(left, list) and isinstance(right, list):
+        return left.is_like(right) if isinstance(left, KeyedList) else _same_items(left, right)
     if isinstance(left, Opaque):
         raise no_such_overload("_==_", (left, right))
     return False
+
+
+def _same_items(left: list[object], right: list[object]) -> bool:
+    return len(left) == len(right) and all(map(_equal_inside, left, right))
 
 
 def _equal_inside(left: object, right: object) -> bool:
@@ -233,6 +271,6 @@ def is_zero(value: Any) -> bool:
     return value is None or (type(value) in _WITH_ZERO and not value)
 
 
-_WITH_ZERO = frozenset({bool, int, Uint, float, str, bytes, list, dict, DomainMap})
+_WITH_ZERO = frozenset({bool, int, Uint, float, str, bytes, list, KeyedList, dict, DomainMap})
 #: Go's zero time is the first of January of the year 1.
 _ZEROES = {Duration: 0, Timestamp: -62_135_596_800 * 10**9}

@@ -121,6 +121,12 @@ def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
     assert imported & NOT_FOR_SIMULATE == set()
 
 
+def test_a_fake_api_without_rules_imports_no_language_for_them() -> None:
+    imported = imported_by("import kframework.apiserver.server")
+    assert "kframework.apiserver.custom.rules.written" in imported
+    assert not any(name.startswith("kframework.cel") for name in imported)
+
+
 def test_a_heavy_import_is_found() -> None:
     assert imported_by("import numpy.linalg") & HEAVY == {"numpy"}
 

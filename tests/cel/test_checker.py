@@ -49,7 +49,7 @@ def test_what_is_well_typed_compiles(expression: str) -> None:
         ("1 + 'a' == 2", "found no matching overload for '_+_' applied to '(int, string)'"),
         ("'a'.size(1) == 1", "found no matching overload for 'size' applied to 'string.(int)'"),
         ("startsWith('a', 'b')", "found no matching overload for 'startsWith' applied to '(string, string)'"),
-        ("null == 1", "found no matching overload for '_==_' applied to '(null_type, int)'"),
+        ("null == 1", "found no matching overload for '_==_' applied to '(null, int)'"),
         ("1 && true", "expected type 'bool' but found 'int'"),
         ("1 ? true : false", "found no matching overload for '_?_:_' applied to '(int, bool, bool)'"),
         ("[1][''] == 1", "found no matching overload for '_[_]' applied to '(list(int), string)'"),

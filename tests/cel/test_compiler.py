@@ -53,7 +53,7 @@ from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer, cos
         ("{1: 'a'}[2] == 'a'", "run: no such key: 2"),
         ("{true: 'a'}[true] == 'a'", True),
         ("{true: 'a'}[dyn(1)] == 'a'", "run: no such key: 1"),
-        ("{dyn([1]): 'a'}.size() == 1", "compile: unsupported key type: list"),
+        ("{dyn([1]): 'a'}.size() == 1", "compile: program instantiation failed: unsupported key type: list"),
         ("{dyn([int(device.driver.size())]): 'a'}.size() == 1", "run: unsupported key type: list"),
         ("{'a': device.driver}.a == 'gpu.example.com'", True),
         ("[device.driver, 'x'][1] == 'x'", True),

@@ -7,6 +7,7 @@ from kframework.cel.types import (
     INT,
     STRING,
     Type,
+    formatted,
     list_of,
     map_of,
     optional_of,
@@ -46,3 +47,17 @@ def test_what_is_not_known_is_told_apart() -> None:
     assert A.is_parameter and not INT.is_parameter
     assert [Type(name).is_unknown for name in ("dyn", "any", "error", "int")] == [True, True, True, False]
     assert [Type(name).is_dynamic for name in ("dyn", "any", "error", "int")] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("int", "int"),
+        ("null_type", "null"),
+        ("duration", "duration"),
+        ("map(string, list(timestamp))", "map(string, list(timestamp))"),
+        ("optional(null_type)", "optional_type(null)"),
+    ],
+)
+def test_types_are_written_as_the_checker_of_cel_go_does(text: str, written: str) -> None:
+    assert formatted(signature(f"{text} -> int")[0][0]) == written

@@ -4,11 +4,13 @@ import pytest
 
 from kframework.cel.errors import CelError
 from kframework.cel.library.quantity import CelQuantity
+from kframework.cel.library.standard import add
 from kframework.cel.values import (
     NONE,
     BoolKey,
     DomainMap,
     Duration,
+    KeyedList,
     Optional,
     Timestamp,
     TypeValue,
@@ -145,3 +147,26 @@ def test_every_value_has_a_type() -> None:
     assert [type_name(value) for value in values] == (
         "bool int uint double string bytes list map null_type optional_type kubernetes.Quantity map type dyn".split()
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (KeyedList(["a", "b"]), KeyedList(["b", "a"]), True),
+        (KeyedList(["a", "b"]), ["b", "a"], True),
+        (["a", "b"], KeyedList(["b", "a"]), False),
+        (KeyedList(["a"]), KeyedList(["a", "b"]), False),
+        (KeyedList([{"k": 1, "v": 2}, {"k": 2}], ("k",)), [{"k": 2}, {"k": 1, "v": 2}], True),
+        (KeyedList([{"k": 1, "v": 2}], ("k",)), [{"k": 1, "v": 3}], False),
+        (KeyedList([["a"]]), KeyedList([["a"]]), True),
+        (KeyedList([]), {}, False),
+    ],
+)
+def test_the_order_of_sets_and_maps_does_not_count(left: object, right: object, same: bool) -> None:
+    assert equal(left, right) is same
+
+
+def test_adding_to_sets_and_maps_keeps_places() -> None:
+    assert add(KeyedList(["a", "b"]), ["c", "a"]) == ["a", "b", "c"]
+    whole = add(KeyedList([{"k": 1, "v": 1}, {"k": 2}], ("k",)), [{"k": 3}, {"k": 1, "v": 2}])
+    assert whole == [{"k": 1, "v": 2}, {"k": 2}, {"k": 3}] and isinstance(whole, KeyedList)

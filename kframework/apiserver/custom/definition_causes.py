@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kframework.apiserver.custom.rules.written import has_rules, written_causes
 from kframework.apiserver.schema.causes import Cause, forbidden, invalid, required, unsupported
-from kframework.apiserver.schema.syntax import dns_1035_label, dns_subdomain
 from kframework.apiserver.schema.validator import Schema
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries, flag, mapping, name, text, value
+from kframework.objects.syntax import dns_1035_label, dns_subdomain
 
 _SCOPES = ("Cluster", "Namespaced")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -92,7 +93,7 @@ def _of_versions(definition: Data) -> Iterator[Cause]:
         if not isinstance(schema, dict):
             yield required(f"{place}.schema.openAPIV3Schema", "schemas are required")
         else:
-            yield from _of_schema(schema, f"{place}.schema.openAPIV3Schema", root=True)
+            yield from _of_whole_schema(schema, f"{place}.schema.openAPIV3Schema")
         yield from _of_columns(entries(version, "additionalPrinterColumns"), f"{place}.additionalPrinterColumns")
         if scale := mapping(version, "subresources.scale"):
             yield from _of_scale(scale, f"{place}.subresources.scale")
@@ -120,6 +121,16 @@ def _of_scale(scale: Data, path: str) -> Iterator[Cause]:
             yield required(f"{path}.{field}")
         elif not found.startswith(f"{root}."):
             yield invalid(f"{path}.{field}", found, f"should be a json path under {root}")
+
+
+def _of_whole_schema(schema: Schema, path: str) -> Iterator[Cause]:
+    """Yield what is wrong with a schema; of its rules whether they compile only where nothing else is."""
+    causes = list(_of_schema(schema, path, root=True))
+    yield from causes
+    if not causes and has_rules(schema):
+        from kframework.apiserver.custom.rules.definitions import compiled_causes  # few definitions need CEL
+
+        yield from compiled_causes(schema, path)
 
 
 def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
@@ -155,6 +166,7 @@ def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
         yield required(f"{path}.items", "must be specified")
     yield from _of_list(schema, path)
     yield from _of_inner(schema, path)
+    yield from written_causes(entries(schema, "x-kubernetes-validations"), schema, f"{path}.x-kubernetes-validations")
 
 
 def _of_list(schema: Schema, path: str) -> Iterator[Cause]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from kframework.apiserver.custom.list_types import duplicates
 from kframework.apiserver.custom.pruning import unknown_paths
+from kframework.apiserver.custom.rules.written import has_rules
 from kframework.apiserver.schema.causes import Cause
 from kframework.apiserver.schema.defaulting import defaulted, has_defaults
 from kframework.apiserver.schema.validator import causes
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.objects.codec import FieldPath
+
+if TYPE_CHECKING:
+    from kframework.apiserver.custom.rules.tree import Tree
 
 _ANYTHING: Data = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -48,8 +52,24 @@ class CustomKind:
         """Return an object with the defaults of what it does not say."""
         return cast("Data", defaulted(self.schema, data)) if self._has_defaults else data
 
+    @cached_property
+    def _rules(self) -> Tree | None:
+        if not has_rules(self.schema):
+            return None
+        from kframework.apiserver.custom.rules.tree import tree_of  # most clusters have no rules, and need no CEL
+
+        return tree_of(self.schema)
+
+    def broken_rules(self, data: Data, old: Data | None, complaints: list[Cause]) -> list[Cause]:
+        """List the rules that an object breaks; `complaints` are what else is wrong with it, `old` it before."""
+        if self._rules is None:
+            return []
+        from kframework.apiserver.custom.rules.judgement import broken
+
+        return broken(self._rules, data, old, complaints)
+
     def causes(self, data: Data) -> list[Cause]:
-        """List what keeps an object from being valid; its metadata is looked at elsewhere."""
+        """List what keeps an object from being valid by its schema; its metadata is looked at elsewhere."""
         looked_at = {name: value for name, value in data.items() if name != "metadata"}
         schema = self.schema
         if (needed := schema.get("required")) and isinstance(needed, list):

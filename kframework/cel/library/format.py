@@ -12,9 +12,15 @@ from datetime import date
 from kframework.cel.functions import function, method
 from kframework.cel.library.url import is_url
 from kframework.cel.values import NONE, Opaque, Optional
+from kframework.objects.syntax import (
+    Complaints,
+    dns_1035_label,
+    dns_label,
+    dns_subdomain,
+    label_value,
+    qualified_name,
+)
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DATE_TIME = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))"  # kube-openapi's, dot and all
 
 
@@ -23,43 +29,18 @@ class Format(Opaque):
     """A format as a value: two are the same when their names are."""
 
     name: str
-    problems: Callable[[str], list[str]] = field(compare=False)
+    problems: Callable[[str], Complaints] = field(compare=False)
     longest_pattern: int = field(compare=False)
     type_name = "kubernetes.NamedFormat"
 
 
-def _pattern(regex: str, most: int, problem: str) -> Callable[[str], list[str]]:
-    compiled = re.compile(regex, re.ASCII)
-
-    def problems(text: str) -> list[str]:
-        found = [] if len(text.encode()) <= most else [f"must be no more than {most} characters"]
-        return found if compiled.fullmatch(text) else [*found, problem]
-
-    return problems
-
-
-def _prefix(problems: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+def _prefix(problems: Callable[[str], Complaints]) -> Callable[[str], Complaints]:
     """Return the problems of a name that something is still to be put behind: a dash at its end is none."""
     return lambda text: problems(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
-def _test(test: Callable[[str], bool], problem: str) -> Callable[[str], list[str]]:
-    return lambda text: [] if test(text) else [problem]
-
-
-_label = _pattern(_LABEL, 63, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'")
-_subdomain = _pattern(rf"{_LABEL}(\.{_LABEL})*", 253, "a lowercase RFC 1123 subdomain must consist of labels and '.'")
-_rfc1035 = _pattern("[a-z]([-a-z0-9]*[a-z0-9])?", 63, "a DNS-1035 label must start with a lower case letter")
-_label_value = _pattern(f"({_NAME})?", 63, "a valid label must be empty or consist of alphanumeric characters")
-_qualified = _pattern(_NAME, 63, "name part must consist of alphanumeric characters, '-', '_' or '.'")
-
-
-def _qualified_name(text: str) -> list[str]:
-    prefix, slash, name = text.rpartition("/")
-    if "/" in prefix:
-        return ["a qualified name must consist of a name with an optional DNS subdomain prefix and '/'"]
-    prefix_problems = ([] if prefix else ["prefix part must be non-empty"]) + (_subdomain(prefix) if prefix else [])
-    return (prefix_problems if slash else []) + _qualified(name)
+def _test(test: Callable[[str], bool], problem: str) -> Callable[[str], Complaints]:
+    return lambda text: () if test(text) else (problem,)
 
 
 def _is_base64(text: str) -> bool:
@@ -93,14 +74,14 @@ def _is_date_time(text: str) -> bool:
 _UUID = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 FORMATS = {
-    "dns1123Label": Format("DNS1123Label", _label, 30),
-    "dns1123Subdomain": Format("DNS1123Subdomain", _subdomain, 60),
-    "dns1035Label": Format("DNS1035Label", _rfc1035, 30),
-    "qualifiedName": Format("QualifiedName", _qualified_name, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(_label), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(_subdomain), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_rfc1035), 30),
-    "labelValue": Format("LabelValue", _label_value, 40),
+    "dns1123Label": Format("DNS1123Label", dns_label, 30),
+    "dns1123Subdomain": Format("DNS1123Subdomain", dns_subdomain, 60),
+    "dns1035Label": Format("DNS1035Label", dns_1035_label, 30),
+    "qualifiedName": Format("QualifiedName", qualified_name, 60),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(dns_label), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(dns_1035_label), 30),
+    "labelValue": Format("LabelValue", label_value, 40),
     "uri": Format("URI", _test(is_url, "invalid URI for request"), 1103),
     "uuid": Format("uuid", _test(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 85),
     "byte": Format("byte", _test(_is_base64, "invalid base64"), 84),
@@ -115,7 +96,7 @@ def _named(name: str) -> Optional:
 
 def _validate(format: Format, text: str) -> Optional:
     problems = format.problems(text)
-    return Optional(problems) if problems else NONE
+    return Optional(list(problems)) if problems else NONE
 
 
 def _constant(format: Format) -> Callable[[], Format]:

@@ -36,7 +36,8 @@ def pattern(text: str) -> _Pattern:
     try:
         return cast(_Pattern, re2.compile(text, options))
     except re2.error as error:
-        raise CelError(f"error parsing regexp: {error.args[0].decode(errors='replace')}") from None
+        what, colon, where = error.args[0].decode(errors="replace").partition(": ")
+        raise CelError(f"error parsing regexp: {what}{colon}`{where}`") from None
 
 
 def _matches(text: object, regex: object) -> bool:

@@ -30,7 +30,7 @@ def add(left: Any, right: Any) -> object:
         case (Duration(), Duration()):
             return duration(left.nanos + right.nanos)
         case (Duration(), Timestamp()) | (Timestamp(), Duration()):
-            return timestamp(left.nanos + right.nanos)
+            return timestamp(left.nanos + right.nanos, left.offset if isinstance(left, Timestamp) else right.offset)
         case (list(), list()):
             if len(left) + len(right) > costs.LIMIT:
                 raise CostLimitExceeded  # cel-go does not copy, so that it has no cost there
@@ -45,7 +45,7 @@ def _subtract(left: Any, right: Any) -> object:
         case (Duration(), Duration()) | (Timestamp(), Timestamp()):
             return duration(left.nanos - right.nanos)
         case (Timestamp(), Duration()):
-            return timestamp(left.nanos - right.nanos)
+            return timestamp(left.nanos - right.nanos, left.offset)
     return _arithmetic("_-_", left, right, lambda one, other: one - other)
 
 

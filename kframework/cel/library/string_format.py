@@ -102,7 +102,7 @@ def _write_float(letter: str, precision: int, value: object) -> str:
     if letter == "f":
         return f"{number:,.{precision}f}"  # the printer of the locale en_US groups digits
     mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
-    return f"{mantissa}\u202f×\u202f10{exponent.lstrip('+').translate(_SUPERSCRIPTS)}"
+    return f"{mantissa}×10{exponent.lstrip('+').translate(_SUPERSCRIPTS)}"
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

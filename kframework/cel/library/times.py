@@ -30,10 +30,10 @@ def duration(nanos: int) -> Duration:
     raise CelError("duration overflow")
 
 
-def timestamp(nanos: int) -> Timestamp:
-    """Return a timestamp; raises CelError outside of the years 1 to 9999."""
+def timestamp(nanos: int, offset: int = 0) -> Timestamp:
+    """Return a timestamp, in a zone so many seconds before UTC's; raises CelError outside of the years 1 to 9999."""
     if _MIN_SECONDS <= nanos // SECOND <= _MAX_SECONDS:
-        return Timestamp(nanos)
+        return Timestamp(nanos, offset)
     raise CelError("timestamp overflow")
 
 
@@ -63,8 +63,8 @@ def read_timestamp(text: str) -> Timestamp:
         raise wrong
     seconds = (at - _EPOCH) // timedelta(seconds=1)
     offset = int(hours or 0) * 3600 + int(minutes or 0) * 60
-    seconds -= -offset if sign == "-" else offset
-    return timestamp(seconds * SECOND + int((fraction or "")[:9].ljust(9, "0")))
+    offset = -offset if sign == "-" else offset
+    return timestamp((seconds - offset) * SECOND + int((fraction or "")[:9].ljust(9, "0")), offset)
 
 
 def write_duration(value: Duration) -> str:
@@ -81,9 +81,11 @@ def plain(value: float) -> str:
 def write_timestamp(value: Timestamp) -> str:
     """Write a timestamp in RFC 3339."""
     seconds, rest = divmod(value.nanos, SECOND)
-    moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
+    moment = (_EPOCH + timedelta(seconds=seconds + value.offset)).replace(tzinfo=None).isoformat()
     fraction = f"{rest:09}".rstrip("0")
-    return f"{moment}{'.' if fraction else ''}{fraction}Z"
+    hours, minutes = divmod(abs(value.offset) // 60, 60)
+    zone = f"{'-' if value.offset < 0 else '+'}{hours:02}:{minutes:02}" if value.offset else "Z"
+    return f"{moment}{'.' if fraction else ''}{fraction}{zone}"
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:

@@ -43,12 +43,14 @@ def test_types_are_converted(expression: str) -> None:
         ("uint(-1.0) == 1u", "integer overflow"),
         ("double('x') == 1.0", "type conversion error from 'string' to 'double'"),
         ("string(b'\\xff') == ''", "invalid UTF-8 in bytes, cannot convert to string"),
-        ("timestamp(253402300800) == timestamp(0)", "timestamp overflow"),
+        ("timestamp(253402300800) == timestamp(0)", "invalid timestamp argument"),
         ("int(dyn([1])) == 1", "no such overload: int(list)"),
     ],
 )
 def test_not_all_can_be(expression: str, problem: str) -> None:
-    assert answer(expression) in (f"compile: {problem}", f"run: {problem}")
+    when, _, said = str(answer(expression)).partition(": ")
+    assert when in ("compile", "run")
+    assert said.removeprefix("program instantiation failed: ") == problem
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def test_text_is_matched(expression: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "problem"),
     [
-        ("'a'.matches(device.driver + '(')", "run: error parsing regexp: missing ): gpu.example.com("),
-        ("'a'.find(device.driver + '[') == ''", "run: error parsing regexp: missing ]: ["),
+        ("'a'.matches(device.driver + '(')", "run: error parsing regexp: missing ): `gpu.example.com(`"),
+        ("'a'.find(device.driver + '[') == ''", "run: error parsing regexp: missing ]: `[`"),
         ("dyn(1).matches('a')", "run: no such overload: matches(int, string)"),
         ("dyn(1).find('a') == ''", "run: no such overload: find(int, string)"),
     ],

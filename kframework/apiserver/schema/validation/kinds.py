@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, forbidden, invalid, required
-from kframework.apiserver.schema.syntax import config_key
 from kframework.apiserver.schema.validation import services, workloads
 from kframework.apiserver.schema.validation.metadata import metadata_causes
 from kframework.apiserver.schema.validation.pods import pod_causes
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping, name
+from kframework.objects.syntax import config_key
 
 _KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 #: What is above belongs to the classes of the system.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, invalid, too_long
-from kframework.apiserver.schema.syntax import dns_label, label_value, qualified_name
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping, text
+from kframework.objects.syntax import dns_label, label_value, qualified_name
 
 #: So many bytes may all annotations of an object have.
 _LARGEST = 256 * 1024

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
 from kframework.apiserver.schema.shared_specs import SpecMemory
-from kframework.apiserver.schema.syntax import dns_label, env_name, port_name, port_number
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries, mapping, text, value
 from kframework.objects.quantity import Quantity, QuantityError
+from kframework.objects.syntax import dns_label, env_name, port_name, port_number
 
 _CHOICES = {
     "restartPolicy": ("Always", "OnFailure", "Never"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, duplicate, invalid, required, unsupported
-from kframework.apiserver.schema.syntax import dns_label, port_name, port_number
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import entries, mapping, text
+from kframework.objects.syntax import dns_label, port_name, port_number
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -17,7 +17,7 @@ from kframework.apiserver.schema.validation.metadata import metadata_causes
         ({"labels": {"a": "x y"}}, "Pod", ['metadata.labels: Invalid value: "x y": a valid label must be an empty']),
         ({"annotations": {"a b": "x"}}, "Pod", ['metadata.annotations: Invalid value: "a b": name part must consist']),
         ({"annotations": {"a": "x" * 300_000}}, "Pod", ["metadata.annotations: Too long: may not be more than 262144"]),
-        ({"name": "a.b"}, "Service", ['metadata.name: Invalid value: "a.b": a lowercase RFC 1123 label must consist']),
+        ({"name": "a.b"}, "Service", ['metadata.name: Invalid value: "a.b": must not contain dots']),
         ({"name": "a.b"}, "Pod", []),
     ],
 )

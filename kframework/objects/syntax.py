@@ -37,19 +37,23 @@ Complaints = tuple[str, ...]
 @lru_cache(maxsize=4096)
 def dns_label(text: str) -> Complaints:
     """Look at the name of a container, a volume, a namespace."""
-    return _shaped(text, 63, _LABEL, _NO_LABEL, "my-name", "123-abc")
+    found = _short(text, 63, "bytes")
+    if re.fullmatch(_LABEL, text):
+        return found
+    has_dots = re.fullmatch(_SUBDOMAIN, text) is not None
+    return (*found, "must not contain dots" if has_dots else _worded(_NO_LABEL, _LABEL, "my-name", "123-abc"))
 
 
 @lru_cache(maxsize=4096)
 def dns_subdomain(text: str) -> Complaints:
     """Look at the name of most objects."""
-    return _shaped(text, 253, _SUBDOMAIN, _NO_SUBDOMAIN, "example.com")
+    return (*_short(text, 253, "bytes"), *_shaped(text, _SUBDOMAIN, _NO_SUBDOMAIN, "example.com"))
 
 
 @lru_cache(maxsize=1024)
 def dns_1035_label(text: str) -> Complaints:
     """Look at the name of a Service."""
-    return _shaped(text, 63, _DNS_1035, _NO_DNS_1035, "my-name", "abc-123")
+    return (*_short(text, 63, "characters"), *_shaped(text, _DNS_1035, _NO_DNS_1035, "my-name", "abc-123"))
 
 
 @lru_cache(maxsize=1024)
@@ -77,10 +81,7 @@ def qualified_name(text: str) -> Complaints:
 @lru_cache(maxsize=4096)
 def label_value(text: str) -> Complaints:
     """Look at the value of a label."""
-    found = ("must be no more than 63 bytes",) if len(text) > 63 else ()
-    if re.fullmatch(f"({_KEY})?", text):
-        return found
-    return (*found, _worded(_NO_VALUE, f"({_KEY})?", "MyValue", "my_value", "12345"))
+    return (*_short(text, 63, "bytes"), *_shaped(text, f"({_KEY})?", _NO_VALUE, "MyValue", "my_value", "12345"))
 
 
 @lru_cache(maxsize=1024)
@@ -113,17 +114,19 @@ def env_name(text: str) -> Complaints:
 @lru_cache(maxsize=1024)
 def config_key(text: str) -> Complaints:
     """Look at a key of a ConfigMap or a Secret."""
-    found = _shaped(text, 253, "[-._a-zA-Z0-9]+", _NO_CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
+    shaped = _shaped(text, "[-._a-zA-Z0-9]+", _NO_CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
+    found = (*_short(text, 253, "characters"), *shaped)
     if text in (".", ".."):
         return (*found, f"must not be '{text}'")
     return (*found, "must not start with '..'") if text.startswith("..") else found
 
 
-def _shaped(text: str, longest: int, pattern: str, said: str, *examples: str) -> Complaints:
-    found = (f"must be no more than {longest} characters",) if len(text) > longest else ()
-    if re.fullmatch(pattern, text[: longest + 1]):
-        return found
-    return (*found, _worded(said, pattern, *examples))
+def _short(text: str, longest: int, unit: str) -> Complaints:
+    return (f"must be no more than {longest} {unit}",) if len(text) > longest else ()
+
+
+def _shaped(text: str, pattern: str, said: str, *examples: str) -> Complaints:
+    return () if re.fullmatch(pattern, text) else (_worded(said, pattern, *examples),)
 
 
 def _worded(said: str, pattern: str, *examples: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.apiserver.schema import syntax
+from kframework.objects import syntax
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
@@ -25,7 +25,8 @@ KEY = (
     [
         (syntax.dns_label, "my-name", ()),
         (syntax.dns_label, "My_Name", (LABEL,)),
-        (syntax.dns_label, "a" * 64, ("must be no more than 63 characters",)),
+        (syntax.dns_label, "a" * 64, ("must be no more than 63 bytes",)),
+        (syntax.dns_label, "a.b", ("must not contain dots",)),
         (syntax.dns_subdomain, "a.b-c.d", ()),
         (syntax.dns_1035_label, "abc", ()),
         (syntax.qualified_name, "example.com/My.Name", ()),
