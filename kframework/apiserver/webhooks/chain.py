@@ -27,9 +27,10 @@ from kframework.apiserver.webhooks.reviews import (
     denied,
     failed,
     headers,
-    no_dry_run,
     patch_in,
     question,
+    request_of,
+    undecided,
 )
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping, text
@@ -153,8 +154,6 @@ class Webhooks:
 
     async def _answer(self, hook: Webhook, subject: Subject, warnings: list[str]) -> Answer:
         """Ask a webhook; ClusterError if it refuses, Unanswered if it cannot be asked."""
-        if subject.is_dry_run and hook.has_side_effects:
-            raise no_dry_run(hook)
         self._asked += 1
         uid, body = question(subject, self._asked)
         answer = answer_in(await ask(hook, body), uid)
@@ -167,7 +166,8 @@ class Webhooks:
         collection = self._store.collection(kind)
         configurations: Iterator[Data] = (each.data for each in collection.at(collection.version))
         objects, labels = [each for each in (subject.new, subject.old) if each is not None], self._labels(subject)
-        return [hook for hook in webhooks_in(configurations) if hook.wants(subject.write, labels, objects)]
+        wanting = [hook for hook in webhooks_in(configurations) if hook.wants(subject.write, labels, objects)]
+        return [hook for hook in wanting if not hook.conditions or _meets_conditions(hook, subject)]
 
     def _labels(self, subject: Subject) -> Mapping[str, str] | None:
         """Return the labels of the namespace of what is written, a namespace's own; None for what is in none."""
@@ -192,6 +192,18 @@ def _about(path: Path, resource: Resource, request: Request, new: Data | None, o
         user=request.user or ADMIN,
         is_dry_run=("dryRun", "All") in request.query,
     )
+
+
+def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
+    """Return whether a webhook's conditions hold; ClusterError if that cannot be said, and it must not fail."""
+    from kframework.apiserver.webhooks.match_conditions import UndecidedError, hold  # few webhooks have any
+
+    try:
+        return hold(hook.conditions, request_of(subject))
+    except UndecidedError as why:
+        if hook.may_fail:
+            return False
+        raise undecided(subject, why) from why
 
 
 def _document(answer: object) -> Data | None:

@@ -65,9 +65,9 @@ class Webhook(NamedTuple):
         return text(self.said, "failurePolicy") == "Ignore"
 
     @property
-    def has_side_effects(self) -> bool:
-        """Whether it must not be asked about what is only tried."""
-        return text(self.said, "sideEffects") not in ("None", "NoneOnDryRun")
+    def conditions(self) -> list[Data]:
+        """Expressions that have to be true for it to be asked."""
+        return entries(self.said, "matchConditions")
 
     @property
     def is_asked_again(self) -> bool:

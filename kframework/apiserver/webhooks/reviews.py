@@ -59,10 +59,17 @@ class Unanswered(Exception):
 
 def question(subject: Subject, number: int) -> tuple[str, bytes]:
     """Write a review of a write; return its uid and the body."""
-    write, uid = subject.write, str(uuid.UUID(int=number))
+    uid = str(uuid.UUID(int=number))
+    asked = request_of(subject, uid)
+    return uid, msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": _API_VERSION, "request": asked})
+
+
+def request_of(subject: Subject, uid: str = "") -> Data:
+    """Return what a review asks."""
+    write = subject.write
     kind = {"group": write.group, "version": write.version, "kind": subject.kind}
     resource = {"group": write.group, "version": write.version, "resource": write.resource}
-    asked = {
+    return {
         "uid": uid,
         "kind": kind,
         "resource": resource,
@@ -79,7 +86,6 @@ def question(subject: Subject, number: int) -> tuple[str, bytes]:
         "dryRun": subject.is_dry_run,
         "options": {"kind": _OPTIONS[write.operation], "apiVersion": "meta.k8s.io/v1"},
     }
-    return uid, msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": _API_VERSION, "request": asked})
 
 
 def answer_in(body: bytes, uid: str) -> Answer:
@@ -122,10 +128,11 @@ def failed(hook: Webhook, why: Unanswered) -> ClusterError:
     return ClusterError(message, status=500, reason="InternalError")
 
 
-def no_dry_run(hook: Webhook) -> ClusterError:
-    """Say that a webhook cannot be asked about what is only tried."""
-    message = f"admission webhook {hook.name} does not support dry run"
-    return ClusterError(message, status=400, reason="BadRequest")
+def undecided(subject: Subject, why: Exception) -> ClusterError:
+    """Say that it could not be found out whether a webhook is to be asked."""
+    write = subject.write
+    resource = f"{write.resource}.{write.group}" if write.group else write.resource
+    return ClusterError(f'{resource} "{subject.name}" is forbidden: {why}', status=403, reason="Forbidden")
 
 
 def headers(warnings: Sequence[str]) -> Mapping[str, str]:

@@ -82,4 +82,4 @@ def test_they_come_by_the_names_of_their_configurations() -> None:
 
 def test_what_is_not_said_has_its_default() -> None:
     hook = Webhook({"clientConfig": {"caBundle": "?"}})
-    assert (hook.seconds, hook.may_fail, hook.has_side_effects, hook.authorities, hook.url) == (10, False, True, "", "")
+    assert (hook.seconds, hook.may_fail, hook.authorities, hook.url) == (10, False, "", "")

@@ -8,6 +8,7 @@ from kframework.apiserver.schema.causes import Cause, forbidden, invalid, requir
 from kframework.apiserver.schema.validation import services, workloads
 from kframework.apiserver.schema.validation.metadata import metadata_causes
 from kframework.apiserver.schema.validation.pods import pod_causes
+from kframework.apiserver.schema.validation.webhooks import webhook_causes
 from kframework.apiserver.wire.documents import Data
 from kframework.apiserver.wire.plain_data import mapping, name
 from kframework.objects.syntax import config_key
@@ -37,6 +38,8 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
                     yield from (invalid(f"{field}[{key}]", key, each) for each in config_key(key))
         case "scheduling.k8s.io/v1", "PriorityClass":
             yield from _priority_class(data)
+        case "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
+            yield from webhook_causes(data)
         case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
             yield required("provisioner")
 
