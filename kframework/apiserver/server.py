@@ -20,6 +20,7 @@ from kframework.apiserver.containers import IN_A_PROCESS, logs, no_process
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.media_types import encoding
 from kframework.apiserver.reviews import review
+from kframework.apiserver.root_paths import nothing_at, root_path
 from kframework.apiserver.schema.openapi import OpenApi
 from kframework.apiserver.selection import Selection
 from kframework.apiserver.served import Resource
@@ -107,10 +108,13 @@ class ApiServer:
                 wanted = Attributes.of(request)
                 subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
                 self.authorizer.check(request.user, wanted)
-            call = self._call(request)
-            if call is None:
+            path = _path(request.path)
+            if path is None:
                 subject = NOBODY
-                return self._described(request)
+                return self._described(request) or nothing_at(request.path)
+            call = self._call(request, path)
+            if call is None:
+                return nothing_at(request.path)
             subject = call.subject
             return self._watch(call) if call.is_watch and "watch" in call.resource.verbs else self._done(call)
         except ClusterError as error:
@@ -135,14 +139,11 @@ class ApiServer:
 
     # -- objects -------------------------------------------------------------------------------------------------------
 
-    def _call(self, request: Request) -> Call | None:
-        """Find out which objects a request is about; None if it is about none."""
-        path = _path(request.path)
-        if path is None:
-            return None
+    def _call(self, request: Request, path: Path) -> Call | None:
+        """Find out which objects a request is about; None if there can be none at its path."""
         resource = self._store.catalogue.find(path.api_version, path.plural)
         if resource is None or not _exists(path, resource):
-            raise api_errors.unknown_kind()
+            return None
         return Call(path, resource, dict(request.query), in_json(request) if request.body else request)
 
     def _watch(self, call: Call) -> Watch:
@@ -201,35 +202,31 @@ class ApiServer:
 
     # -- all else ------------------------------------------------------------------------------------------------------
 
-    def _described(self, request: Request) -> Response:
+    def _described(self, request: Request) -> Response | None:
+        """Answer what is asked of the server itself; None if there is nothing at the path."""
         if request.method != "GET":
             raise _not_allowed()
         served = self._store.catalogue.resources()
-        described: Response | None = None
         match request.path.strip("/").split("/"):
             case ["version"]:
-                described = answered(discovery.VERSION)
-            case ["healthz" | "livez" | "readyz", *_]:
-                described = Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
+                return answered(discovery.VERSION)
             case ["api"]:
-                described = discovery.versions(request.accept, served)
+                return discovery.versions(request.accept, served)
             case ["apis"]:
-                described = discovery.groups(request.accept, served)
+                return discovery.groups(request.accept, served)
             case ["apis", name]:
-                described = discovery.group(name, served)
+                return discovery.group(name, served)
             case ["api", version]:
-                described = discovery.resources(version, served)
+                return discovery.resources(version, served)
             case ["apis", name, version]:
-                described = discovery.resources(f"{name}/{version}", served)
+                return discovery.resources(f"{name}/{version}", served)
             case ["openapi", "v2"]:
-                described = self._openapi.version_2(request, served)
+                return self._openapi.version_2(request, served)
             case ["openapi", "v3"]:
-                described = self._openapi.index(request, served)
+                return self._openapi.index(request, served)
             case ["openapi", "v3", *place]:
-                described = self._openapi.document(request, "/".join(place), served)
-        if described is None:
-            raise api_errors.unknown_kind()
-        return described
+                return self._openapi.document(request, "/".join(place), served)
+        return root_path(request, served)
 
 
 @lru_cache(maxsize=64)  # who prepares for a request and who answers it read the same

@@ -72,13 +72,17 @@ class _Status(msgspec.Struct):
 
 
 def refusal(request: Request, status: int, body: bytes) -> ClusterError:
-    """Make an error of an answer, in the words of its Status if it is one."""
+    """Make an error of an answer, in the words of its Status if it is one.
+
+    Where an API server has nothing at a path it says so in plain text, which to client-go is NotFound too.
+    """
     error = stated(body, status)
     if error is not None:
         return error
     text = " ".join(body[:_SHOWN].decode(errors="replace").split())
     message = f"{request.method} {request.path}: HTTP status {status}" + (f": {text}" if text else "")
-    return ClusterError(message, status=status, retryable=status in _PASSING)
+    reason = "NotFound" if status == 404 else ""
+    return ClusterError(message, status=status, reason=reason, retryable=status in _PASSING)
 
 
 def stated(document: bytes, status: int) -> ClusterError | None:

@@ -6,19 +6,20 @@ Paths and words are kube-scheduler's. The assembler gives the list of routes, so
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kframework.cluster.connections import Connections, listening
+from kframework.cluster.health import PING, Check, Checked, health, health_of, nobody, plain
 from kframework.cluster.loopback import MISDIRECTED, is_loopback, is_meant_for_us
+from kframework.cluster.transport import Response
 from kframework.config.configuration import Configuration
 from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
-from kframework.errors import ConfigError, visible
+from kframework.errors import ConfigError
 from kframework.process.certificates import Certificate
 from kframework.process.delegation import Delegation, delegating
 
@@ -47,21 +48,6 @@ _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _WITHHELD = "--- REDACTED ---"
 
 
-class Check(NamedTuple):
-    """Something that can be wrong: `problem` says what is, None if nothing.
-
-    Where several are asked for at once, what is wrong with those of kube-scheduler is withheld, as it does.
-    """
-
-    name: str
-    problem: Callable[[], str | None]
-    withheld: bool = True
-
-
-#: Told of each check that was asked for: the endpoint, the check's name, and what is wrong, None if nothing.
-Checked = Callable[[str, str, str | None], None]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Listener:
     """Where to listen, the certificate to show, and whom to ask who may ask.
@@ -74,13 +60,6 @@ class Listener:
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
     delegation: Delegation | None = None
-
-
-PING = Check("ping", lambda: None)
-
-
-def nobody(endpoint: str, check: str, problem: str | None) -> None:
-    """Take no notice of a check."""
 
 
 def scheduler_routes(
@@ -122,52 +101,21 @@ def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody)
     from aiohttp import web
 
     async def answer_all(request: web.Request) -> web.Response:
-        return _all_checks(name, checks, request.query.getall("exclude", []), "verbose" in request.query, checked)
+        return _answer(health(name, checks, [*request.query.items()], checked))
 
     def answer_of(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
-            return _one_check(check)
+            return _answer(health_of(check))
 
         return answer
 
     return [web.get(f"/{name}", answer_all), *(web.get(f"/{name}/{check.name}", answer_of(check)) for check in checks)]
 
 
-def _all_checks(
-    name: str, checks: Sequence[Check], excluded: Iterable[str], verbose: bool, checked: Checked
-) -> web.Response:
-    """Answer whether all checks pass that are not excluded; what is withheld is told to the log alone."""
-    unknown, lines, problems = set(excluded), list[str](), list[str]()
-    for check in checks:
-        if check.name in excluded:
-            unknown.discard(check.name)
-            lines.append(f"[+]{check.name} excluded: ok")
-            continue
-        problem = check.problem()
-        checked(name, check.name, problem)
-        if problem is not None:
-            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else visible(problem)}")
-            problems.append(f"{check.name}: {problem}")
-        else:
-            lines.append(f"[+]{check.name} ok")
-    if unknown:
-        names = ",".join(json.dumps(each) for each in sorted(unknown))
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
-    if problems:
-        _log.info("%s check failed: %s", name, "; ".join(problems))
-        return _text("\n".join([*lines, f"{name} check failed\n"]), status=500)
-    return _text("\n".join([*lines, f"{name} check passed\n"]) if verbose else "ok")
-
-
-def _one_check(check: Check) -> web.Response:
-    problem = check.problem()
-    return _text("ok") if problem is None else _text(f"internal server error: {visible(problem)}\n", status=500)
-
-
-def _text(text: str, *, status: int = 200) -> web.Response:
+def _answer(response: Response) -> web.Response:
     from aiohttp import web
 
-    return web.Response(text=text, status=status, headers=_NO_SNIFFING)
+    return web.Response(status=response.status, body=response.body, headers=response.headers)
 
 
 # -- configuration -----------------------------------------------------------------------------------------------------
@@ -241,7 +189,7 @@ def _not_too_many(connections: Connections) -> Middleware:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         with connections.asked(request):
             if connections.under_way > REQUESTS and request.path.split("/")[1] not in HEALTH:
-                return _text("too many requests at once; ask again\n", status=503)
+                return _answer(plain("too many requests at once; ask again\n", 503))
             return await handler(request)
 
     return check
@@ -254,7 +202,7 @@ def _for_us(bind_address: str) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not is_meant_for_us(bind_address, request.host):
-            return _text(f"{MISDIRECTED}\n", status=421)
+            return _answer(plain(f"{MISDIRECTED}\n", 421))
         return await handler(request)
 
     return check
@@ -282,7 +230,7 @@ def _others_only_read() -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in _READING and not is_loopback(request.remote or ""):
-            return _text(f"{request.method} is for this machine alone\n", status=403)
+            return _answer(plain(f"{request.method} is for this machine alone\n", 403))
         return await handler(request)
 
     return check

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic
 
+from kframework.cluster.health import Checked
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.explain.routes import explain_routes
@@ -17,7 +18,6 @@ from kframework.observe.metrics.series import Readings, Series
 from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.shown import Shown
-from kframework.process.endpoints import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.scheduler.watchdog import Told
 

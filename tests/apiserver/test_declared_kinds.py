@@ -117,8 +117,8 @@ async def test_a_status_is_updated_by_who_has_seen_it_last() -> None:
 async def test_where_there_is_none_there_is_no_path() -> None:
     served = Served(Quota(metadata=ObjectMeta(name="all")))
     path = "/apis/example.com/v1/quotas/all/status"
-    assert (await served.refused("GET", path))[:2] == (404, "NotFound")
-    assert (await served.refused("PATCH", path, {"status": {}}, content_type=MERGE))[:2] == (404, "NotFound")
+    assert (await served.send("GET", path)).status == 404
+    assert (await served.send("PATCH", path, {"status": {}}, content_type=MERGE)).status == 404
 
 
 # -- two of the same name ----------------------------------------------------------------------------------------------

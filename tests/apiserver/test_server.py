@@ -20,16 +20,9 @@ UNKNOWN = (404, "NotFound", "the server could not find the requested resource")
 NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])
-async def test_health(path: str) -> None:
-    assert (await Served().send("GET", path)).body == b"ok"
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/"),
-        ("GET", "/nonsense"),
         ("GET", "/api/v1/nonsense"),
         ("GET", "/api/v1/namespaces/default/nodes"),
         ("GET", "/api/v1/pods/web"),

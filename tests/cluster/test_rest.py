@@ -103,6 +103,12 @@ def test_a_refusal_in_the_words_of_its_status(status: int, retryable: bool) -> N
     assert (str(error), error.status, error.reason, error.retryable) == ("of this", status, "Because", retryable)
 
 
+def test_where_an_api_server_has_nothing() -> None:
+    error = refusal(REQUEST, 404, b"404 page not found\n")
+    assert str(error).endswith(": HTTP status 404: 404 page not found")
+    assert (error.status, error.reason, error.retryable) == (404, "NotFound", False)
+
+
 def test_a_refusal_without_words() -> None:
     assert str(refusal(REQUEST, 404, b'{"kind": "Status", "reason": "NotFound"}')) == "NotFound"
     assert str(refusal(REQUEST, 404, b'{"kind": "Status"}')) == "the server answered with status 404"

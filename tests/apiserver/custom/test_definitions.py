@@ -71,7 +71,7 @@ def test_the_status_says_that_it_is_served() -> None:
 async def test_a_posted_definition_makes_its_kind_a_served_one() -> None:
     served = Served()
     widgets = "/apis/example.dev/v1/namespaces/default/widgets"
-    assert (await served.refused("GET", widgets))[0] == 404
+    assert (await served.send("GET", widgets)).status == 404
     created = await served.ask("POST", DEFINITIONS, definition())
     assert created["status"]["conditions"][1]["type"] == "Established"
     widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
@@ -80,7 +80,7 @@ async def test_a_posted_definition_makes_its_kind_a_served_one() -> None:
     assert (patched["spec"], patched["status"]) == ({"size": 1}, {"ready": True})
     (older,) = (await served.ask("GET", "/apis/example.dev/v1beta1/widgets"))["items"]
     assert older == patched | {"apiVersion": "example.dev/v1beta1"}
-    assert (await served.refused("GET", "/apis/example.dev/v1alpha1/widgets"))[0] == 404
+    assert (await served.send("GET", "/apis/example.dev/v1alpha1/widgets")).status == 404
 
 
 async def test_a_definition_says_how_its_kind_is_printed() -> None:
@@ -112,7 +112,7 @@ async def test_custom_resources_go_with_their_definition() -> None:
     widgets = "/apis/example.dev/v1/widgets"
     await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}})
     await served.ask("DELETE", f"{DEFINITIONS}/widgets.example.dev")
-    assert (await served.refused("GET", widgets))[0] == 404
+    assert (await served.send("GET", widgets)).status == 404
     await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
     assert (await served.ask("GET", widgets))["items"] == []
 
@@ -124,7 +124,7 @@ async def test_a_changed_definition_serves_what_it_says_now() -> None:
     patched = await served.ask("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
     assert patched["status"]["conditions"][1]["type"] == "Established"
     assert (await served.ask("GET", "/apis/example.dev/v1/widgets"))["items"] == []
-    assert (await served.refused("GET", "/apis/example.dev/v1beta1/widgets"))[0] == 404
+    assert (await served.send("GET", "/apis/example.dev/v1beta1/widgets")).status == 404
 
 
 async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None:
@@ -196,4 +196,4 @@ async def test_a_name_that_another_has_is_not_served() -> None:
         '"wd" is already in use',
     )
     assert (established["status"], established["reason"]) == ("False", "NotAccepted")
-    assert (await served.refused("GET", "/apis/example.dev/v1/gadgets"))[0] == 404
+    assert (await served.send("GET", "/apis/example.dev/v1/gadgets")).status == 404
