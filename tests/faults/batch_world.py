@@ -10,9 +10,9 @@ from random import Random
 from typing import ClassVar
 
 from kframework_batch.engine import BatchEngine
-from kframework_batch.job import TaskStatus
 from kframework_batch.objects import Job, PodGroup, PodGroupStatus
 from kframework_batch.scenario import make_job
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 from msgspec.structs import replace
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 from kframework_batch.cache import JobCache
-from kframework_batch.job import TaskInfo, TaskStatus
+from kframework_batch.job import TaskInfo
 from kframework_batch.objects import PodGroup, PodGroupSpec
+from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ApiObject, Node, NodeCondition, ObjectMeta, Pod

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kframework_batch.cache import JobCache
-from kframework_batch.job import TaskStatus
 from kframework_batch.objects import (
     KubeGang,
     KubePodGroup,
@@ -24,6 +23,7 @@ from kframework_batch.objects import (
     SigsPodGroup,
     SigsPodGroupSpec,
 )
+from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PodSchedulingGroup, PriorityClass

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.combination import Combination, Descending
 from kframework_batch.hookspecs import SPECIFICATIONS
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.objects import Queue
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.tiers import EnabledPlugin, Tiers
 
 from kframework.errors import PluginError

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from kframework_batch.action import Action
 from kframework_batch.config import parse
-from kframework_batch.job import TaskStatus
 from kframework_batch.objects import PodGroup, Queue
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.program import compile_program
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kframework_batch.idle import NodeIdle, needs
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_node, make_task
 
 from kframework.objects import Pod

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import ALLOCATED, COMPLETED, SCHEDULED, JobInfo, Place, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, Place, TaskInfo
 from kframework_batch.objects import (
     KubePodGroup,
     KubePodGroupStatus,
@@ -29,6 +29,7 @@ from kframework_batch.phases import (
     verdict,
     why_pending,
 )
+from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta

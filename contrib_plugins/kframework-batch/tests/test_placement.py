@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from kframework_batch.action import Action
-from kframework_batch.job import INDEX, PREEMPTABLE, TaskInfo, TaskStatus
+from kframework_batch.job import INDEX, TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
+from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 
 from kframework.framework.status import Code, Status

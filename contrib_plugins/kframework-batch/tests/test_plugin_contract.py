@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from kframework_batch.action import Action
-from kframework_batch.job import PREEMPTABLE, TaskInfo, TaskStatus
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin
 from kframework_batch.registry import BatchRegistry
 from kframework_batch.session import Session
+from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 
 PLUGINS = sorted(BatchRegistry.installed().plugins)

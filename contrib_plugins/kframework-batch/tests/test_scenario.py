@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from kframework_batch.action import Action
-from kframework_batch.job import TaskStatus
 from kframework_batch.scenario import Record, Scenario, make_job
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
 from kframework.cluster.memory import MemoryCluster

@@ -5,8 +5,9 @@ Volcano leaves such a gang as it is: members that wait for the missing one hold 
 
 from __future__ import annotations
 
-from kframework_batch.job import ALLOCATED, PREEMPTABLE, JobInfo, TaskStatus
+from kframework_batch.job import JobInfo
 from kframework_batch.session import Session
+from kframework_batch.task_status import ALLOCATED, PREEMPTABLE, TaskStatus
 
 
 class BrokenGangs:

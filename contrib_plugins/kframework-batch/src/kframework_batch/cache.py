@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from kframework import PendingPod, PodInfo
 from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod
-from kframework_batch.job import COMPLETED, JobInfo, TaskInfo, TaskStatus, status_of
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.job_table import JobTable
 from kframework_batch.membership import group_of
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
+from kframework_batch.task_status import COMPLETED, TaskStatus, status_of
 
 
 class JobCache:

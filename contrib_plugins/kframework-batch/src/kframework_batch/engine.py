@@ -33,7 +33,7 @@ from kframework_batch.config import parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.hypernodes import HyperNodes
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_KINDS
 from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.objects import HyperNode, Queue
@@ -43,6 +43,7 @@ from kframework_batch.program import Program, compile_program
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Consequences, Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.trial_session import NoConsequences, TrialSession
 
 B = TypeVar("B", bound="BatchEngine")

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from kframework import NodeTable
 from kframework.engine import ClusterState
 from kframework.objects import LabelSelector
-from kframework_batch.job import ALLOCATED, JobInfo, TaskStatus
+from kframework_batch.job import JobInfo
 from kframework_batch.objects import HyperNode
+from kframework_batch.task_status import ALLOCATED, TaskStatus
 from kframework_batch.topology import Member
 
 _log = logging.getLogger(__name__)

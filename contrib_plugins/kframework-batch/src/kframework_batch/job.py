@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import NamedTuple
 
 from kframework import PodInfo
 from kframework.objects import Pod
 from kframework_batch.membership import GroupObject, GroupStatus
 from kframework_batch.resource import Resource
+from kframework_batch.task_status import ALLOCATED, COMPLETED, READY, TaskStatus
 
 #: The role of a task in its job: the name of the task in the Job's spec; an annotation, or a label.
 ROLE = "volcano.sh/task-spec"
@@ -21,46 +21,10 @@ MAY_BE_PREEMPTED = "volcano.sh/preemptable"
 PRIORITY = "volcano.sh/task-priority"
 
 
-class TaskStatus(Enum):
-    """Where a task stands. The first three and Releasing of a victim are true within a session only."""
-
-    PENDING = "Pending"
-    ALLOCATED = "Allocated"  # put on a node in this session; bound once its job is ready
-    PIPELINED = "Pipelined"  # promised room that others are still to leave
-    BINDING = "Binding"
-    BOUND = "Bound"
-    RUNNING = "Running"
-    RELEASING = "Releasing"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    UNKNOWN = "Unknown"
-
-    # An enumeration hashes its members by name, in Python: by identity it takes a tenth of the time.
-    __hash__ = object.__hash__
-
-
-#: Those that hold room on a node and are to keep it.
-ALLOCATED = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
-#: Those that were put on a node some time.
-SCHEDULED = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.FAILED, TaskStatus.SUCCEEDED})
-#: Those that may be victims.
-PREEMPTABLE = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
-#: Those that have ended.
-COMPLETED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
-
 #: The phases of a pod group: `Pending` (or none yet), `Inqueue`, `Running`, `Unknown`, `Completed`.
 Phase = str
 INQUEUE = "Inqueue"
 _PENDING = frozenset({"", "Pending"})
-
-#: The tasks that count for a minimum: they have room, or have succeeded.
-READY: tuple[TaskStatus, ...] = (
-    TaskStatus.BOUND,
-    TaskStatus.BINDING,
-    TaskStatus.RUNNING,
-    TaskStatus.ALLOCATED,
-    TaskStatus.SUCCEEDED,
-)
 
 _READY = frozenset(READY)
 
@@ -129,28 +93,6 @@ class TaskInfo:
     def __repr__(self) -> str:
         where = f" on {self.node_name}" if self.node_name else ""
         return f"<TaskInfo {self.key} {self.status.value}{where}>"
-
-
-def status_of(pod: Pod) -> TaskStatus:
-    """Return where a pod stands by its object alone."""
-    match pod.status.phase:
-        case "Succeeded":
-            return TaskStatus.SUCCEEDED
-        case "Failed":
-            return TaskStatus.FAILED
-        case "" | "Pending" | "Running" as phase:
-            if pod.metadata.deletion_timestamp is not None:
-                return TaskStatus.RELEASING
-            if phase == "Running":
-                return TaskStatus.RUNNING
-            return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
-        case _:
-            return TaskStatus.UNKNOWN
-
-
-def has_ended(pod: Pod) -> bool:
-    """Return whether a pod has run to its end."""
-    return status_of(pod) in COMPLETED
 
 
 def flag(annotations: Mapping[str, str], labels: Mapping[str, str], key: str, *, default: bool) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from kframework.objects import ApiStruct
-from kframework_batch.job import ALLOCATED, COMPLETED, INQUEUE, SCHEDULED, JobInfo, Phase, TaskInfo, TaskStatus
+from kframework_batch.job import INQUEUE, JobInfo, Phase, TaskInfo
 from kframework_batch.membership import GroupStatus
 from kframework_batch.objects import (
     KubePodGroupStatus,
@@ -23,6 +23,7 @@ from kframework_batch.objects import (
     PodGroupStatus,
     SigsPodGroupStatus,
 )
+from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskStatus
 
 Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
 

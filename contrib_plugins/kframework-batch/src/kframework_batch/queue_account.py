@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from kframework_batch.job import ALLOCATED, INQUEUE, JobInfo, TaskStatus
+from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, share
+from kframework_batch.task_status import ALLOCATED, TaskStatus
 
 
 class QueueAccount:

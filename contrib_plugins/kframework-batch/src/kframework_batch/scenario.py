@@ -28,13 +28,13 @@ from kframework.testing import RUN_SECONDS, Change, make_pod
 from kframework.testing.scenario import Action
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.engine import SCHEDULER
-from kframework_batch.job import has_ended
 from kframework_batch.objects import Job, JobSpec, PodGroup, Queue, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
+from kframework_batch.task_status import has_ended
 
 
 def make_job(

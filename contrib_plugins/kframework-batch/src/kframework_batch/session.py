@@ -19,13 +19,14 @@ from kframework_batch.account import SessionAccount
 from kframework_batch.combination import Combination
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.hypernodes import HyperNodes
-from kframework_batch.job import JobInfo, Place, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, Place, TaskInfo
 from kframework_batch.placement import Placement, ScoreCache
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 from kframework_batch.session_log import SessionLog
 from kframework_batch.session_view import SessionView
 from kframework_batch.statement import JobStatement, StatementHost
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.tiers import Tiers
 
 #: Statuses of tasks that are not yet where they are to be.

@@ -22,11 +22,12 @@ from kframework_batch.account import (
     Verdict,
     Victim,
 )
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.placement import Choice
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount
 from kframework_batch.resource import Resource, dominant_share
+from kframework_batch.task_status import TaskStatus
 
 #: So many of the tasks that a plugin protects are named.
 _EXAMPLES = 5

@@ -39,8 +39,9 @@ from kframework_batch.account_rows import (
 )
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.answer import answer
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.session_history import SessionHistory
+from kframework_batch.task_status import TaskStatus
 
 #: So many jobs, and so many pods, are explained in a report.
 _EXPLAINED = 20

@@ -11,7 +11,8 @@ from kframework.engine import run_reserve, run_unreserve
 from kframework_batch.combination import Combination
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.idle import NodeIdle
-from kframework_batch.job import Place, TaskInfo, TaskStatus
+from kframework_batch.job import Place, TaskInfo
+from kframework_batch.task_status import TaskStatus
 
 
 class StatementHost(Protocol):

@@ -27,11 +27,12 @@ from kframework_batch.account import SessionAccount
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
-from kframework_batch.job import ROLE, JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Guarantee, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry
+from kframework_batch.task_status import TaskStatus
 
 __all__ = ["Stage", "make_gang", "make_group", "make_node", "make_queue", "make_task"]
 

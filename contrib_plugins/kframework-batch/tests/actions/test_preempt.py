@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kframework_batch.actions.preempt import PreemptArguments, cost
-from kframework_batch.job import TaskStatus
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 

@@ -9,10 +9,11 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.job import TaskInfo, TaskStatus
+from kframework_batch.job import TaskInfo
 from kframework_batch.objects import Queue
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 

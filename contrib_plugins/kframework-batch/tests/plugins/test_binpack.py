@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.config import parse
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugins.binpack import Binpack, BinpackArguments
 from kframework_batch.program import compile_program
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang
 
 from kframework.errors import ConfigError

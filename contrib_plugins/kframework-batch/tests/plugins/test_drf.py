@@ -9,12 +9,13 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.plugins.drf import Drf
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
 from kframework.state.pods import Interned, PodInfo

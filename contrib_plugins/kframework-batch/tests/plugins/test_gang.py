@@ -9,10 +9,11 @@ from typing import cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import ROLE, JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, Vote
 from kframework_batch.plugins.gang import Gang
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod

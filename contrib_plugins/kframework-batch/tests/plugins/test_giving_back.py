@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin
 from kframework_batch.plugins.capacity import Capacity, CapacityArguments
 from kframework_batch.plugins.drf import Drf
@@ -21,6 +21,7 @@ from kframework_batch.plugins.proportion import Proportion
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
 from kframework.state.pods import Interned, PodInfo

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.plugins.priority import Priority
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod

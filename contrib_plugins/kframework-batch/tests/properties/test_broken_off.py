@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
-from kframework_batch.job import TaskStatus
+from kframework_batch.task_status import TaskStatus
 
 from kframework.state.inbox import Changed
 

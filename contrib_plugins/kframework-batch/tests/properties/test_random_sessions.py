@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from kframework_batch.job import ROLE, TaskStatus
+from kframework_batch.job import ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import PodGroup, Queue
 from kframework_batch.plugins.proportion import Proportion
 from kframework_batch.resource import Resource
+from kframework_batch.task_status import TaskStatus
 
 from kframework.objects import ApiObject, Node, Pod, PriorityClass
 from kframework.objects.requests import allocatable, on_node_requests

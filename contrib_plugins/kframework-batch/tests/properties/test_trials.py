@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from kframework_batch.explain.account import explain
-from kframework_batch.job import TaskStatus
+from kframework_batch.task_status import TaskStatus
 
 from kframework import PluginError
 

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import pytest
 from kframework_batch import statement as statements
 from kframework_batch.action import Action
-from kframework_batch.job import TaskInfo, TaskStatus
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
 from kframework.errors import PluginError

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import Resource
+from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus, flag, status_of
+from kframework_batch.job import JobInfo, TaskInfo, flag
+from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ContainerStatus, Pod, Resources
@@ -15,29 +16,6 @@ from kframework.testing import make_pod
 
 def task(pod: Pod) -> TaskInfo:
     return TaskInfo(JobInfo("default", "j"), PodInfo(pod, Interned()), pod, TaskStatus.PENDING)
-
-
-@pytest.mark.parametrize(
-    ("phase", "node", "deleted", "status"),
-    [
-        ("", "", False, TaskStatus.PENDING),
-        ("Pending", "", False, TaskStatus.PENDING),
-        ("Pending", "a", False, TaskStatus.BOUND),
-        ("Pending", "", True, TaskStatus.RELEASING),
-        ("Pending", "a", True, TaskStatus.RELEASING),
-        ("Running", "a", False, TaskStatus.RUNNING),
-        ("Running", "a", True, TaskStatus.RELEASING),
-        ("Succeeded", "a", False, TaskStatus.SUCCEEDED),
-        ("Succeeded", "a", True, TaskStatus.SUCCEEDED),
-        ("Failed", "a", False, TaskStatus.FAILED),
-        ("Failed", "", True, TaskStatus.FAILED),
-        ("Unknown", "a", False, TaskStatus.UNKNOWN),
-        ("Unknown", "a", True, TaskStatus.UNKNOWN),
-    ],
-)
-def test_the_status_follows_from_the_pod(phase: str, node: str, deleted: bool, status: TaskStatus) -> None:
-    pod = make_pod(node_name=node, deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None)
-    assert status_of(replace(pod, status=replace(pod.status, phase=phase))) is status
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.queue_account import elastic, entering, minimum, still_claimed
 from kframework_batch.resource import Resource
+from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod

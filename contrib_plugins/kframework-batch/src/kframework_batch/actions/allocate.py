@@ -12,12 +12,13 @@ from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, Turns, candidates, pending_tasks
 from kframework_batch.actions.domains import domains, in_words, shortage, why_none
 from kframework_batch.hypernodes import Domain
-from kframework_batch.job import INQUEUE, READY, JobInfo, Place, TaskInfo, TaskStatus
+from kframework_batch.job import INQUEUE, JobInfo, Place, TaskInfo
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
+from kframework_batch.task_status import READY, TaskStatus
 
 
 class Allocate(Action):

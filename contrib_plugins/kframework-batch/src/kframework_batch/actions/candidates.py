@@ -10,9 +10,10 @@ from pydantic import Field
 
 from kframework_batch.account import Outcome
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 
 
 def candidates(session: Session) -> Iterator[JobInfo]:

@@ -13,10 +13,11 @@ from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, Turns, pending_tasks, starving
 from kframework_batch.actions.victim_selection import Candidate, MayGo, VictimSelection, may_push_out
 from kframework_batch.actions.victims import Residents
-from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
+from kframework_batch.task_status import PREEMPTABLE
 
 #: Less than this no priority can be, with the sign the other way round.
 _LOWEST = 2**31

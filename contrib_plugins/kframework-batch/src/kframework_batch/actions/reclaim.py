@@ -11,10 +11,11 @@ from kframework_batch.action import Action
 from kframework_batch.actions.candidates import SearchArguments, Turns, starving
 from kframework_batch.actions.victim_selection import VictimSelection
 from kframework_batch.actions.victims import Residents
-from kframework_batch.job import TaskInfo, TaskStatus
+from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
+from kframework_batch.task_status import TaskStatus
 
 
 class Reclaim(Action):

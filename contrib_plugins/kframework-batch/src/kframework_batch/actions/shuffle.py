@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from kframework_batch.account import Outcome
 from kframework_batch.action import Action
-from kframework_batch.job import TaskStatus
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 
 
 class Shuffle(Action):

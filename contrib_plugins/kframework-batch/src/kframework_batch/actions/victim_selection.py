@@ -9,11 +9,12 @@ from kframework import Code
 from kframework_batch.account import Outcome
 from kframework_batch.actions.candidates import pending_tasks
 from kframework_batch.actions.victims import Residents, fewest, in_victim_order
-from kframework_batch.job import PREEMPTABLE, JobInfo, TaskInfo
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
+from kframework_batch.task_status import PREEMPTABLE
 
 #: Looks for a node whose pods a task may push out; yields after each node looked at, returns whether there was a way.
 SelectVictims = Callable[[JobStatement, TaskInfo], Generator[None, None, bool]]

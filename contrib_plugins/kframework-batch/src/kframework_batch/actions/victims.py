@@ -6,10 +6,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 
 from kframework_batch.combination import Descending
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import PREEMPTABLE, TaskInfo
+from kframework_batch.job import TaskInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
 from kframework_batch.statement import JobStatement
+from kframework_batch.task_status import PREEMPTABLE
 
 
 def in_victim_order(session: Session, tasks: Iterable[TaskInfo], preemptor_queue: QueueInfo) -> list[TaskInfo]:

@@ -17,10 +17,10 @@ from kframework_batch.controllers.job_admission import admitted
 from kframework_batch.controllers.job_members import ENDED
 from kframework_batch.controllers.job_phases import ALIVE
 from kframework_batch.groups import QUEUE_NAME
-from kframework_batch.job import has_ended
 from kframework_batch.objects import Job
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.resource import Resource
+from kframework_batch.task_status import has_ended
 
 
 class What(StrEnum):

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from kframework.objects import ApiObject, Pod
 from kframework_batch.controllers.job_names import pod_name
-from kframework_batch.job import has_ended
 from kframework_batch.objects import Job, JobStatus, TaskSpec
+from kframework_batch.task_status import has_ended
 
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.
 VERSION = "volcano.sh/job-version"

@@ -28,9 +28,9 @@ from kframework_batch.controllers.job_objects import made_group, made_pod, unmad
 from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
 from kframework_batch.controllers.job_plugins.installed import problems_of
 from kframework_batch.controllers.job_policies import Action, Timeouts, due, not_built
-from kframework_batch.job import has_ended
 from kframework_batch.objects import Command, Job, JobStatus, PodGroup
 from kframework_batch.queue import DEFAULT_QUEUE
+from kframework_batch.task_status import has_ended
 
 _log = logging.getLogger(__name__)
 

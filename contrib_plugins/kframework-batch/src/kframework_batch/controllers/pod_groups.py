@@ -20,10 +20,10 @@ from kframework.objects import (
 from kframework_batch.controllers.controller import Controller, merge_patch
 from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
 from kframework_batch.groups import QUEUE_NAME
-from kframework_batch.job import has_ended
 from kframework_batch.membership import GROUP_NAME, group_of
 from kframework_batch.objects import PodGroup, PodGroupSpec
 from kframework_batch.queue import DEFAULT_QUEUE
+from kframework_batch.task_status import has_ended
 
 #: With this begins the name of a group that is made here; the uid of the owner, or of the pod, follows.
 PREFIX = "podgroup-"

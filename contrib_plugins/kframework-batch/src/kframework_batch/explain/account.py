@@ -12,7 +12,8 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace
 from kframework_batch.explain.finding import called, owners
 from kframework_batch.explain.remedies import Unaffordable, remedies, will_be_served
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.task_status import TaskStatus
 
 #: So many changes that would help are enough.
 _ENOUGH = 5

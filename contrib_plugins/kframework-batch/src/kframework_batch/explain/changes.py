@@ -11,9 +11,10 @@ import msgspec
 from kframework import Statement
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.finding import called
-from kframework_batch.job import JobInfo, TaskStatus
+from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, quantity_of
+from kframework_batch.task_status import TaskStatus
 
 
 class Change(Protocol):

@@ -19,8 +19,9 @@ from kframework_batch.explain.changes import (
     WithoutJob,
 )
 from kframework_batch.explain.explanation import Remedy
-from kframework_batch.job import JobInfo, TaskStatus
+from kframework_batch.job import JobInfo
 from kframework_batch.resource import Resource
+from kframework_batch.task_status import TaskStatus
 
 #: So many changes are tried where sessions are short, by the number of jobs and tasks that one goes through; none where
 #: they are longer, since nobody else has a turn meanwhile. A session takes some 20 us for each.

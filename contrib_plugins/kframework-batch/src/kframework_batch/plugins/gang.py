@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from kframework import Status, unschedulable
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import READY, JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
 from kframework_batch.session_view import SessionView
+from kframework_batch.task_status import READY, TaskStatus
 
 _VALID = (*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
 

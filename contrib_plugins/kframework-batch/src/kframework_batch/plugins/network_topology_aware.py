@@ -12,10 +12,11 @@ from pydantic import Field, model_validator
 
 from kframework_batch.hookspecs import Rows
 from kframework_batch.hypernodes import Domain, placed_rows
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.resource_weights import resource_weights
 from kframework_batch.session_view import SessionView
+from kframework_batch.task_status import TaskStatus
 
 _MAX_SCORE = 100
 _RESOURCES = "hypernode.binpack.resources"

@@ -12,10 +12,11 @@ from pydantic import Field
 from kframework import NodeInfo, Status, unschedulable
 from kframework.clock import seconds_of
 from kframework.config.reading import Duration
-from kframework_batch.job import JobInfo, TaskInfo, TaskStatus
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView
+from kframework_batch.task_status import TaskStatus
 
 
 class ReservationArguments(BatchArguments):
