@@ -83,7 +83,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
     needs. `plugin` and `message` say who or what stood against the job as a whole; `spared` who kept tasks from going
     for its sake. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
-    `tried` are the first of those in which they had not.
+    `tried` are the first of those in which they had not. `at` is when the turn ended, in seconds since 1970.
     """
 
     action: str
@@ -99,6 +99,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: str = ""
     hypernode: str = ""
     tried: tuple[Tried, ...] = ()
+    at: float = 0.0
 
 
 class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -5,7 +5,7 @@ Model: `kframework.core.event_handlers`, without a queue of pods and without eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kframework import PendingPod, PodInfo
 from kframework.engine import ClusterState
@@ -23,6 +23,7 @@ class JobCache:
     `jobs` holds those that have a pod group (`known`) or tasks; `tasks` all pods of ours that belong to a group, by
     uid, ended ones included until they are gone; `pending` what the cluster last said of the unassigned pods that are
     ours, by uid. `evicting` holds the uids of the victims that were sent away and whose deletion is not seen yet.
+    `on_new` is told of each unassigned pod of ours that is seen for the first time.
     """
 
     def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
@@ -33,6 +34,7 @@ class JobCache:
         self.tasks: dict[str, TaskInfo] = {}
         self.pending: dict[str, PendingPod] = {}
         self.evicting: set[str] = set()
+        self.on_new: Callable[[Pod], None] = lambda pod: None
         self._schedulers = schedulers
         #: The uids of the pods on nodes that are being deleted.
         self._terminating: dict[str, None] = {}
@@ -94,6 +96,8 @@ class JobCache:
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
             return False
         new = self.pending[uid] = PendingPod(pod, self.cluster.interned)
+        if old is None:
+            self.on_new(pod)
         freed = False
         if new.terminating and (old is None or not old.terminating):
             freed = self._let_go(uid)

@@ -254,7 +254,7 @@ class BatchEngine(Consequences):
     def _session_of(self, kind: type[S], uid: str, random: Random, consequences: Consequences) -> S:
         return kind(
             uid,
-            self.clock.now(),
+            self.clock,
             self.cluster,
             self.cache.jobs.values(),
             self.cache.queues,

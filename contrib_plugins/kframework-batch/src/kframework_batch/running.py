@@ -13,6 +13,7 @@ from kframework.process.running import Companion, Journal, Observers
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.answer import explain_routes
 from kframework_batch.job_metrics import JobMetrics
+from kframework_batch.latency_metrics import LatencyMetrics
 from kframework_batch.program import Program
 from kframework_batch.reload import ConfigurationFile
 from kframework_batch.session_history import SessionHistory
@@ -34,7 +35,9 @@ class BatchObservers(Observers[BatchEngine]):
     def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine], timed_share: float = 0.0) -> None:
         self.sessions: SessionHistory = SessionHistory()
         self.counted: SessionMetrics = SessionMetrics()
-        super().__init__(*others, self.sessions, self.counted, engine=engine, shown=self._show, timed_share=timed_share)
+        self.latencies: LatencyMetrics = LatencyMetrics()
+        own = (self.sessions, self.counted, self.latencies)
+        super().__init__(*others, *own, engine=engine, shown=self._show, timed_share=timed_share)
 
     @classmethod
     def traced(cls, tracing: Tracing | None, *others: Observer, engine: MakeEngine[BatchEngine]) -> BatchObservers:
@@ -51,7 +54,8 @@ class BatchObservers(Observers[BatchEngine]):
 
     def series(self, engine: BatchEngine) -> tuple[Series, ...]:
         jobs = JobMetrics(engine, lambda: self.counted.capacity)
-        return (*super().series(engine), *self.counted.series, *jobs.series)
+        self.latencies.attach(engine)
+        return (*super().series(engine), *self.counted.series, *self.latencies.series, *jobs.series)
 
     def _show(self, engine: BatchEngine, history: History) -> BatchShown:
         return BatchShown(engine, history, self.sessions)

@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import ClassVar, Protocol
 
-from kframework import PluginError, PodInfo
+from kframework import Clock, PluginError, PodInfo
 from kframework.engine import ClusterState, run_unreserve
 from kframework_batch.account import SessionAccount
 from kframework_batch.combination import Combination
@@ -73,7 +73,7 @@ class Session(SessionView, StatementHost):
     def __init__(
         self,
         uid: str,
-        now: float,
+        clock: Clock,
         cluster: ClusterState,
         jobs: Collection[JobInfo],
         queues: Mapping[str, QueueInfo],
@@ -86,11 +86,11 @@ class Session(SessionView, StatementHost):
         random: Random,
         consequences: Consequences,
     ) -> None:
-        super().__init__(uid, now, cluster, jobs, queues, leaving, core, hypernodes)
+        self.log: SessionLog = SessionLog(uid, clock)
+        super().__init__(uid, self.log.at, cluster, jobs, queues, leaving, core, hypernodes)
         self.cluster: ClusterState = cluster
         self.actions: Sequence[Runnable] = actions
         self.random: Random = random
-        self.log: SessionLog = SessionLog(uid, now)
         self.plugins: Combination = Combination(tiers, self, self.log.protected)
         self.placement: Placement = Placement(self, self.plugins, scores, random)
         self.promised: list[TaskInfo] = []

@@ -10,6 +10,7 @@ from time import perf_counter_ns
 
 import msgspec
 
+from kframework import Clock
 from kframework_batch.account import (
     JobState,
     Outcome,
@@ -39,9 +40,10 @@ _HYPERNODES = 8
 class SessionLog:
     """Notes what one session does. `action` is the one that is running."""
 
-    def __init__(self, uid: str, at: float) -> None:
+    def __init__(self, uid: str, clock: Clock) -> None:
         self.uid: str = uid
-        self.at: float = at
+        self.at: float = clock.now()
+        self._clock = clock
         self.action: str = ""
         self.started: int = perf_counter_ns()
         self._turns: list[Turn] = []
@@ -144,6 +146,7 @@ class SessionLog:
             minimum=job.min_available,
             plugin=plugin,
             message=message,
+            at=self._clock.now(),
         )
 
     # -- the session as a whole --------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ _MOMENTS = {"open": "OnSessionOpen", "close": "OnSessionClose"}
 _Amounts = Callable[[QueueState], Mapping[str, int]]
 
 
-def _range(least: float, most: float, count: int) -> tuple[float, ...]:
+def bucket_range(least: float, most: float, count: int) -> tuple[float, ...]:
     """Return so many bounds from the least to the most, each as many times as large as the one before."""
     factor = (most / least) ** (1 / (count - 1))
     return tuple(least * factor**step for step in range(count))
@@ -37,27 +37,27 @@ _SESSIONS = Family(
     "histogram",
     "volcano_e2e_scheduling_latency_milliseconds",
     "[ALPHA] How long the actions and plugins of a session took together.",
-    buckets=_range(1, 5000, 20),
+    buckets=bucket_range(1, 5000, 20),
 )
 _OPENED = Family(
     "histogram",
     "volcano_open_session_duration_milliseconds",
     "[ALPHA] How long plugins took to open a session together.",
-    buckets=_range(1, 5000, 20),
+    buckets=bucket_range(1, 5000, 20),
 )
 _PLUGINS = Family(
     "histogram",
     "volcano_plugin_scheduling_latency_milliseconds",
     "[ALPHA] How long a plugin took where a session opens or closes.",
     ("plugin", "OnSession"),
-    _range(0.1, 100, 15),
+    bucket_range(0.1, 100, 15),
 )
 _ACTIONS = Family(
     "histogram",
     "volcano_action_scheduling_latency_milliseconds",
     "[ALPHA] How long an action took.",
     ("action",),
-    _range(1, 2000, 20),
+    bucket_range(1, 2000, 20),
 )
 _ATTEMPTS = Family(
     "counter",

@@ -2,130 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from random import Random
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from kframework_batch.account import Outcome, SessionAccount
 from kframework_batch.account_rows import queue_section
-from kframework_batch.config import parse
-from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.account import explain
-from kframework_batch.program import compile_program
-from kframework_batch.recording import recorded
-from kframework_batch.scenario import make_job
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.session_metrics import SessionMetrics
 from kframework_batch.session_spans import span_of
-from kframework_batch.settings import Settings
 from kframework_batch.shown import BatchShown
-from kframework_batch.simulation import simulate_batch
-from kframework_batch.testing import make_queue
 from msgspec.structs import replace
 
-from kframework.clock import Clock
-from kframework.cluster.memory import MemoryCluster
-from kframework.objects import ApiObject, ObjectMeta, PriorityClass
-from kframework.observe.metrics.series import written
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.writer import Recorder
 from kframework.observe.showing import History, Ref
-from kframework.scheduler.simulate import MakeController
-from kframework.testing import make_node
-from tests.faults.batch_world import RATE, World, configuration, objects
-
-#: The seed of a world in which the API fails now and then.
-FAULTY = 4
-
-CONFIGURATION = """\
-actions: "enqueue, allocate, preempt, backfill"
-tiers:
-- plugins: [{name: priority}, {name: gang}, {name: conformance}]
-- plugins: [{name: drf, enablePreemptable: false}, {name: predicates}, {name: proportion}, {name: nodeorder}]
-"""
+from tests.support import batch_runs
+from tests.support.batch_runs import Run, readings
 
 #: A turn: session, action, job, outcome, and how many tasks had a place of those that are needed.
 Fact = tuple[str, str, str, str, int, int]
 
 
-class Run(NamedTuple):
-    """What is left of a run: its engine, what it was recorded in, and its accounts, the oldest first."""
-
-    engine: BatchEngine
-    file: Path
-    accounts: Sequence[SessionAccount]
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Let jobs wait for each other, and one for ever."""
-    jobs = [make_job(f"job-{number}", 2, cpu=2, queue="q", seconds=3.0 + number) for number in range(4)]
-    nodes = [make_node(name, cpu=4) for name in ("a", "b")]
-    settings = Settings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7)
-    file = tmp_path_factory.mktemp("same") / "run.rec"
-    return ran(file, [make_queue("q"), *nodes, *jobs, make_job("large", 9, cpu=2, queue="q")], settings)
+    return batch_runs.waiting(tmp_path_factory.mktemp("same") / "run.rec")
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Let a world go its way in which the API fails now and then."""
-    random = Random(FAULTY)
-    settings = Settings(compile_program(parse(configuration(random))), seed=FAULTY)
-
-    def make(cluster: MemoryCluster, clock: Clock) -> World:
-        return World(cluster, clock, Random(f"{FAULTY}/world"), RATE)
-
-    return ran(tmp_path_factory.mktemp("same") / "faulty.rec", objects(random), settings, [make])
+    return batch_runs.faulty(tmp_path_factory.mktemp("same") / "faulty.rec")
 
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Let a job come late, and send others away."""
-    nodes = [make_node(name, cpu=4) for name in ("a", "b")]
-    high = PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
-    low = make_job("low", 4, cpu=2, queue="q", minimum=1)
-    settings = Settings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7)
-    file = tmp_path_factory.mktemp("same") / "crowded.rec"
-    return ran(file, [make_queue("q"), *nodes, high, low], settings, [Latecomer])
-
-
-class Latecomer:
-    """Makes a job that matters more once all others run."""
-
-    kinds: ClassVar[Sequence[type[ApiObject]]] = ()
-
-    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
-        self.on_idle: Callable[[], None] = lambda: None
-        self.idle = False
-        self._cluster = cluster
-
-    async def run(self) -> None:
-        await asyncio.sleep(5)
-        self._cluster.add(make_job("late", 2, cpu=2, queue="q", priority_class="high"))
-        self.idle = True
-        self.on_idle()
-
-
-def ran(
-    file: Path, objects: Iterable[ApiObject], settings: Settings, controllers: Iterable[MakeController] = ()
-) -> Run:
-    """Schedule jobs, and write down what was decided."""
-    engines, history, recorder = list[BatchEngine](), SessionHistory(), Recorder(file)
-    simulate_batch(
-        objects,
-        settings,
-        observers=[recorder, history],
-        engine=recorded(settings, recorder),
-        duration=60.0,
-        on_end=lambda scheduler: engines.append(scheduler.engine),
-        controllers=controllers,
-    )
-    recorder.close()
-    return Run(engines[0], file, list(history)[::-1])
+    return batch_runs.crowded(tmp_path_factory.mktemp("same") / "crowded.rec")
 
 
 # -- what each says ----------------------------------------------------------------------------------------------------
@@ -183,8 +94,7 @@ def metrics(run: Run) -> dict[str, float]:
     counted = SessionMetrics()
     for account in run.accounts:
         counted.accounted(account)
-    text = "".join(piece for series in counted.series for piece in written(series))
-    return {name: float(value) for name, value in re.findall(r"^(volcano_\S+) (\S+)$", text, re.MULTILINE)}
+    return readings(counted.series)
 
 
 def totals(facts: Sequence[Fact], accounts: Sequence[SessionAccount]) -> dict[str, float]:
