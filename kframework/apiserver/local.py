@@ -68,7 +68,7 @@ _NOT_KEPT = ("managedFields", "selfLink")
 class LocalCluster:
     """What a fake API needs to look alive: pods run and end, claims are served, budgets count; `run` does it.
 
-    `controllers` names those of workloads, as kube-controller-manager's flag does. Of the objects of files it
+    `controllers` names those that are chosen, as kube-controller-manager's flag does. Of the objects of files it
     shows what stands there, also what no scheduler reads. A `state` that holds a cluster goes before them, and is kept
     up to date while it runs.
     """

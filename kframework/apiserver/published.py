@@ -54,6 +54,8 @@ async def published(server: ApiServer, publication: Publication) -> AsyncIterato
     is_open = publication.tokens is None and publication.authorize is AlwaysAllow
     issued = issue([host, reachable]) if publication.tls or not is_open else None
     token = secrets.token_urlsafe() if issued else ""  # without one kubectl asks for a name where there is TLS
+    if issued:
+        server.cluster.certificate_authority = issued.authority.decode()
     if not is_open:
         server.authenticator = Authenticator(server.accounts, {token: ADMIN, **(publication.tokens or {})})
     serving = Serving(host, publication.port, issued.context if issued else None)

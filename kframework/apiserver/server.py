@@ -56,6 +56,7 @@ class ApiServer:
         complete: Complete = as_it_is,
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
     ) -> None:
+        self.cluster: MemoryCluster = cluster
         #: Decides about requests of which it is known who sends them.
         self.authorizer: Authorizer = authorize(cluster)
         self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)

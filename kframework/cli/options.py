@@ -47,7 +47,7 @@ class Output(StrEnum):
 
 Controllers = Annotated[
     str,
-    typer.Option(metavar="NAMES", help="Controllers of workloads, as kube-controller-manager has it: *,-deployment"),
+    typer.Option(metavar="NAMES", help="Controllers, as kube-controller-manager has it: *,-deployment"),
 ]
 
 Filenames = Annotated[

@@ -52,6 +52,8 @@ class MemoryStore:
     def __init__(
         self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
     ) -> None:
+        #: The certificate (PEM) by which clients know its API server; empty where that serves without TLS.
+        self.certificate_authority: str = ""
         self._clock = clock
         self._version = version
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}

@@ -188,6 +188,7 @@ from kframework.objects.volumes import (
 )
 from kframework.objects.workloads import (
     ClaimRetentionPolicy,
+    ConfigMap,
     ControllerRevision,
     DaemonSet,
     DaemonSetSpec,
@@ -210,6 +211,7 @@ from kframework.objects.workloads import (
     ReplicationControllerSpec,
     RollingUpdate,
     Service,
+    ServiceAccount,
     ServicePort,
     ServiceSpec,
     StatefulSet,
@@ -247,6 +249,7 @@ __all__ = [
     "CapacityRequirements",
     "Cinder",
     "ClaimRetentionPolicy",
+    "ConfigMap",
     "Container",
     "ContainerExtendedResourceRequest",
     "ContainerImage",
@@ -381,6 +384,7 @@ __all__ = [
     "Resources",
     "RollingUpdate",
     "Service",
+    "ServiceAccount",
     "ServicePort",
     "ServiceSpec",
     "StatefulSet",

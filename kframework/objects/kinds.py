@@ -36,6 +36,7 @@ from kframework.objects.storage import (
     VolumeAttachment,
 )
 from kframework.objects.workloads import (
+    ConfigMap,
     ControllerRevision,
     DaemonSet,
     Deployment,
@@ -45,6 +46,7 @@ from kframework.objects.workloads import (
     ReplicaSet,
     ReplicationController,
     Service,
+    ServiceAccount,
     StatefulSet,
 )
 
@@ -85,6 +87,8 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("Namespace", "v1", "namespaces", False, Namespace),
     Kind("PersistentVolume", "v1", "persistentvolumes", False, PersistentVolume),
     Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", True, PersistentVolumeClaim),
+    Kind("ServiceAccount", "v1", "serviceaccounts", True, ServiceAccount),
+    Kind("ConfigMap", "v1", "configmaps", True, ConfigMap),
     Kind("Service", "v1", "services", True, Service),
     Kind("Endpoints", "v1", "endpoints", True, Endpoints),
     Kind("EndpointSlice", "discovery.k8s.io/v1", "endpointslices", True, EndpointSlice),

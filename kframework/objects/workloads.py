@@ -1,4 +1,4 @@
-"""What pods belong to: namespaces, services, workloads, disruption budgets and priority classes."""
+"""What pods belong to and go by: namespaces with what each has, services, workloads, budgets and priority classes."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ class Namespace(ApiObject, frozen=True, kw_only=True):
 
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()
+
+
+class ServiceAccount(ApiObject, frozen=True, kw_only=True):
+    """As whom pods ask the API."""
+
+
+class ConfigMap(ApiObject, frozen=True, kw_only=True):
+    """Texts by name."""
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ServicePort(ApiStruct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from kframework.process.servers import Connect, Server, chance
 class EmbeddedServer(Server):
     """A fake API server in this process; `say_where` is told of the kubeconfig by which others reach it too.
 
-    `controllers` names those of workloads, as kube-controller-manager's flag does.
+    `controllers` names those that run, as kube-controller-manager's flag does.
     """
 
     elect: Connect | None = None

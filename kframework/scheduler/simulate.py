@@ -47,6 +47,8 @@ STAGNATION = 3600.0
 
 #: What says which pods to make.
 _WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
+#: Controllers whose work no scheduler looks at.
+_UNASKED = ("-endpoints", "-endpointslice", "-serviceaccount", "-root-ca-certificate-publisher")
 
 
 class Controller(Protocol):
@@ -395,7 +397,7 @@ def _workload_controllers(
     from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
     from kframework.controllers.workloads.selection import selected
 
-    controllers = selected((*names, "-endpoints", "-endpointslice"), cluster, clock)  # nobody asks for addresses
+    controllers = selected((*names, *_UNASKED), cluster, clock)
     return *controllers, GarbageCollector(cluster)
 
 

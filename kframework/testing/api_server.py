@@ -33,8 +33,8 @@ _PATIENCE = 30.0
 class FakeApi:
     """A cluster that anybody on this machine reaches by `url`, or by `kubeconfig`, while it is entered.
 
-    `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound, and the `controllers`
-    of workloads act that kube-controller-manager's flag would name so. It lives in real time. With `tls` it shows a
+    `cluster` is a cluster file, or objects. Pods that are bound run, claims are made and bound, and those
+    `controllers` act that kube-controller-manager's flag would name so. It lives in real time. With `tls` it shows a
     certificate that its kubeconfig vouches for, and so it does with either of the others. Who brings one of the
     `tokens` is that user, and with `rbac` may do what the cluster's roles say; the kubeconfig's own token is an
     administrator's, and without either whoever reaches the port is one. Raises InputError for what cannot be read, and

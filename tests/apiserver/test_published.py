@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import stat
 from collections.abc import Awaitable, Callable
@@ -48,6 +49,20 @@ def nodes(file: Path) -> list[str]:
 
 def mode(file: Path) -> int:
     return stat.S_IMODE(file.stat().st_mode)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_cluster_knows_the_certificate_that_the_kubeconfig_has(tls: bool) -> None:
+    async def certificates() -> tuple[str, str]:
+        local = LocalCluster(SystemClock(), Manifest())
+        async with published(local.server, Publication(tls=tls)) as file:
+            cluster = yaml.safe_load(file.read_text())["clusters"][0]["cluster"]
+        told = base64.b64decode(cluster.get("certificate-authority-data", ""))
+        return local.memory.certificate_authority, told.decode()
+
+    known, told = asyncio.run(certificates())
+    assert known == told
+    assert tls == told.startswith("-----BEGIN CERTIFICATE-----")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "localhost"])

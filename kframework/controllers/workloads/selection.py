@@ -1,4 +1,4 @@
-"""Which controllers of workloads run: all, but for those that are switched off."""
+"""Which controllers run: all, but for those that are switched off."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kframework.clock import Clock
 from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop
 from kframework.controllers.endpoints import EndpointsController, EndpointSliceController
+from kframework.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
 from kframework.controllers.workloads.cron_job import CronJobController
 from kframework.controllers.workloads.daemon_set import DaemonSetController
 from kframework.controllers.workloads.deployment import DeploymentController
@@ -28,6 +29,8 @@ CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "job-controller": (JobController, OrphanedJobPods),
     "cronjob-controller": (CronJobController,),
     "ttl-after-finished-controller": (FinishedJobs,),
+    "serviceaccount-controller": (ServiceAccountController,),
+    "root-ca-certificate-publisher-controller": (RootCertificatePublisher,),
 }
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kframework.objects import ApiObject, ApiStruct, LabelSelector, ServiceSpec, kind
-
-
-@kind("v1", "configmaps", short_names=("cm",))
-class ConfigMap(ApiObject, frozen=True, kw_only=True):
-    """Texts by name."""
-
-    data: dict[str, str] = msgspec.field(default_factory=dict)
+from kframework.objects import ConfigMap as ConfigMap
 
 
 @kind("v1", "secrets")
