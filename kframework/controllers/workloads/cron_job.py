@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import ClassVar
-from zoneinfo import ZoneInfo
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop, Key
 from kframework.controllers.workloads.dependents import Dependents, key_of, owner_reference, touched_owners
 from kframework.controllers.workloads.job_tally import condition, is_finished
-from kframework.controllers.workloads.schedules import Schedule, ScheduleError, most_recent, schedule
+from kframework.controllers.workloads.schedules import Schedule, ScheduleError, location, most_recent, schedule
 from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, ObjectReference, convert, kind_of
 
 #: How many jobs that have succeeded, and that have failed, are kept, unless the cron job says it.
@@ -101,7 +100,7 @@ class CronJobController(ControlLoop):
             for each in active:
                 self._cluster.remove(Job, each.name, namespace, uid=each.uid, policy="Background")
             active = ()
-        template, zone = owner.spec.job_template, ZoneInfo(owner.spec.time_zone) if owner.spec.time_zone else UTC
+        template, zone = owner.spec.job_template, location(owner.spec.time_zone or "")
         at = datetime.fromtimestamp(due, zone).isoformat().replace("+00:00", "Z")
         metadata = ObjectMeta(
             name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -18,18 +19,24 @@ _SHORT = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_EVERY = "@every "
+
+
+class _Bounds(NamedTuple):
+    """The least and the greatest value of a field, and what some are called."""
+
+    least: int
+    greatest: int
+    names: Mapping[str, int] = {}
+
+
 _MONTHS = {name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)}
 _DAYS = {name: n for n, name in enumerate("sun mon tue wed thu fri sat".split())}
-_BOUNDS: tuple[tuple[int, int, Mapping[str, int]], ...] = (
-    (0, 59, {}),
-    (0, 23, {}),
-    (1, 31, {}),
-    (1, 12, _MONTHS),
-    (0, 6, _DAYS),
-)
-_PART = re.compile(r"(?:(?P<star>[*?])|(?P<low>\w{1,4})(?:-(?P<high>\w{1,4}))?)(?:/(?P<step>\d{1,4}))?")
-_EVERY = re.compile(r"@every ((?:\d{1,9}(?:\.\d{1,9})?(?:h|ms|m|s)){1,9})")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_BOUNDS = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12, _MONTHS), _Bounds(0, 6, _DAYS))
+_ZONED = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ ]*)(?P<rest> .*)?", re.DOTALL)
+_NUMBER = re.compile(r"(?P<sign>[+-]?)(?=[0-9])0*(?P<digits>[0-9]*)")
+#: What a number may be in Go, and how many digits it has at most.
+_INTEGERS, _LONGEST = range(-(1 << 63), 1 << 63), 19
 #: How far a schedule is looked ahead: what does not come within so many days never does.
 _HORIZON = 5 * 366
 
@@ -98,18 +105,30 @@ class Cron(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def schedule(text: str, time_zone: str | None) -> Schedule:
-    """Read a schedule; without a time zone it is UTC.
+def schedule(text: str, time_zone: str | None = None) -> Schedule:
+    """Read a schedule; without a time zone it is UTC, and one in front of it (`TZ=`) counts before the other.
 
-    Raises ScheduleError.
+    Raises ScheduleError in the words of the parser that Kubernetes has.
     """
-    if every := _EVERY.fullmatch(text):
-        parts = re.findall(r"([\d.]+)(h|ms|m|s)", every[1])
-        return Every(max(1, int(sum(float(number) * _UNITS[unit] for number, unit in parts))))
+    if not text:
+        raise ScheduleError("empty spec string")
+    zone = location(time_zone) if time_zone and "TZ" not in text else UTC
+    if zoned := _ZONED.fullmatch(text):
+        if zoned["rest"] is None:
+            raise ScheduleError("invalid schedule format: runtime error: slice bounds out of range [:-1]")
+        try:
+            zone = location(zoned["zone"])
+        except ScheduleError as error:
+            raise ScheduleError(f"provided bad location {zoned['zone']}: {error}") from error
+        text = zoned["rest"].strip()
+    if text.startswith(_EVERY):
+        return _every(text.removeprefix(_EVERY))
+    if text.startswith("@") and text not in _SHORT:
+        raise ScheduleError(f"unrecognized descriptor: {text}")
     fields = _SHORT.get(text, text).split()
     if len(fields) != len(_BOUNDS):
-        raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: {text!r}")
-    minutes, hours, days, months, weekdays = (_field(*each) for each in zip(fields, _BOUNDS, strict=True))
+        raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    minutes, hours, days, months, weekdays = map(_field, fields, _BOUNDS)
     return Cron(
         tuple(sorted(minutes.values)),
         tuple(sorted(hours.values)),
@@ -117,8 +136,27 @@ def schedule(text: str, time_zone: str | None) -> Schedule:
         months.values,
         weekdays.values,
         days.is_any or weekdays.is_any,
-        _zone(time_zone),
+        zone,
     )
+
+
+def location(name: str) -> tzinfo:
+    """Return a time zone by its name, "" being UTC; raises ScheduleError."""
+    if name in ("", "UTC"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ScheduleError(f"unknown time zone {name}") from error
+
+
+def _every(text: str) -> Every:
+    from kframework.config.duration import Duration  # hardly any schedule has one, and pydantic comes with it
+
+    try:
+        return Every(max(1, int(Duration.parse(text))))
+    except ValueError as error:
+        raise ScheduleError(f"failed to parse duration {text}: {error}") from error
 
 
 class _Field(NamedTuple):
@@ -128,41 +166,54 @@ class _Field(NamedTuple):
     is_any: bool
 
 
-def _field(text: str, bounds: tuple[int, int, Mapping[str, int]]) -> _Field:
-    values: set[int] = set()
-    is_any = False
-    for part in text.split(","):
-        lowest, highest, names = bounds
-        match = _PART.fullmatch(part)
-        if match is None:
-            raise ScheduleError(f"failed to parse {part!r}")
-        step = int(match["step"] or 1)
-        low, high = lowest, highest
-        if match["star"]:
-            is_any = is_any or step == 1
-        else:
-            low = _number(match["low"], names)
-            high = _number(match["high"], names) if match["high"] else (highest if match["step"] else low)
-        if not (lowest <= low <= high <= highest and step):
-            raise ScheduleError(f"{part!r} is not within {lowest} and {highest}")
-        values.update(range(low, high + 1, step))
-    return _Field(frozenset(values), is_any)
+def _field(text: str, bounds: _Bounds) -> _Field:
+    ranges = [_range(each, bounds) for each in text.split(",") if each]
+    values = frozenset[int]().union(*(each.values for each in ranges))
+    return _Field(values, any(each.is_any for each in ranges))
 
 
-def _number(text: str, names: Mapping[str, int]) -> int:
-    found = names.get(text.lower(), int(text) if text.isdecimal() else None)
-    if found is None:
-        raise ScheduleError(f"failed to parse number: {text!r}")
-    return found
+def _range(text: str, bounds: _Bounds) -> _Field:
+    """Read one part of a field: `5`, `1-5`, `*`, each with a step or without; `5/10` goes on to the end."""
+    span, *steps = text.split("/")
+    first, *others = span.split("-")
+    is_any = first in ("*", "?")
+    low, high = bounds.least, bounds.greatest
+    if not is_any:
+        low = _value(first, bounds.names)
+        if len(others) > 1:
+            raise ScheduleError(f"too many hyphens: {text}")
+        high = _value(others[0], bounds.names) if others else low
+    if len(steps) > 1:
+        raise ScheduleError(f"too many slashes: {text}")
+    step = _number(steps[0]) if steps else 1
+    if steps and not others:
+        high = bounds.greatest
+    if low < bounds.least:
+        raise ScheduleError(f"beginning of range ({low}) below minimum ({bounds.least}): {text}")
+    if high > bounds.greatest:
+        raise ScheduleError(f"end of range ({high}) above maximum ({bounds.greatest}): {text}")
+    if low > high:
+        raise ScheduleError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+    if step == 0:
+        raise ScheduleError(f"step of range should be a positive number: {text}")
+    return _Field(frozenset(range(low, high + 1, step)), is_any and step == 1)
 
 
-def _zone(name: str | None) -> tzinfo:
-    if not name or name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise ScheduleError(f"unknown time zone {name!r}") from error
+def _value(text: str, names: Mapping[str, int]) -> int:
+    found = names.get(text.lower())
+    return _number(text) if found is None else found
+
+
+def _number(text: str) -> int:
+    match = _NUMBER.fullmatch(text)
+    number = int(f"{match['sign']}0{match['digits'][: _LONGEST + 1]}") if match else None
+    if number is None or number not in _INTEGERS:
+        why = "invalid syntax" if number is None else "value out of range"
+        quoted = json.dumps(text, ensure_ascii=False)
+        raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted}: {why}")
+    if number < 0:
+        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
+    return number
 
 
 def most_recent(when: Schedule, earliest: float, now: float) -> float | None:

@@ -54,27 +54,82 @@ def test_in_a_time_zone(text: str, after: str, due: list[str]) -> None:
         time = found
 
 
+@pytest.mark.parametrize("text", ["TZ=Europe/Berlin 0 8 * * *", "CRON_TZ=Europe/Berlin  0 8 * * * "])
+def test_a_time_zone_in_front_counts_before_the_other(text: str) -> None:
+    assert schedule(text, "Asia/Tokyo") == schedule("0 8 * * *", "Europe/Berlin")
+
+
 @pytest.mark.parametrize(
-    ("text", "zone"),
+    ("text", "same"),
     [
-        ("* * * *", None),
-        ("60 * * * *", None),
-        ("* * 0 * *", None),
-        ("* * * * 7", None),
-        ("5-3 * * * *", None),
-        ("*/0 * * * *", None),
-        ("x * * * *", None),
-        ("", None),
-        ("@every", None),
-        ("@every " + "9" * 400 + "h", None),
-        ("@sometimes", None),
-        ("* * * * *", "Europe/Nowhere"),
-        ("* * * * *", "../../etc/passwd"),
+        ("+5 007 * * *", "5 7 * * *"),
+        (",5,,6, 0 * * *", "5,6 0 * * *"),
+        ("*-7 */1 * * *", "* * * * *"),
+        ("1 2 3 4 */2", "1 2 3 4 0,2,4,6"),
+        ("@every 500ms", "@every 1s"),
+        ("@every -3h", "@every 1s"),
+        ("@every .5h", "@every 30m"),
+        ("TZ=UTC @hourly", "@hourly"),
     ],
 )
-def test_what_is_no_schedule(text: str, zone: str | None) -> None:
+def test_two_ways_to_say_it(text: str, same: str) -> None:
+    assert schedule(text) == schedule(same)
+
+
+def test_a_field_without_values_is_never_due() -> None:
+    assert schedule(", * * * *").after(0.0) is None
+
+
+ATOI = 'failed to parse int from {0}: strconv.Atoi: parsing "{0}": {1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "empty spec string"),
+        (" ", "expected exactly 5 fields, found 0: []"),
+        ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+        ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+        ("* * * * 5-7/2", "end of range (7) above maximum (6): 5-7/2"),
+        ("5-3 * * * *", "beginning of range (5) beyond end of range (3): 5-3"),
+        ("*/0 * * * *", "step of range should be a positive number: */0"),
+        ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+        ("1/2/3 * * * *", "too many slashes: 1/2/3"),
+        ("1/-2 * * * *", "negative number (-2) not allowed: -2"),
+        ("x * * * *", ATOI.format("x", "invalid syntax")),
+        ("5- * * * *", ATOI.format("", "invalid syntax")),
+        ("* * * januar *", ATOI.format("januar", "invalid syntax")),
+        ("jan * * * *", ATOI.format("jan", "invalid syntax")),
+        ("9223372036854775808 * * * *", ATOI.format("9223372036854775808", "value out of range")),
+        ("9223372036854775807 * * * *", f"end of range ({2**63 - 1}) above maximum (59): {2**63 - 1}"),
+        ("\u0665 * * * *", ATOI.format("\u0665", "invalid syntax")),
+        (" @hourly", "expected exactly 5 fields, found 1: [@hourly]"),
+        ("@sometimes", "unrecognized descriptor: @sometimes"),
+        ("@every", "unrecognized descriptor: @every"),
+        ("@every x", 'failed to parse duration x: time: invalid duration "x"'),
+        ("@every 1d", 'failed to parse duration 1d: time: unknown unit "d" in duration "1d"'),
+        ("TZ=0", "invalid schedule format: runtime error: slice bounds out of range [:-1]"),
+        ("TZ=Nowhere * * * * *", "provided bad location Nowhere: unknown time zone Nowhere"),
+    ],
+)
+def test_what_is_no_schedule(text: str, why: str) -> None:
+    with pytest.raises(ScheduleError) as refused:
+        schedule(text)
+    assert str(refused.value) == why
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "Europe"])
+def test_what_is_no_time_zone(zone: str) -> None:
+    with pytest.raises(ScheduleError) as refused:
+        schedule("* * * * *", zone)
+    assert str(refused.value) == f"unknown time zone {zone}"
+
+
+@pytest.mark.parametrize("text", ["@every " + "9" * 400 + "h", "9" * 5000 + " * * * *"])
+def test_a_number_without_end_is_refused(text: str) -> None:
     with pytest.raises(ScheduleError):
-        schedule(text, zone)
+        schedule(text)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kframework.apiserver.schema.causes import Cause, forbidden, invalid, required
 from kframework.apiserver.schema.validation import services, workloads
+from kframework.apiserver.schema.validation.cron_jobs import cron_job
 from kframework.apiserver.schema.validation.metadata import metadata_causes
 from kframework.apiserver.schema.validation.pods import pod_causes
 from kframework.apiserver.schema.validation.webhooks import webhook_causes
@@ -31,7 +32,7 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
         case "batch/v1", "Job":
             yield from workloads.job(data)
         case "batch/v1", "CronJob":
-            yield from workloads.cron_job(data)
+            yield from cron_job(data)
         case "v1", "ConfigMap" | "Secret":
             for field in ("data", "binaryData"):
                 for key in mapping(data, field):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kframework.apiserver.schema.causes import Cause, forbidden, invalid, required, unsupported
 from kframework.apiserver.schema.validation.metadata import labels_causes
@@ -20,7 +20,7 @@ _NUMBERS = (
 def kept_running(data: Data, kind: str) -> Iterator[Cause]:
     """Yield what is wrong with what keeps pods running: Deployment, ReplicaSet, StatefulSet, DaemonSet."""
     spec = mapping(data, "spec")
-    yield from _numbers(spec, "spec")
+    yield from negative_numbers(spec, _NUMBERS)
     template = mapping(spec, "template")
     selector = spec.get("selector")
     if not isinstance(selector, dict):
@@ -40,7 +40,7 @@ def kept_running(data: Data, kind: str) -> Iterator[Cause]:
 def job(data: Data, path: str = "spec") -> Iterator[Cause]:
     """Yield what is wrong with a Job."""
     spec = mapping(data, "spec")
-    yield from _numbers(spec, path)
+    yield from negative_numbers(spec, _NUMBERS, path)
     template = mapping(spec, "template")
     yield from _template(template, f"{path}.template")
     policy = value(template, "spec.restartPolicy")
@@ -50,18 +50,9 @@ def job(data: Data, path: str = "spec") -> Iterator[Cause]:
         yield required(f"{path}.completions", "when completion mode is Indexed")
 
 
-def cron_job(data: Data) -> Iterator[Cause]:
-    """Yield what is wrong with a CronJob."""
-    spec = mapping(data, "spec")
-    if not spec.get("schedule"):
-        yield required("spec.schedule")
-    if (policy := spec.get("concurrencyPolicy")) not in (None, "Allow", "Forbid", "Replace"):
-        yield unsupported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
-    yield from job(mapping(spec, "jobTemplate"), "spec.jobTemplate.spec")
-
-
-def _numbers(spec: Data, path: str) -> Iterator[Cause]:
-    for field in _NUMBERS:
+def negative_numbers(spec: Data, fields: Iterable[str], path: str = "spec") -> Iterator[Cause]:
+    """Yield which of these fields are below zero."""
+    for field in fields:
         if isinstance(found := spec.get(field), int) and found < 0:
             yield invalid(f"{path}.{field}", found, "must be greater than or equal to 0")
 

@@ -68,15 +68,7 @@ def test_apps(kind: str, told: dict[str, Any], found: list[str]) -> None:
             *("Job", workload(completionMode="Indexed")),
             ["spec.completions: Required value: when completion mode is Indexed"],
         ),
-        (
-            *("CronJob", {"spec": {"jobTemplate": workload(parallelism=-1), "concurrencyPolicy": "No"}}),
-            [
-                "spec.schedule: Required value",
-                'spec.concurrencyPolicy: Unsupported value: "No": supported values: "Allow", "Forbid", "Replace"',
-                "spec.jobTemplate.spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
-            ],
-        ),
     ],
 )
-def test_batch(kind: str, told: dict[str, Any], found: list[str]) -> None:
+def test_jobs(kind: str, told: dict[str, Any], found: list[str]) -> None:
     assert list(map(str, object_causes(told, "batch/v1", kind))) == found
