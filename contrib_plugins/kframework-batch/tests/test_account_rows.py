@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.account import (
+    GoneJob,
     JobState,
     Outcome,
     Part,
@@ -117,6 +118,7 @@ def test_a_session_is_shown_in_full() -> None:
         at=9.0,
         turns=(turn(Outcome.COMMITTED, victims=(Victim("default/v", "v", "default/k", "n"),)),),
         jobs=(JobState(job="default/j", queue="q", next_phase="Inqueue"), JobState(job="default/k", queue="q")),
+        gone=(GoneJob(job="default/j", phase="Running", tasks={"Succeeded": 2, "Failed": 1}), GoneJob(job="default/k")),
         bound=(("default/y", "n"),),
         evicted=(("default/v", "preempt"),),
         failure="plugin gang failed",
@@ -124,12 +126,16 @@ def test_a_session_is_shown_in_full() -> None:
     )
     job = Ref("job", "default/j", "J")
     sections = {section.name: section for section in session_sections(account, lambda uid: Ref("job", uid, "J"))}
-    assert list(sections) == ["turns", "bound", "evicted", "phases", "parts"]
+    assert list(sections) == ["turns", "bound", "evicted", "phases", "gone", "parts"]
     assert sections["turns"].note == "It ended early: plugin gang failed"
     assert only(sections["turns"]) == Row((job, "allocate", "q", "committed", "1 of 2", "", 1), Tone.GOOD)
     assert only(sections["bound"]) == Row((Ref("pod", "default/y"), Ref("node", "n")))
     assert only(sections["evicted"]) == Row((Ref("pod", "default/v"), "preempt"))
     assert only(sections["phases"]) == Row((job, "none", "Inqueue"))
+    assert sections["gone"].rows == (
+        Row((job, "Running", "2 Succeeded, 1 Failed")),
+        Row((Ref("job", "default/k", "J"), "none", "none")),
+    )
     assert only(sections["parts"]) == Row(("action allocate", 4))
     bare = session_sections(SessionAccount(uid="8", at=0.0), lambda uid: Ref("job", uid))
     assert [section.name for section in bare] == ["turns"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kframework_batch.account import GoneJob
 from kframework_batch.action import Action
 from kframework_batch.config import parse
 from kframework_batch.objects import PodGroup, Queue
@@ -16,8 +17,9 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 
+from kframework import PluginError
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.objects import Node, Pod
+from kframework.objects import Node, OwnerReference, Pod
 from kframework.state.inbox import Touched
 
 CONFIGURATION = """
@@ -294,6 +296,40 @@ def test_who_waits_for_others_to_go_says_where() -> None:
         stage.gone(name)
     stage.session()
     assert set(stage.bound) == {"new-0", "new-1"}
+
+
+def test_a_job_whose_group_is_gone_is_told_of_once() -> None:
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="train", uid="u")
+    group, pods = make_gang("a", 2, on=["n1", "n1"])
+    stage = staged(gangs=[(replace(group, metadata=replace(group.metadata, owner_references=(owner,))), pods)])
+    stage.session()
+    stage.gone("a", PodGroup)
+    stage.gone("a-0")
+    stage.session(2)
+    told = GoneJob(job="default/a", owner="Job default/train", phase="Running", tasks={"Running": 1})
+    assert [account.gone for account in stage.accounts] == [(), (told,), ()]
+
+
+def test_one_that_goes_while_sessions_fail_is_told_of_by_the_next_that_does_not() -> None:
+    class Raises(Action):
+        name = "raises"
+        raising = False
+
+        def run(self, session: Session) -> Iterator[None]:
+            if Raises.raising:
+                raise ZeroDivisionError("no")
+            yield
+
+    one = CONFIGURATION.replace("backfill", "raises")
+    stage = staged(configuration=one, gangs=[make_gang("a", 1)], classes=[Raises]).session()
+    stage.gone("a", PodGroup)
+    stage.gone("a-0")
+    Raises.raising = True
+    with pytest.raises(PluginError):
+        stage.session()
+    Raises.raising = False
+    stage.session()
+    assert [[gone.job for gone in account.gone] for account in stage.accounts] == [[], [], ["default/a"]]
 
 
 def test_queues_say_what_they_hold() -> None:

@@ -45,6 +45,8 @@ class Scene:
         for job in stands.jobs.values():
             self.judge_job(job, replay.phases[job.uid], left.pop(job.uid, None))
         assert not left, f"there are no such jobs: {list(left)}"
+        for gone in account.gone:
+            assert gone.job not in stands.jobs or stands.jobs[gone.job].group is None, f"{gone.job} is there"
         for uid, error in replay.errors.items():
             if uid not in replay.placed:
                 assert self.conditions[stands.tasks[uid].name].message == error

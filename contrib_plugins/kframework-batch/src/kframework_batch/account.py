@@ -124,17 +124,30 @@ class JobState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A job as a session left it, if something of it waits or has changed.
 
     `phase` was its phase in the beginning, `next_phase` is the one that was written; `tasks` counts by status, what was
-    only supposed among it.
+    only supposed among it. `owner` is what its pod group belongs to (`Job default/train`), if that is one thing.
     """
 
     job: str
     queue: str
+    owner: str = ""
     priority: int = 0
     phase: str = ""
     next_phase: str = ""
     minimum: int = 0
     tasks: Mapping[str, int] = {}
     message: str = ""
+
+
+class GoneJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A job whose pod group is gone since the session before, which left it in this `phase`.
+
+    `tasks` counts those that are left of it by status, `owner` is as a JobState has it.
+    """
+
+    job: str
+    owner: str = ""
+    phase: str = ""
+    tasks: Mapping[str, int] = {}
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -151,7 +164,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     `uid` is what conditions of its pod groups name it by, `at` when it began, in seconds since 1970. There were `nodes`
     with this `capacity`. `queues` are in the order in which they were to be served at first, `turns` in the order in
     which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all that came of it, whoever asked for
-    it. `failure` ended it early.
+    it. `failure` ended it early. `gone` are jobs that have come to their end.
 
     `draw`, of [0, 1), is its lot, as that of an attempt is (`Decision.draw`). `started`, `parts` and `took`, of each of
     the turns, are measured, in nanoseconds of this machine's monotonic clock.
@@ -164,6 +177,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     queues: tuple[QueueState, ...] = ()
     turns: tuple[Turn, ...] = ()
     jobs: tuple[JobState, ...] = ()
+    gone: tuple[GoneJob, ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
     evicted: tuple[tuple[str, str], ...] = ()
     failure: str = ""

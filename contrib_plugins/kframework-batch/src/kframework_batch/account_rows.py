@@ -160,6 +160,8 @@ _TURNS = (
 
 _PHASES = (Column("Job"), Column("From"), Column("To"))
 
+_GONE = (Column("Job"), Column("Last phase"), Column("Left of its tasks"))
+
 
 def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Section]:
     """Show a session: its turns in order, who went, which phases changed, where the time went."""
@@ -178,10 +180,18 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
     if changed:
         phases = (Row((name_job(job.job), job.phase or "none", job.next_phase)) for job in changed)
         yield Section.of("phases", "Phases that changed", _PHASES, phases, len(changed))
+    if account.gone:
+        gone = (Row((name_job(job.job), job.phase or "none", counted(job.tasks))) for job in account.gone)
+        yield Section.of("gone", "Pod groups that are gone", _GONE, gone, len(account.gone))
     if account.parts:
         columns = (Column("Part"), Column("Took", Kind.TOOK))
         parts = (Row((f"{part.kind} {part.name}", part.took)) for part in account.parts)
         yield Section.of("parts", "Where the time went", columns, parts, len(account.parts))
+
+
+def counted(tasks: Mapping[str, int]) -> str:
+    """Say how many tasks have which status."""
+    return ", ".join(f"{count} {status}" for status, count in tasks.items()) or "none"
 
 
 def _turn(turn: Turn, name_job: NameJob) -> Row:

@@ -34,7 +34,7 @@ from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.membership import GROUP_KINDS
+from kframework_batch.membership import GROUP_KINDS, GroupObject
 from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.objects import HyperNode, Queue
 from kframework_batch.phases import close_job, patch_of, verdict, why_pending
@@ -120,6 +120,8 @@ class BatchEngine(Consequences):
         self._wanted_at: float | None = None
         #: Whether it only catches up, as that of a scheduler that stands by, or stops, and begins no session.
         self._follows = False
+        #: The pod groups that there were in the last session, with the phases in which it left them, by job.
+        self._groups: dict[str, tuple[GroupObject, str]] = {}
         #: What was last said of each pod that waits, and of each group that cannot run, by uid.
         self._said: dict[str, tuple[str, str]] = {}
         self._use(profiles(self))
@@ -358,12 +360,22 @@ class BatchEngine(Consequences):
             self._account_for(job, session.uid, now)
             session.note(job)
             yield
+        self._note_gone(session)
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
             self._writes.write(queue.object, patch_of(status))
         self._wanted_at = session.plugins.wakes_at()
         self.effects.accounted(session.account(self._draw()))
+
+    def _note_gone(self, session: Session) -> None:
+        """Note which jobs have lost their pod groups since the last session."""
+        jobs = self.cache.jobs
+        for uid, (group, phase) in self._groups.items():
+            job = jobs.get(uid)
+            if job is None or not job.known:
+                session.log.gone(group, phase, job)
+        self._groups = {job.uid: (job.object, job.phase) for job in jobs.values() if job.object is not None}
 
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object

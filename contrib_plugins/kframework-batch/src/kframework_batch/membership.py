@@ -55,6 +55,20 @@ def group_of(pod: Pod) -> GroupRef | None:
     return None
 
 
+def owners_of(group: GroupObject) -> dict[str, str]:
+    """Return the kinds of what a pod group belongs to, by name."""
+    return {owner.name: owner.kind for owner in group.metadata.owner_references}
+
+
+def owner_of(group: GroupObject) -> str:
+    """Name what a pod group belongs to, as `Job default/train`; "" if that is not one thing."""
+    owners = owners_of(group)
+    if len(owners) != 1:
+        return ""
+    ((name, kind),) = owners.items()
+    return f"{kind} {group.metadata.namespace}/{name}"
+
+
 def ref_of(group: GroupObject) -> GroupRef:
     """Name a pod group."""
     return GroupRef(type(group), group.metadata.namespace, group.metadata.name)

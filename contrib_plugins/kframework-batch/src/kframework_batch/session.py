@@ -181,8 +181,7 @@ class Session(SessionView, StatementHost):
         """Note how a job is left, if something of it waits or has changed."""
         phase = self.phases.get(job.uid, job.phase)
         if phase != job.phase or job.message or any(job.with_status(status) for status in _UNSETTLED):
-            counts = {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
-            self.log.left(job, phase, counts, job.refused or job.message)
+            self.log.left(job, phase, job.refused or job.message)
 
     def account(self, draw: float, failure: str = "") -> SessionAccount:
         """Return the account of what was done; `draw` is its lot, `failure` what ended it early."""

@@ -80,5 +80,6 @@ class SessionHistory(Observer):
 
 def _weight(account: SessionAccount) -> int:
     said = sum(len(turn.verdicts) + len(turn.victims) + len(turn.spared) for turn in account.turns)
-    lines = len(account.queues) + len(account.jobs) + len(account.bound) + len(account.evicted)
+    jobs = len(account.jobs) + len(account.gone)
+    lines = len(account.queues) + jobs + len(account.bound) + len(account.evicted)
     return 1 + len(account.turns) + said + lines

@@ -12,6 +12,7 @@ import msgspec
 
 from kframework import Clock
 from kframework_batch.account import (
+    GoneJob,
     JobState,
     Outcome,
     Part,
@@ -24,6 +25,7 @@ from kframework_batch.account import (
     Victim,
 )
 from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.membership import GroupObject, owner_of, ref_of
 from kframework_batch.placement import Choice
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount
@@ -53,6 +55,7 @@ class SessionLog:
         self._before: int = 0
         self._queues: list[tuple[QueueInfo, str, QueueState]] = []
         self._jobs: dict[str, JobState] = {}
+        self._gone: list[GoneJob] = []
         self._bound: list[tuple[str, str]] = []
         self._evicted: list[tuple[str, str]] = []
         self._parts: dict[tuple[str, str], int] = {}
@@ -175,18 +178,24 @@ class SessionLog:
         """Note that a task is sent away."""
         self._evicted.append((task.key, reason))
 
-    def left(self, job: JobInfo, phase: str, tasks: Mapping[str, int], message: str) -> None:
+    def left(self, job: JobInfo, phase: str, message: str) -> None:
         """Note how a job is left whose phase was this in the beginning."""
         self._jobs[job.uid] = JobState(
             job=job.uid,
             queue=job.queue,
+            owner="" if job.object is None else owner_of(job.object),
             priority=job.priority,
             phase=phase,
             next_phase=job.phase,
             minimum=job.min_available,
-            tasks=tasks,
+            tasks=_counts(job),
             message=message,
         )
+
+    def gone(self, group: GroupObject, phase: str, job: JobInfo | None) -> None:
+        """Note that a pod group is gone which had this phase; `job` has the tasks that are left."""
+        tasks = {} if job is None else _counts(job)
+        self._gone.append(GoneJob(job=ref_of(group).uid, owner=owner_of(group), phase=phase, tasks=tasks))
 
     def spent(self, kind: str, name: str, nanoseconds: int) -> None:
         """Add to the time that a part of the session took."""
@@ -204,6 +213,7 @@ class SessionLog:
             queues=tuple(_with_held(state, held.get(state.queue), capacity) for _, _, state in self._queues),
             turns=tuple(self._turns),
             jobs=tuple(self._jobs.values()),
+            gone=tuple(self._gone),
             bound=tuple(self._bound),
             evicted=tuple(self._evicted),
             failure=failure,
@@ -215,6 +225,11 @@ class SessionLog:
 
     def __repr__(self) -> str:
         return f"<SessionLog {self.uid}: {len(self._turns)} turns, {len(self._bound)} bound>"
+
+
+def _counts(job: JobInfo) -> dict[str, int]:
+    """Count the tasks of a job by status."""
+    return {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
 
 
 def _placed(task: TaskInfo, choice: Choice | None) -> Verdict:

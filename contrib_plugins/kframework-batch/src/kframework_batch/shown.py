@@ -198,11 +198,12 @@ class BatchShown(Shown[BatchEngine]):
                 job = self.engine.cache.jobs.get(name)
                 turns = job_turns(self._sessions.turns(name))
                 tables = (*(() if job is None else (_task_section(job, self.history),)), turns)
-                return Details(tuple(table for table in tables if table.rows), explained=job is not None)
+                told = tuple(table for table in tables if table.rows)
+                return Details(told, explained=job is not None or bool(turns.rows))
             case "pod":
                 verdicts = pod_verdicts(self._sessions.verdicts(name))
                 known = any(task.key == name for task in self.engine.cache.tasks.values())
-                return Details((verdicts,) if verdicts.rows else (), explained=known)
+                return Details((verdicts,) if verdicts.rows else (), explained=known or bool(verdicts.rows))
             case _:
                 return Details()
 

@@ -9,10 +9,11 @@ import msgspec
 from kframework.observe.showing import finished
 from kframework_batch.account import SessionAccount
 from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.course import course
 from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace
-from kframework_batch.explain.finding import called, owners
 from kframework_batch.explain.remedies import Unaffordable, remedies, will_be_served
 from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.membership import owner_of
 from kframework_batch.task_status import TaskStatus
 
 #: So many changes that would help are enough.
@@ -29,7 +30,8 @@ def explaining(
 
     Yields where others may have their turn; no session may be open when it is driven on.
     """
-    explanation = _standing(engine, sessions, job, task)
+    went = yield from course(reversed(sessions), job.uid)
+    explanation = msgspec.structs.replace(_standing(engine, sessions, job, task), course=went)
     yield
     if not engine.synced or not _waits(job, task):
         return explanation
@@ -71,7 +73,7 @@ def _standing(
     last = next((account for account in sessions if account.turns_of(job.uid)), sessions[0] if sessions else None)
     return Explanation(
         job=job.uid,
-        owner="" if not owners(job) else called(job),
+        owner="" if job.object is None else owner_of(job.object),
         pod="" if task is None else task.key,
         at=engine.clock.now(),
         phase=job.phase,

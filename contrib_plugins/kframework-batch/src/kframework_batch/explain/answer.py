@@ -19,6 +19,7 @@ from kframework.observe.showing import (
 from kframework_batch.account import SessionAccount
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.account import explaining
+from kframework_batch.explain.ended import explaining_ended, find_ended
 from kframework_batch.explain.finding import find
 from kframework_batch.explain.text import text_of
 
@@ -34,12 +35,19 @@ def answer(
 ) -> Generator[None, None, EngineExplanation]:
     """Explain the job or pod of this name; yields where others may have their turn.
 
-    Unexplainable is raised where there is neither. No session may be open when it is driven on.
+    One whose pod group is gone is explained by what the sessions say of it. Unexplainable is raised where there is none
+    of this name, and was none. No session may be open when it is driven on.
     """
     found = find(engine, namespace, name)
-    if found is None:
+    ended = None
+    if found is None or not found[0].known:
+        ended = yield from find_ended(sessions, namespace, name)
+    if ended is not None:
+        explanation = yield from explaining_ended(engine, sessions, ended)
+    elif found is not None:
+        explanation = yield from explaining(engine, sessions, *found)
+    else:
         raise Unexplainable(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
-    explanation = yield from explaining(engine, sessions, *found)
     explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     data = msgspec.Raw(msgspec.json.encode(explanation))
     return EngineExplanation("batch", text_of(explanation), text_of(explanation, wide=True), data)

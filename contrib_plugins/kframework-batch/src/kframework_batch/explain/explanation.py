@@ -24,6 +24,19 @@ class TaskPlace(msgspec.Struct, frozen=True):
     node: str = ""
 
 
+class Stretch(msgspec.Struct, frozen=True):
+    """Sessions one after the other, `first` to `last`, in which the same came of a job.
+
+    It began `at` this time, in seconds since 1970, and lasted until the next one did; `said` is that in the words of
+    the last session.
+    """
+
+    at: float
+    first: str
+    last: str
+    said: tuple[str, ...]
+
+
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One job, explained, or one of its tasks (`pod`).
 
@@ -31,6 +44,9 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     `at` is when this was found out, in seconds since 1970; `session` the one that `turns` and `queue` were taken from,
     at `session_at`. `order` names the queues as they were to be served then. `minimum` tasks are needed, `ready` have
     room. `message` is what stands against the job as a whole. `help` are changes that were tried, each by itself.
+
+    `course` is what came of the job in all sessions that are remembered, the oldest first. Of a job whose pod group is
+    gone, since `gone_at`, this is what they say; `phase` was its last.
     """
 
     engine: str = "batch"
@@ -51,5 +67,7 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     session_at: float = 0.0
     turns: tuple[Turn, ...] = ()
     message: str = ""
+    course: tuple[Stretch, ...] = ()
+    gone_at: float = 0.0
     help: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()

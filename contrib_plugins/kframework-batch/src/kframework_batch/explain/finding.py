@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.membership import owner_of, owners_of
 
 
 def find(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskInfo | None] | None:
@@ -13,7 +14,7 @@ def find(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskI
     belong to one thing it is the youngest.
     """
     jobs = [job for job in engine.cache.jobs.values() if job.namespace == namespace]
-    owned = [job for job in jobs if job.name == name] or [job for job in jobs if name in owners(job)]
+    owned = [job for job in jobs if job.name == name] or [job for job in jobs if name in _owners(job)]
     if owned:
         return max(owned, key=lambda job: (job.created, job.uid)), None
     tasks = (task for job in jobs for task in job.tasks.values())
@@ -22,15 +23,8 @@ def find(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskI
 
 def called(job: JobInfo) -> str:
     """Say what a job is called: by what its pod group belongs to, if that is one thing, else by its pod group."""
-    owned_by = owners(job)
-    if len(owned_by) != 1:
-        return f"pod group {job.uid}"
-    ((name, kind),) = owned_by.items()
-    return f"{kind} {job.namespace}/{name}"
+    return (job.object and owner_of(job.object)) or f"pod group {job.uid}"
 
 
-def owners(job: JobInfo) -> dict[str, str]:
-    """Return the kinds of what a pod group belongs to, by name."""
-    if job.object is None:
-        return {}
-    return {owner.name: owner.kind for owner in job.object.metadata.owner_references}
+def _owners(job: JobInfo) -> dict[str, str]:
+    return {} if job.object is None else owners_of(job.object)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from kframework.clock import rfc3339
 from kframework.observe.showing import NONE, table, visible
 from kframework_batch.account import Outcome, QueueState, Spared, Tried, Turn, Verdict
-from kframework_batch.explain.explanation import Explanation, TaskPlace
+from kframework_batch.explain.explanation import Explanation, Stretch, TaskPlace
 from kframework_batch.resource import quantity_of
 
-#: So many tasks, turns, victims and names are shown, unless all are asked for.
-_TASKS, _VICTIMS = 4, 3
+#: So many tasks, turns, victims and names are shown, unless all are asked for; of a course so many of its beginning and
+#: of its end.
+_TASKS, _VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
 
 _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.ADMITTED: "let in: its pods may be made",
@@ -30,6 +32,7 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
     sections = (
         _head(explanation),
+        _course(explanation, wide),
         _queue(explanation),
         _turns(explanation, wide),
         _tasks(explanation, wide) if not explanation.pod else (),
@@ -44,14 +47,16 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
 
 def _head(explanation: Explanation) -> Iterator[str]:
     only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
+    gone = f", gone since {rfc3339(explanation.gone_at)}" if explanation.gone_at else ""
+    had = f"{explanation.ready} have room of the {explanation.minimum} that are needed"
     fields = {
         "Pod": explanation.pod,
         "Job": explanation.owner,
-        "Pod group": explanation.job,
+        "Pod group": f"{explanation.job}{gone}",
         "Queue": explanation.queue_name or NONE,
         "Phase": explanation.phase or "Pending",
         "Priority": str(explanation.priority or ""),
-        "Gang": f"{explanation.ready} have room of the {explanation.minimum} that are needed",
+        "Gang": f"{explanation.minimum} were needed" if gone else had,
         "Requests": amounts(explanation.requests),
         "Status": "" if only is None else f"{only.status}{f' on {only.node}' if only.node else ''}",
         "Message": explanation.message,
@@ -65,6 +70,29 @@ def _head(explanation: Explanation) -> Iterator[str]:
 def amounts(resources: Mapping[str, int]) -> str:
     """List amounts of resources as in a manifest."""
     return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
+
+
+# -- its course --------------------------------------------------------------------------------------------------------
+
+
+def _course(explanation: Explanation, wide: bool) -> Iterator[str]:
+    """Tell what came of a job from its beginning on, unless it waits still: then its last turns say more."""
+    course = explanation.course
+    if not course or not (wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
+        return
+    began = course[0].at
+    yield f"COURSE since {rfc3339(began)}, each line until the next:"
+    lines = [f"  - {_span(each.at - began)}, {_sessions(each)}: {said}" for each in course for said in each.said]
+    left_out = 0 if wide else max(len(lines) - _BEGINNING - _END, 0)
+    yield from lines[:_BEGINNING]
+    if left_out:
+        yield f"  - and {left_out} more"
+    yield from lines[_BEGINNING + left_out :]
+
+
+def _sessions(stretch: Stretch) -> str:
+    only = stretch.first == stretch.last
+    return f"session {stretch.first}" if only else f"sessions {stretch.first} to {stretch.last}"
 
 
 # -- its queue ---------------------------------------------------------------------------------------------------------
@@ -118,16 +146,20 @@ def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
 
 
 def turn_sentence(turn: Turn) -> str:
+    """Say how a turn ended, and what stood against the job as a whole."""
+    by = f"plugin {turn.plugin}" if turn.plugin else ""
+    against = ": ".join(filter(None, (by, turn.message)))
+    return "; ".join(filter(None, (f"{turn.action}: {outcome_words(turn)}", against)))
+
+
+def outcome_words(turn: Turn) -> str:
     """Say how a turn ended."""
     nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
-    words = [f"{turn.action}: {_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]}"]
+    words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
     if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):
         words.append(f"{turn.had} of the {turn.minimum} tasks that it needs had a place")
     if turn.hypernode:
         words.append(f"in hypernode {turn.hypernode}")
-    if turn.plugin or turn.message:
-        by = f"plugin {turn.plugin}" if turn.plugin else ""
-        words.append(": ".join(filter(None, (by, turn.message))))
     return "; ".join(words)
 
 
@@ -143,7 +175,7 @@ def _verdicts(verdicts: Sequence[Verdict], wide: bool) -> Iterator[str]:
     for (message, plugin), alike in groupby(rejected, key=lambda one: (one.message, one.plugin)):
         pods = [verdict.pod for verdict in alike]
         by = f"plugin {plugin}: " if plugin else ""
-        yield f"{_names(pods, wide)}: {by}{message}"
+        yield f"{names(pods, wide=wide)}: {by}{message}"
 
 
 def _tried(tried: Sequence[Tried], wide: bool) -> Iterator[str]:
@@ -178,12 +210,13 @@ def spared_sentence(spared: Spared) -> str:
 
 def _victims(turn: Turn, wide: bool) -> str:
     went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
-    return f"for it {went}: {_names([victim.pod for victim in turn.victims], wide)}"
+    return f"for it {went}: {names([victim.pod for victim in turn.victims], wide=wide)}"
 
 
-def _names(names: Sequence[str], wide: bool) -> str:
-    shown = list(names) if wide else list(names[:_VICTIMS])
-    rest = len(names) - len(shown)
+def names(pods: Sequence[str], *, wide: bool = False) -> str:
+    """Name pods, the first few unless `wide`."""
+    shown = list(pods) if wide else list(pods[:_VICTIMS])
+    rest = len(pods) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
@@ -193,7 +226,7 @@ def _names(names: Sequence[str], wide: bool) -> str:
 def _tasks(explanation: Explanation, wide: bool) -> Iterable[str]:
     tasks = explanation.tasks
     shown = tasks if wide else _one_of_each(tasks)
-    yield f"TASKS: {_counts(tasks)}."
+    yield f"TASKS: {_counts(tasks) or ('none are left' if explanation.gone_at else 'none are there yet')}."
     if wide:
         rows = [(task.pod, task.status, task.node or NONE) for task in shown]
         yield from (f"  {line}" for line in table(("POD", "STATUS", "NODE"), rows))
@@ -207,7 +240,7 @@ def _counts(tasks: Sequence[TaskPlace]) -> str:
     counts: dict[str, int] = {}
     for task in tasks:
         counts[task.status] = counts.get(task.status, 0) + 1
-    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "none are there yet"
+    return ", ".join(f"{count} {status}" for status, count in counts.items())
 
 
 # -- what would help ---------------------------------------------------------------------------------------------------
@@ -218,7 +251,7 @@ def _help(explanation: Explanation) -> Iterator[str]:
         return
     yield "WHAT WOULD HELP, each by itself; it was tried:"
     for remedy in explanation.help:
-        evicted = f"; evicted for it: {_names([victim.pod for victim in remedy.victims], False)}"
+        evicted = f"; evicted for it: {names([victim.pod for victim in remedy.victims])}"
         yield f"  - {remedy.change}{evicted if remedy.victims else ''}"
 
 

@@ -1,0 +1,106 @@
+"""The course of a job: what came of it in its sessions, from the first that is remembered to the last."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kframework_batch.account import JobState, SessionAccount, Turn
+from kframework_batch.account_rows import counted, opponent, why
+from kframework_batch.explain.explanation import Stretch
+from kframework_batch.explain.text import names, outcome_words
+
+#: So many turns and jobs are looked through before others have their turn.
+_PIECE = 1_000
+
+#: The phases of which it is told when a job comes to them; to others it comes by its turns.
+_TOLD = frozenset({"Running", "Completed", "Unknown"})
+
+
+def pieces(sessions: Iterable[SessionAccount]) -> Iterator[SessionAccount | None]:
+    """Go through accounts, and yield None after as many as take a fraction of a millisecond to look through."""
+    lines = 0
+    for account in sessions:
+        yield account
+        lines += 1 + len(account.turns) + len(account.jobs)
+        if lines > _PIECE:
+            lines = 0
+            yield None
+
+
+def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None, tuple[Stretch, ...]]:
+    """Tell what came of a job, by its uid, in these sessions, the oldest first; yields where others may have a turn.
+
+    Sessions in which the same happened one after the other are told as one, whatever the numbers were.
+    """
+    stretches: list[Stretch] = []
+    before: list[Hashable] = []
+    pods: dict[str, None] = {}
+    for account in pieces(sessions):
+        if account is None:
+            yield
+            continue
+        pods |= dict.fromkeys(_members(account, job))
+        happened = [*_turns(account.turns_of(job)), *_evictions(account, pods), *_states(account, job)]
+        gists, said = [each.gist for each in happened], tuple(each.said for each in happened)
+        if happened and gists == before:
+            stretches[-1] = replace(stretches[-1], last=account.uid, said=said)
+        elif happened:
+            stretches.append(Stretch(account.at, account.uid, account.uid, said))
+            before = gists
+    return tuple(stretches)
+
+
+class _Happened(NamedTuple):
+    """Something that came of a job: what makes it another thing than what came before, and how it is said."""
+
+    gist: Hashable
+    said: str
+
+
+def _members(account: SessionAccount, job: str) -> Iterator[str]:
+    """Name the pods that are told to be a job's."""
+    for turn in account.turns:
+        if turn.job == job:
+            yield from (verdict.pod for verdict in turn.verdicts)
+        yield from (victim.pod for victim in turn.victims if victim.job == job)
+
+
+def _turns(turns: Iterable[Turn]) -> Iterator[_Happened]:
+    """Tell of turns, those together that ended alike, in the words of the last of them."""
+    alike: dict[tuple[str, str, str], list[Turn]] = {}
+    for turn in turns:
+        alike.setdefault((turn.outcome, opponent(turn), turn.message or turn.action), []).append(turn)
+    for (outcome, plugin, _), same in alike.items():
+        actions = tuple(dict.fromkeys(turn.action for turn in same))
+        said = "; ".join(filter(None, (outcome_words(same[-1]), why(same[-1]))))
+        yield _Happened((outcome, plugin, actions), f"{', '.join(actions)}: {said}")
+
+
+def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_Happened]:
+    evicted: dict[str, list[str]] = {}
+    for pod, reason in account.evicted:
+        if pod in pods:
+            evicted.setdefault(reason, []).append(pod)
+    for reason, sent in evicted.items():
+        yield _Happened(tuple(sent), f"sent away because of {reason}: {names(sent)}")
+
+
+def _states(account: SessionAccount, job: str) -> Iterator[_Happened]:
+    """Tell how a session left a job; that its pod group is gone goes before what came after."""
+    for gone in account.gone:
+        if gone.job == job:
+            yield _Happened("gone", f"its pod group is gone; left of its tasks: {counted(gone.tasks)}")
+    for state in account.jobs:
+        if state.job == job:
+            if state.phase != state.next_phase and state.next_phase in _TOLD:
+                yield _Happened(state.next_phase, _phase(state))
+            elif state.message and not account.turns_of(job):
+                yield _Happened(state.message, state.message)
+
+
+def _phase(state: JobState) -> str:
+    others = state.tasks.keys() - {state.next_phase}
+    return f"{state.next_phase}: {counted(state.tasks)}" if others else state.next_phase

@@ -1,0 +1,117 @@
+"""What came of a job in its sessions, told in as few stretches as it has."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.account import GoneJob, JobState, Outcome, SessionAccount, Turn, Verdict, Victim
+from kframework_batch.explain.course import course, pieces
+from kframework_batch.explain.explanation import Stretch
+
+from kframework.observe.showing import finished
+
+JOB = "default/train"
+
+
+def turn(
+    outcome: Outcome = Outcome.DISCARDED, action: str = "allocate", *, had: int = 1, plugin: str = "", message: str = ""
+) -> Turn:
+    return Turn(action=action, job=JOB, queue="q", outcome=outcome, had=had, minimum=4, plugin=plugin, message=message)
+
+
+def session(number: int, *turns: Turn, **more: object) -> SessionAccount:
+    return SessionAccount(uid=f"{number}", at=float(number), turns=turns, **more)  # type: ignore[arg-type]  # its other fields
+
+
+def left(phase: str, next_phase: str, message: str = "", **tasks: int) -> JobState:
+    return JobState(job=JOB, queue="q", phase=phase, next_phase=next_phase, tasks=tasks, message=message)
+
+
+def told(*accounts: SessionAccount) -> tuple[Stretch, ...]:
+    return finished(course(accounts, JOB))
+
+
+def lines(*accounts: SessionAccount) -> list[str]:
+    return [said for stretch in told(*accounts) for said in stretch.said]
+
+
+def test_what_happens_again_is_one_stretch_in_the_words_of_the_last_session() -> None:
+    (waits, served) = told(
+        session(1, turn(had=1, message="1 node")),
+        session(2),
+        session(3, turn(had=2, message="2 nodes")),
+        session(4, turn(Outcome.COMMITTED, had=4)),
+    )
+    assert (waits.at, waits.first, waits.last) == (1.0, "1", "3")
+    assert waits.said == ("allocate: discarded; 2 of the 4 tasks that it needs had a place; 2 nodes",)
+    assert (served.at, served.first, served.last) == (4.0, "4", "4")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        turn(Outcome.KEPT),
+        turn(action="preempt"),
+        turn(plugin="capacity"),
+    ],
+    ids=["another outcome", "another action", "another opponent"],
+)
+def test_what_is_something_else_is_another_stretch(other: Turn) -> None:
+    assert len(told(session(1, turn()), session(2, other), session(3, turn()))) == 3
+
+
+def test_turns_that_end_alike_are_told_together() -> None:
+    invalid = [turn(Outcome.INVALID, action, plugin="gang", message="no") for action in ("allocate", "backfill")]
+    more = [turn(Outcome.COMMITTED, had=count) for count in (4, 5, 6)]
+    assert lines(session(1, *invalid), session(2, *more)) == [
+        "allocate, backfill: cannot be scheduled; gang: no",
+        "allocate: got nothing more; 6 of the 4 tasks that it needs had a place",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (left("Inqueue", "Running", Running=4), ["Running"]),
+        (left("Inqueue", "Running", Running=4, Binding=1), ["Running: 4 Running, 1 Binding"]),
+        (left("Running", "Completed", Succeeded=3, Failed=1), ["Completed: 3 Succeeded, 1 Failed"]),
+        (left("", "Inqueue", Pending=4), []),
+        (left("Running", "Running", Running=4, Pending=1), []),
+        (left("Pending", "Pending", "there is no queue 'q'"), ["there is no queue 'q'"]),
+    ],
+)
+def test_phases_are_told_where_turns_do_not_tell(state: JobState, said: list[str]) -> None:
+    assert lines(session(1, jobs=(state,))) == said
+
+
+def test_who_was_sent_away_is_told_of_pods_that_are_known_to_be_its() -> None:
+    placed = Turn(
+        action="allocate",
+        job=JOB,
+        queue="q",
+        outcome=Outcome.COMMITTED,
+        verdicts=(Verdict("default/train-0", "u0", "n"),),
+    )
+    other = Turn(
+        action="preempt",
+        job="default/other",
+        queue="q",
+        outcome=Outcome.COMMITTED,
+        victims=(Victim("default/train-1", "u1", JOB, "n"), Victim("default/else-1", "u2", "default/else", "n")),
+    )
+    evicted = tuple((f"default/{pod}", "preempt") for pod in ("train-0", "train-1", "else-1"))
+    said = lines(session(1, placed), session(2, other, evicted=evicted))
+    assert said[1:] == ["sent away because of preempt: default/train-0, default/train-1"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"), [({"Succeeded": 4}, "left of its tasks: 4 Succeeded"), ({}, "left of its tasks: none")]
+)
+def test_the_end_is_told(tasks: dict[str, int], said: str) -> None:
+    gone = (GoneJob(job=JOB, tasks=tasks), GoneJob(job="default/other"))
+    assert lines(session(1, gone=gone)) == [f"its pod group is gone; {said}"]
+
+
+def test_others_have_their_turn_after_so_many_lines() -> None:
+    long = [session(number, *[turn()] * 300) for number in range(10)]
+    assert [account is None for account in pieces(long)].count(True) == 2
+    assert sum(1 for _ in course(long, JOB)) == 2

@@ -1,0 +1,135 @@
+"""Jobs that have ended are explained by what the sessions say of them."""
+
+from __future__ import annotations
+
+import pytest
+from kframework_batch.explain.answer import answer
+from kframework_batch.explain.ended import Ended, explaining_ended, find_ended
+from kframework_batch.explain.explanation import Explanation
+from kframework_batch.explain.text import text_of
+from kframework_batch.objects import PodGroup
+from kframework_batch.testing import Gang, Stage, make_gang, make_node
+from msgspec.structs import replace
+
+from kframework import Unexplainable
+from kframework.clock import rfc3339
+from kframework.objects import OwnerReference, Pod
+from kframework.observe.showing import finished
+
+PLAIN = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]"
+
+FULL = "0/1 nodes are available: 1 Insufficient cpu"
+
+
+def owned(gang: Gang, owner: str) -> Gang:
+    """Let a gang be that of a Job."""
+    group, pods = gang
+    reference = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name=owner, uid=f"job/{owner}")
+    return replace(group, metadata=replace(group.metadata, owner_references=(reference,))), pods
+
+
+def ended(*, pods_too: bool = False) -> Stage:
+    """Let a gang wait for another one, run, succeed, and be gone, with its pods or without them."""
+    gangs = [make_gang("first", 1, on=["n"]), owned(make_gang("train-123", 2), "train")]
+    stage = Stage(PLAIN, nodes=[make_node("n", cpu=2)], gangs=gangs).session(2)
+    stage.gone("first-0")
+    stage.session(2)
+    for name in ("train-123-0", "train-123-1"):
+        pod = stage.objects[Pod, name]
+        assert isinstance(pod, Pod)
+        stage.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+    stage.session()
+    stage.gone("train-123", PodGroup)
+    if pods_too:
+        stage.gone("train-123-0")
+        stage.gone("train-123-1")
+    return stage.session(2)
+
+
+def found(stage: Stage, name: str, namespace: str = "default") -> Ended | None:
+    return finished(find_ended(stage.accounts[::-1], namespace, name))
+
+
+def explained(stage: Stage, name: str) -> Explanation:
+    named = found(stage, name)
+    assert named is not None
+    return finished(explaining_ended(stage.engine, stage.accounts[::-1], named))
+
+
+@pytest.mark.parametrize("pods_too", [False, True], ids=["pods are left", "nothing is left"])
+def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: bool) -> None:
+    stage = ended(pods_too=pods_too)
+    said = finished(answer(stage.engine, stage.accounts[::-1], "default", "train")).text
+    first, left = stage.accounts[0].at, "none" if pods_too else "2 Succeeded"
+    gone = rfc3339(stage.accounts[5].at)
+    for line in (
+        "Job:       Job default/train",
+        f"Pod group: default/train-123, gone since {gone}",
+        "Phase:     Completed",
+        "Gang:      2 were needed",
+        f"COURSE since {rfc3339(first)}, each line until the next:",
+        f"  - 0s, sessions 1 to 2: allocate: discarded; 1 of the 2 tasks that it needs had a place; {FULL}",
+        "  - 2s, session 3: allocate: served; 2 of the 2 tasks that it needs had a place",
+        "  - 3s, session 4: Running",
+        "  - 4s, session 5: Completed: 2 Succeeded",
+        f"  - 5s, session 6: its pod group is gone; left of its tasks: {left}",
+        f"TASKS: {'none are left' if pods_too else '2 Succeeded'}.",
+    ):
+        assert f"{line}\n" in said, said
+    assert "HELP" not in said and "no pod group of this name" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("train", Ended("default/train-123")),
+        ("train-123", Ended("default/train-123")),
+        ("train-123-1", Ended("default/train-123", "default/train-123-1")),
+        ("nobody", None),
+    ],
+)
+def test_it_goes_by_its_group_its_owner_or_a_task(name: str, named: Ended | None) -> None:
+    assert found(ended(pods_too=True), name) == named
+
+
+def test_it_is_of_one_namespace() -> None:
+    assert found(ended(), "train", "elsewhere") is None
+
+
+def test_a_task_that_is_gone_is_told_of_the_session_that_placed_it() -> None:
+    stage = ended(pods_too=True)
+    told = explained(stage, "train-123-1")
+    assert (told.session, [turn.action for turn in told.turns]) == ("3", ["allocate"])
+    assert "      default/train-123-1 had room on n" in text_of(told)
+    assert explained(ended(), "train-123-1").tasks[0].status == "Succeeded"
+
+
+def test_one_that_runs_is_told_of_its_course_and_one_that_waits_if_all_is_asked_for() -> None:
+    stage = Stage(PLAIN, nodes=[make_node("n", cpu=2)], gangs=[make_gang("train", 2), make_gang("large", 9)]).session(3)
+    runs = finished(answer(stage.engine, stage.accounts[::-1], "default", "train"))
+    waits = finished(answer(stage.engine, stage.accounts[::-1], "default", "large"))
+    assert "  - 1s, session 2: Running\n" in runs.text
+    assert "COURSE" not in waits.text and "  - 0s, sessions 1 to 3: allocate: discarded" in waits.wide
+
+
+def test_a_long_course_is_told_from_both_ends() -> None:
+    stage = ended()
+    told = explained(stage, "train")
+    long = replace(told, course=told.course * 4)
+    assert "\n  - and 8 more\n" in text_of(long)
+    assert text_of(long).count(", session") == 12 and text_of(long, wide=True).count(", session") == 20
+
+
+def test_a_group_that_is_there_again_has_not_ended() -> None:
+    stage = ended()
+    group, _ = make_gang("train-123", 2)
+    stage.put(group)
+    stage.session()
+    text = finished(answer(stage.engine, stage.accounts[::-1], "default", "train-123")).text
+    assert "gone since" not in text and "its pod group is gone" in text
+
+
+def test_what_nobody_remembers_is_not_explained() -> None:
+    stage = ended(pods_too=True)
+    with pytest.raises(Unexplainable, match="there is no job and no pod default/train"):
+        finished(answer(stage.engine, [], "default", "train"))
