@@ -47,8 +47,18 @@ STAGNATION = 3600.0
 
 #: What says which pods to make.
 _WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
-#: Controllers whose work no scheduler looks at.
-_UNASKED = ("-endpoints", "-endpointslice", "-serviceaccount", "-root-ca-certificate-publisher")
+#: Controllers that act only if they are named: no scheduler looks at what they make, and what has become of pods is
+#: told in the end, of those that are over too.
+_UNASKED = tuple(
+    f"-{name}"
+    for name in (
+        "endpoints",
+        "endpointslice",
+        "serviceaccount",
+        "root-ca-certificate-publisher",
+        "pod-garbage-collector",
+    )
+)
 
 
 class Controller(Protocol):

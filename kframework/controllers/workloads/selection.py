@@ -9,6 +9,7 @@ from kframework.cluster.memory import MemoryCluster
 from kframework.controllers.control_loop import ControlLoop
 from kframework.controllers.endpoints import EndpointsController, EndpointSliceController
 from kframework.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
+from kframework.controllers.pod_garbage_collector import PodGarbageCollector
 from kframework.controllers.workloads.cron_job import CronJobController
 from kframework.controllers.workloads.daemon_set import DaemonSetController
 from kframework.controllers.workloads.deployment import DeploymentController
@@ -29,6 +30,7 @@ CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
     "job-controller": (JobController, OrphanedJobPods),
     "cronjob-controller": (CronJobController,),
     "ttl-after-finished-controller": (FinishedJobs,),
+    "pod-garbage-collector-controller": (PodGarbageCollector,),
     "serviceaccount-controller": (ServiceAccountController,),
     "root-ca-certificate-publisher-controller": (RootCertificatePublisher,),
 }
