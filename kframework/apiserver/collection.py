@@ -7,9 +7,10 @@ been told and nothing else, so a slow one costs no memory: it falls behind the h
 from __future__ import annotations
 
 import asyncio
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from itertools import takewhile
@@ -35,6 +36,10 @@ class Written(msgspec.Struct, frozen=True):
     key: Key
     old: Document | None
     new: Document | None
+
+
+#: Makes the documents of a kind.
+Collect = Callable[[Kind[ApiObject], MemoryCluster], "Collection"]
 
 
 class Collection:
@@ -99,6 +104,21 @@ class Collection:
             undone[written.key] = written.old
         return undone
 
+    def stored(self) -> Iterator[Document]:
+        """Yield what the cluster has, in the order in which it was created."""
+        for subject in self._cluster.objects(self.kind.struct):
+            yield self._current[subject.metadata.namespace, subject.metadata.name]
+
+    # -- what goes by the clock ----------------------------------------------------------------------------------------
+
+    def renewed_every(self, namespace: str) -> float:
+        """Return after how many seconds documents differ that nobody has written, in a namespace or in all."""
+        return math.inf
+
+    def renewed(self, namespace: str) -> Sequence[Document]:
+        """Return those."""
+        return ()
+
     # -- what happens --------------------------------------------------------------------------------------------------
 
     def since(self, version: int) -> list[Written]:
@@ -135,14 +155,18 @@ class Collection:
         key = metadata.namespace, metadata.name
         old = self._current.get(key)
         new = self._shown(old, change.new, change.written) if change.new is not None else None
+        self._take_down(Written(change.version, key, old, new))
+
+    def _take_down(self, written: Written) -> None:
+        key, new = written.key, written.new
         if len(self._history) == self._history.maxlen:
             self._forgotten = self._history[0].version
-        self._history.append(Written(change.version, key, old, new))
+        self._history.append(written)
         if new is None:
             del self._current[key]
             del self._keys[bisect_left(self._keys, key)]
         else:
-            if old is None:
+            if written.old is None:
                 insort(self._keys, key)
             self._current[key] = new
         for event in self._sleepers:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import anyio
 
 from kframework.apiserver.access import AlwaysAllow, Authorizer
+from kframework.apiserver.collection import Collection
+from kframework.apiserver.heartbeats import beating
+from kframework.apiserver.node_leases import NodeLeases
 from kframework.apiserver.reports import reported
 from kframework.apiserver.roles import default_roles
 from kframework.apiserver.server import ApiServer
 from kframework.apiserver.state_file import StateFile
-from kframework.apiserver.wire.documents import Data
+from kframework.apiserver.wire.documents import Data, Document
 from kframework.apiserver.wire.plain_data import mapping
 from kframework.clock import Clock
 from kframework.cluster.admission import SYSTEM_CLASSES
@@ -26,7 +30,7 @@ from kframework.controllers.garbage_collector import GarbageCollector
 from kframework.controllers.kubelet import Kubelet
 from kframework.controllers.volume_controller import VolumeController
 from kframework.controllers.workloads.selection import selected
-from kframework.objects import ApiObject, Service, kind_of
+from kframework.objects import ApiObject, Kind, Lease, Service, kind_of
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
 
@@ -92,7 +96,7 @@ class LocalCluster:
             objects, written = [API_SERVICE, *objects], [_API_SERVICE, *written]
         self._objects, self._documents = objects, written
         self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents, version)
-        self.server: ApiServer = ApiServer(self.memory, clock, reported, authorize)
+        self.server: ApiServer = ApiServer(self.memory, clock, partial(_collected, clock), authorize)
         self.server.encode({type(subject) for subject in objects})
         self._kubelet = Kubelet(self.memory, clock, ENDING)
         self._volumes = VolumeController(self.memory)
@@ -146,6 +150,17 @@ class LocalCluster:
 
     def _bodies(self) -> list[bytes]:
         return [document.body for document in self.server.documents()]
+
+
+def _collected(clock: Clock, kind: Kind[ApiObject], cluster: MemoryCluster) -> Collection:
+    """Collect the documents of a kind, with what kubelets say, and with the Leases that they renew."""
+
+    def complete(document: Document) -> Document:
+        return beating(clock, reported(document))
+
+    if kind.struct is Lease:
+        return NodeLeases(kind, cluster, clock)
+    return Collection(kind, cluster, complete)
 
 
 def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:

@@ -16,6 +16,7 @@ from kframework.apiserver.access import AlwaysAllow, Authorizer
 from kframework.apiserver.authentication import Authenticator
 from kframework.apiserver.built_in_kinds import SUBRESOURCES
 from kframework.apiserver.calls import Call, in_json
+from kframework.apiserver.collection import Collect, Collection
 from kframework.apiserver.containers import IN_A_PROCESS, logs, no_process
 from kframework.apiserver.forms import Form, negotiated
 from kframework.apiserver.media_types import encoding
@@ -31,7 +32,7 @@ from kframework.apiserver.subresources import bind, evict
 from kframework.apiserver.verbs import ScaleVerbs, Verbs
 from kframework.apiserver.watches import Watch
 from kframework.apiserver.webhooks.chain import Webhooks
-from kframework.apiserver.wire.documents import Complete, Document, as_it_is
+from kframework.apiserver.wire.documents import Document
 from kframework.apiserver.wire.yaml_bodies import YAML
 from kframework.clock import Clock
 from kframework.cluster import api_errors
@@ -46,14 +47,14 @@ from kframework.objects import ApiObject, kind_of
 class ApiServer:
     """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed.
 
-    `complete` adds to each document what the cluster does not know of.
+    `collect` makes the documents of a kind, which may show what the cluster does not know of.
     """
 
     def __init__(
         self,
         cluster: MemoryCluster,
         clock: Clock,
-        complete: Complete = as_it_is,
+        collect: Collect = Collection,
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
     ) -> None:
         self.cluster: MemoryCluster = cluster
@@ -62,7 +63,7 @@ class ApiServer:
         self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
         #: Knows who sends requests by their tokens.
         self.authenticator: Authenticator = Authenticator(self.accounts)
-        self._store = Store(cluster, clock, complete)
+        self._store = Store(cluster, clock, collect)
         #: Programs of others that look at writes; over HTTP they are asked before.
         self.webhooks: Webhooks = Webhooks(self._store, self.begin)
         self._openapi = OpenApi()
@@ -77,8 +78,7 @@ class ApiServer:
         """Yield all objects that there are, each as the kind under which it is kept."""
         for stored in dict.fromkeys(each.stored for each in self._store.catalogue.resources() if not each.is_review):
             if self._store.cluster.objects(stored.struct):
-                collection = self._store.collection(stored)
-                yield from collection.at(collection.version)
+                yield from self._store.collection(stored).stored()
 
     async def prepare(self, request: Request) -> None:
         """Read and make outside the loop what an answer would hold it up with: documents, fields of kinds.

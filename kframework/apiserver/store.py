@@ -6,12 +6,11 @@ Served are the kinds known here, what plugins declare, and what users define.
 from __future__ import annotations
 
 from kframework.apiserver.built_in_kinds import built_in_kinds
-from kframework.apiserver.collection import Collection
+from kframework.apiserver.collection import Collect, Collection
 from kframework.apiserver.custom.definitions import CustomResourceDefinition, defined
 from kframework.apiserver.group_order import in_order
 from kframework.apiserver.served import Resource, built_in, declared
 from kframework.apiserver.usage import Usage
-from kframework.apiserver.wire.documents import Complete
 from kframework.clock import Clock
 from kframework.cluster.kind_store import Change
 from kframework.cluster.memory import MemoryCluster
@@ -58,20 +57,20 @@ class Catalogue:
 
 
 class Store:
-    """A cluster as its API server sees it; `complete` adds to each document what the cluster does not know of."""
+    """A cluster as its API server sees it; `collect` makes the documents of a kind."""
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, complete: Complete) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock, collect: Collect = Collection) -> None:
         self.cluster: MemoryCluster = cluster
         self.clock: Clock = clock
         self.catalogue: Catalogue = Catalogue(cluster)
-        self._complete = complete
+        self._collect = collect
         self._collections: dict[type[ApiObject], Collection] = {}
 
     def collection(self, kind: Kind[ApiObject]) -> Collection:
         """Return the documents of a kind, which are kept from the moment when somebody first asks for them."""
         found = self._collections.get(kind.struct)
         if found is None:
-            found = self._collections[kind.struct] = Collection(kind, self.cluster, self._complete)
+            found = self._collections[kind.struct] = self._collect(kind, self.cluster)
         return found
 
     def delete_within(self, subject: ApiObject) -> None:

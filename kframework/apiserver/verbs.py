@@ -95,6 +95,9 @@ class Verbs:
     def _create(self, data: Data, headers: Mapping[str, str]) -> Response:
         data = asked_by(data, self._resource, self._call.request.user or ADMIN)
         draft = created(self._cluster, self._resource, self._call.path.namespace, data)
+        metadata = draft.subject.metadata
+        if self._collection.find((metadata.namespace, metadata.name)) is not None:  # what is there without being stored
+            raise api_errors.already_exists(self._resource.kind.struct, metadata.name)
         return self._answer(self._form.one(self._written(draft)), 201, headers)
 
     def _change(self, old: Document, new: Data, manager: FieldManager, headers: Mapping[str, str]) -> Response:
@@ -137,6 +140,8 @@ class Verbs:
             return self._answer(self._form.one(old))
         self._remove(subject, options)
         left = self._collection.find(old.key)
+        if left is not None and left.subject.metadata.uid != subject.metadata.uid:
+            left = None  # somebody has made it again at once
         if left is not None or isinstance(subject, Pod | Namespace):
             return self._answer(self._form.one(left or old.at(self._collection.version)))
         return success(self._call.subject, subject.metadata.uid)
@@ -155,6 +160,8 @@ class Verbs:
         metadata, grace = subject.metadata, options.grace_period_seconds
         self._store.delete_within(subject)
         where = type(subject), metadata.name, metadata.namespace
+        if self._cluster.find(*where) is None:  # it was only reckoned
+            self._cluster.write(subject)
         self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=options.policy or _policy_of(subject))
 
     # -- all -----------------------------------------------------------------------------------------------------------

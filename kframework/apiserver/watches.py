@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 
@@ -22,7 +22,7 @@ from kframework.errors import ClusterError
 BOOKMARK_EVERY = 60.0
 #: How long a watch lasts whose client does not say, in seconds.
 LONGEST = 1800.0
-#: How many objects are written at once while everything is told that is there.
+#: How many objects are written at once while much is told.
 AT_ONCE = 500
 
 _INITIAL_EVENTS_END = {"annotations": {"k8s.io/initial-events-end": "true"}}
@@ -51,13 +51,15 @@ class Watch:
         """Yield events, JSON documents each, as many at once as there are, until the time of the watch is over."""
         version = self._collection.version if self._tells_initial else self._since or self._collection.version
         woken = asyncio.Event()
-        with self._collection.waking(woken), closing(_Alarm(woken, self._seconds)) as alarm:
+        every = min(BOOKMARK_EVERY, self._collection.renewed_every(self._selection.namespace))
+        with self._collection.waking(woken), closing(_Alarm(woken, self._seconds, every)) as alarm:
             if self._tells_initial:
-                for documents in self._initial():
+                found = self._collection.at(version, self._selection.namespace)
+                for documents in _in_batches(self._selected(found)):
                     yield [_event(b"ADDED", self._form.one(document)) for document in documents]
                 if self._marks_initial_end and self._wants_bookmarks:
                     yield [self._bookmark(version, _INITIAL_EVENTS_END)]
-            while not alarm.is_over:
+            while True:
                 woken.clear()
                 try:
                     news = self._collection.since(version)
@@ -67,14 +69,17 @@ class Watch:
                 version = news[-1].version if news else self._collection.version
                 if lines := [line for written in news for line in self._told(written)]:
                     yield lines
+                if alarm.rang():
+                    for documents in _in_batches(self._selected(self._collection.renewed(self._selection.namespace))):
+                        yield [_event(b"MODIFIED", self._form.one(document)) for document in documents]
+                    if self._wants_bookmarks:
+                        yield [self._bookmark(version)]
+                if alarm.is_over:
+                    return
                 await woken.wait()
-                if alarm.rang() and self._wants_bookmarks:
-                    yield [self._bookmark(version)]
 
-    def _initial(self) -> Iterator[Sequence[Document]]:
-        found = self._collection.at(self._collection.version, self._selection.namespace)
-        documents = [document for document in found if self._selection.selects(document)]
-        return (documents[start : start + AT_ONCE] for start in range(0, len(documents), AT_ONCE))
+    def _selected(self, documents: Iterable[Document]) -> list[Document]:
+        return [document for document in documents if self._selection.selects(document)]
 
     def _told(self, written: Written) -> Iterator[bytes]:
         """Say what a write means to one who sees only what is selected."""
@@ -89,12 +94,13 @@ class Watch:
 
 
 class _Alarm:
-    """Wakes a watch whenever a bookmark is due, and when its time is over."""
+    """Wakes a watch every so many seconds, and when its time is over."""
 
-    def __init__(self, woken: asyncio.Event, seconds: float) -> None:
+    def __init__(self, woken: asyncio.Event, seconds: float, every: float) -> None:
         self.is_over = False
         self._woken = woken
         self._left = seconds
+        self._every = every
         self._rang = False
         self._set()
 
@@ -108,7 +114,7 @@ class _Alarm:
         self._timer.cancel()
 
     def _set(self) -> None:
-        seconds = min(self._left, BOOKMARK_EVERY)
+        seconds = min(self._left, self._every)
         self._left -= seconds
         self._timer = asyncio.get_running_loop().call_later(seconds, self._ring)
 
@@ -129,6 +135,10 @@ def _tells_initial(query: Mapping[str, str]) -> bool:
         why = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise ClusterError(f'ListOptions.meta.k8s.io "" is invalid: {why}', status=422, reason="Invalid")
     return flag(query, "sendInitialEvents")
+
+
+def _in_batches(documents: Sequence[Document]) -> Iterator[Sequence[Document]]:
+    return (documents[start : start + AT_ONCE] for start in range(0, len(documents), AT_ONCE))
 
 
 def _event(kind: bytes, written: bytes) -> bytes:

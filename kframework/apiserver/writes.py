@@ -71,7 +71,7 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     subject = _read(resource, data)
     check_name(subject.metadata.name, name)
     check_version(subject)
-    new = cluster.amend(subject)
+    new = cluster.amend(subject, old.subject)
     metadata = new.metadata
     if has_generation(resource.stored) and metadata.generation == old.subject.metadata.generation:
         if not says_the_same(old.data, data):  # in what no struct holds

@@ -286,13 +286,13 @@ def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
     return replace(
         metadata,
         namespace=namespace,
-        uid=metadata.uid or _uid(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
+        uid=metadata.uid or uid_of(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
         creation_timestamp=metadata.creation_timestamp or now,
         generation=metadata.generation or int(has_generation(kind)),
     )
 
 
-def _uid(seed: str) -> str:
+def uid_of(seed: str) -> str:
     """Derive a uid, so that two runs agree on it that begin at the same time; later ones must not, as in life."""
     digits = hashlib.md5(seed.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -164,9 +164,9 @@ class MemoryStore:
         """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
         return self.replace(admission.patched(self.read(kind, name, namespace), patch))
 
-    def amend(self, subject: T) -> T:
-        """Return what `replace` would store; raises as it does."""
-        return self._amended(subject)[1]
+    def amend(self, subject: T, old: T | None = None) -> T:
+        """Return what `replace` would store in place of the old, which need not be stored itself; raises as it does."""
+        return self._amended(subject, old)[1]
 
     def write(self, subject: T, *, written: Data | None = None) -> T:
         """Store what was admitted or amended, or is there already, under a new version; `written` as in `add`."""
@@ -303,11 +303,13 @@ class MemoryStore:
                 kind_store.subscribe(self._follow_all)
         return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
 
-    def _amended(self, subject: T) -> tuple[T, T]:
-        """Return an object as it is stored, and as it would be."""
-        kind = type(subject)
+    def _amended(self, subject: T, old: T | None = None) -> tuple[T, T]:
+        """Return an object as it is, and as it would be stored."""
+        kind, uid = type(subject), subject.metadata.uid
         namespace, name = self._kind_store(kind).key(subject.metadata)
-        old = self.read(kind, name, namespace, uid=subject.metadata.uid)
+        old = old or self.read(kind, name, namespace)
+        if uid not in ("", old.metadata.uid):
+            raise api_errors.other_uid(kind, name, uid, old.metadata.uid)
         if subject.metadata.resource_version not in ("", old.metadata.resource_version):
             raise api_errors.modified(kind, name)
         return old, admission.updated(old, subject)

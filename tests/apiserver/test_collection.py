@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import msgspec
 import pytest
@@ -44,6 +45,15 @@ async def test_what_was_there_before_is_shown_sorted() -> None:
     assert names(collected, memory.version, "default") == ["default/a", "default/b"]
     assert names(collected, memory.version, "default", ("default", "a")) == ["default/b"]
     assert names(collected, memory.version, after=("default", "a")) == ["default/b", "default-2/z"]
+    assert [document.key[1] for document in collected.stored()] == ["b", "a", "z", "c"]
+
+
+async def test_what_is_stored_does_not_change_by_itself() -> None:
+    memory = cluster()
+    memory.add(lease("a"))
+    collected = Collection(kind_of(Lease), memory)
+    assert list(collected.renewed("")) == []
+    assert collected.renewed_every("") == math.inf
 
 
 async def test_a_draft_is_shown_as_it_was_written() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from kframework.apiserver.custom.definitions import CustomResourceDefinition
 from kframework.apiserver.store import Catalogue, Store
-from kframework.apiserver.wire.documents import as_it_is
 from kframework.clock import SystemClock
 from kframework.cluster.memory import MemoryCluster
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, all_kinds, kind_of, kinds
@@ -14,7 +13,7 @@ from kframework.objects.codec import convert
 
 
 def store() -> Store:
-    return Store(MemoryCluster(SystemClock()), SystemClock(), as_it_is)
+    return Store(MemoryCluster(SystemClock()), SystemClock())
 
 
 def test_a_collection_is_kept() -> None:

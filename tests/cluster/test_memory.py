@@ -589,6 +589,12 @@ async def test_what_would_be_stored_is_told_before_it_is() -> None:
         memory.admit(pod("there"))
     with pytest.raises(ClusterError, match='pods "nobody" not found'):
         memory.amend(pod("nobody"))
+    unstored = replace(there, metadata=replace(there.metadata, name="nobody", uid="u"))
+    assert memory.amend(pod("nobody"), unstored).metadata.uid == "u"
+    for field, value in (("uid", "other"), ("resource_version", "1")):
+        with pytest.raises(ClusterError) as refused:
+            memory.amend(replace(unstored, metadata=replace(unstored.metadata, **{field: value})), unstored)
+        assert refused.value.status == 409
     assert memory.version == version
     assert memory.find(Pod, "web", "default") is None
     assert memory.write(admitted) == memory.read(Pod, "web", "default")

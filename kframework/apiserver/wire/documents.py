@@ -23,18 +23,31 @@ Data = dict[str, object]
 
 
 class Document:
-    """An object as it is stored, and the JSON that the API shows for it; neither ever changes."""
+    """An object as it is stored, and the JSON that the API shows for it; neither ever changes.
 
-    __slots__ = ("body", "subject")
+    In kinds of it that go by the clock the JSON does.
+    """
+
+    __slots__ = ("_body", "_subject")
 
     def __init__(self, subject: ApiObject, body: bytes) -> None:
-        self.subject: ApiObject = subject
-        self.body: bytes = body
+        self._subject = subject
+        self._body = body
 
     @classmethod
     def of(cls, subject: ApiObject) -> Document:
         """Show an object of which nothing is known but its struct."""
         return cls(subject, encode(subject))
+
+    @property
+    def subject(self) -> ApiObject:
+        """The object."""
+        return self._subject
+
+    @property
+    def body(self) -> bytes:
+        """The JSON."""
+        return self._body
 
     @property
     def data(self) -> Data:
