@@ -44,6 +44,7 @@ from kframework.objects.kinds import (
     kind_of,
     reference,
 )
+from kframework.objects.label_selectors import Selector, SelectorError, label_selector
 from kframework.objects.lease import (
     Lease,
     LeaseSpec,
@@ -383,6 +384,8 @@ __all__ = [
     "ResourceSliceSpec",
     "Resources",
     "RollingUpdate",
+    "Selector",
+    "SelectorError",
     "Service",
     "ServiceAccount",
     "ServicePort",
@@ -417,6 +420,7 @@ __all__ = [
     "kind",
     "kind_named",
     "kind_of",
+    "label_selector",
     "milli",
     "on_node_requests",
     "reference",

@@ -139,8 +139,8 @@ KUBE_TOPOLOGY = KubeSchedulingConstraints(topology=(KubeTopologyConstraint(key="
     [
         (PodGroup(), ""),
         (
-            PodGroup(spec=PodGroupSpec(sub_group_policy=(SubGroupPolicy(name="s"),))),
-            "spec.subGroupPolicy is not supported; make a pod group of each subgroup",
+            PodGroup(spec=PodGroupSpec(sub_group_policy=(SubGroupPolicy(name="s"), SubGroupPolicy(name="s")))),
+            "spec.subGroupPolicy: there are two of the name 's'",
         ),
         (
             PodGroup(spec=PodGroupSpec(min_resources={"cpu": "lots"})),

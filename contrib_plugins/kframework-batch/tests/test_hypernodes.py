@@ -83,7 +83,10 @@ def test_what_has_no_nodes_is_left_out(members: tuple[Member, ...]) -> None:
     ("member", "said"),
     [
         (like("("), "regexMatch '(': missing ), unterminated subpattern at position 0"),
-        (labelled("Near", "a"), "labelMatch: there is no operator 'Near'"),
+        (
+            labelled("Near", "a"),
+            "labelMatch: label 'rack': unknown operator 'Near' (known: In, NotIn, Exists, DoesNotExist)",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_left_out_and_told_once(

@@ -268,7 +268,7 @@ def test_what_the_file_is_warned_of_is_told_too() -> None:
             "enabledHyperNodeGradient: true",
             ("enabledHyperNodeGradient: has no effect: other orders of tiers are not supported",),
         ),
-        ("enabledSubJobReady: true", ("enabledSubJobReady: has no effect: subgroups of jobs are not supported",)),
+        ("enabledSubJobReady: true", ()),
         ("enabledClusterOrder: true", ("enabledClusterOrder: has no effect: several clusters are not supported",)),
         ("enabledHyperNodeGradient: false", ()),
         ("enabledHyperNodeOrder: true", ()),

@@ -33,7 +33,8 @@ class Outcome(StrEnum):
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one task in a turn.
 
-    `node` is where it had room, or was `promised` room that others are still to leave; one of `feasible` nodes, `ties`
+    `node` is where it had room, or was `promised` room that others are still to leave, or that it does not need before
+    the rest of its subgroup has some; one of `feasible` nodes, `ties`
     of which had the best `score`. Without a node `message` says why, and `plugin` who if it was one plugin alone.
     """
 
@@ -77,13 +78,30 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
 
 
+class SubJobTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What became of one subgroup in a turn of its job; `subjob` is "" for the tasks that are in none.
+
+    It is committed where it has what it needs, kept where it is promised that, else discarded. All but that is as of
+    the turn; what comes of it, comes with the turn as a whole.
+    """
+
+    subjob: str
+    outcome: Outcome
+    had: int
+    minimum: int
+    message: str = ""
+    hypernode: str = ""
+    tried: tuple[Tried, ...] = ()
+
+
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One turn of a job in an action, and how it ended.
 
     `had` counts the tasks of the job that had room or were promised it when the turn ended, of the `minimum` that it
     needs. `plugin` and `message` say who or what stood against the job as a whole; `spared` who kept tasks from going
     for its sake. Of a job whose tasks are to be close together `hypernode` is the one in which they have their room;
-    `tried` are the first of those in which they had not. `at` is when the turn ended, in seconds since 1970.
+    `tried` are the first of those in which they had not. `subjobs` are the subgroups that were tried. `at` is when the
+    turn ended, in seconds since 1970.
     """
 
     action: str
@@ -100,6 +118,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     hypernode: str = ""
     tried: tuple[Tried, ...] = ()
     at: float = 0.0
+    subjobs: tuple[SubJobTurn, ...] = ()
 
 
 class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from kframework.observe.showing import Cell, Column, Kind, Ref, Row, Section, Tone
-from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, Verdict
+from kframework_batch.account import Outcome, QueueState, SessionAccount, SubJobTurn, Turn, Verdict
 
 #: Names the job of a uid.
 NameJob = Callable[[str], Ref]
@@ -55,7 +55,22 @@ def why(*turns: Turn) -> str:
 def where(turn: Turn) -> str:
     """Say in which hypernode a job has its room, if it must be within one, and what stood against it elsewhere."""
     tried = (f"not in {each.hypernode}: {each.message.removesuffix('.')}" for each in turn.tried[:_REASONS])
-    return "; ".join(filter(None, (turn.hypernode and f"in hypernode {turn.hypernode}", why(turn), *tried)))
+    own = turn.hypernode and f"in hypernode {turn.hypernode}"
+    return "; ".join(filter(None, (own, why(turn), *tried, *_where_subjobs(turn.subjobs))))
+
+
+def subjob_name(name: str) -> str:
+    """Name a part of a job."""
+    return f"subgroup {name}" if name else "tasks in no subgroup"
+
+
+def _where_subjobs(turns: Sequence[SubJobTurn]) -> Iterator[str]:
+    """Say of subgroups in which hypernode they have their room, or what stood against them."""
+    said = [(turn, f"in hypernode {turn.hypernode}" if turn.hypernode else turn.message) for turn in turns]
+    told = [f"{subjob_name(turn.subjob)}: {what.removesuffix('.')}" for turn, what in said if what]
+    yield from told[:_REASONS]
+    if len(told) > _REASONS:
+        yield f"and {len(told) - _REASONS} other subgroups"
 
 
 def _reasons(turn: Turn) -> Iterator[str]:

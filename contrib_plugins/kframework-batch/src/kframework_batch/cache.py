@@ -226,4 +226,6 @@ def _footprint(pod: PodInfo) -> tuple[object, ...]:
 
 def _appearance(task: TaskInfo) -> tuple[object, ...]:
     """Return all that a session sees of a task."""
-    return (task.status, task.node_name, task.object.metadata.annotations, *_footprint(task.pod))
+    metadata = task.object.metadata
+    grouping = metadata.labels if task.job.subgroups else ()
+    return (task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))

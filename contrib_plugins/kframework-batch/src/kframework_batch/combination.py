@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar, cast
 from kframework import Code, Status
 from kframework_batch.hookspecs import Key
 from kframework_batch.hypernodes import Domain
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import GangInfo, JobInfo, SubJobInfo, TaskInfo
 from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount
@@ -71,6 +71,7 @@ class Combination:
         self._pre_predicate = tiers.flat("pre_predicate")
         self._allocatable = tiers.flat("allocatable")
         self._job_ready = tiers.flat("job_ready")
+        self._subjob_ready = tiers.flat("subjob_ready")
         self._allocated = tiers.flat("allocated")
 
     def _tell(self, hook: str, *arguments: object) -> None:
@@ -107,6 +108,10 @@ class Combination:
         """Return what orders a job among those of its queue; no two jobs have the same."""
         return (*self._keys("job_order", job), job.created, job.uid)
 
+    def subjob_key(self, subjob: SubJobInfo) -> tuple[Key, ...]:
+        """Return what orders a part of a job among all of it."""
+        return (*self._keys("subjob_order", subjob), subjob.index, subjob.name)
+
     def task_key(self, task: TaskInfo) -> tuple[Key, ...]:
         """Return what orders a task among those of its job; tasks without an index come after those with one."""
         session, index = self._session, task.index
@@ -121,10 +126,10 @@ class Combination:
         """Return what orders a queue among those that give way to another; the last to be served is the first to go."""
         return (*self._keys("victim_queue_order", queue, preemptor_queue), Descending(self.queue_key(queue)))
 
-    def hypernode_score(self, job: JobInfo, hypernode: Domain) -> float:
-        """Return what a hypernode is worth to a job, all plugins together."""
+    def hypernode_score(self, gang: GangInfo, hypernode: Domain) -> float:
+        """Return what a hypernode is worth to a job or a part of one, all plugins together."""
         calls = cast("_Flat[float]", self.tiers.flat("hypernode_order"))
-        return sum((call(self._session, job, hypernode) for call in calls), 0.0)
+        return sum((call(self._session, gang, hypernode) for call in calls), 0.0)
 
     # -- rejections --------------------------------------------------------------------------------------------------
 
@@ -216,6 +221,14 @@ class Combination:
         """Return whether enough tasks of a job have room or are promised it."""
         return not self._refuser("job_pipelined", job)
 
+    def subjob_ready(self, subjob: SubJobInfo) -> bool:
+        """Return whether enough tasks of a part of a job have room, as all plugins say."""
+        return all(call(self._session, subjob) for call in self._subjob_ready)
+
+    def subjob_pipelined(self, subjob: SubJobInfo) -> bool:
+        """Return whether enough tasks of a part of a job have room or are promised it."""
+        return not self._refuser("subjob_pipelined", subjob)
+
     def job_starving(self, job: JobInfo) -> bool:
         """Return whether a job may push others out, as all plugins of the first tier say that knows of starving."""
         return any(all(call(self._session, job) for call in tier) for tier in self.tiers.calls("job_starving")[:1])
@@ -229,12 +242,12 @@ class Combination:
         """Let every plugin keep nodes free for the target job."""
         self._tell("reserved_nodes")
 
-    def _refuser(self, hook: str, job: JobInfo) -> str:
+    def _refuser(self, hook: str, gang: GangInfo) -> str:
         """Count votes: a rejection decides at once, a permission with its tier; "" where nothing is rejected."""
         for tier in cast("_Tiered[Vote]", self.tiers.calls(hook)):
             permitted = False
             for call in tier:
-                vote = call(self._session, job)
+                vote = call(self._session, gang)
                 if vote < Vote.ABSTAIN:
                     return call.plugin.name
                 permitted = permitted or vote > Vote.ABSTAIN

@@ -8,8 +8,9 @@ from operator import attrgetter
 from kframework.objects import PriorityClass, QuantityError, ResourceList
 from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, Closeness, JobInfo, Phase, flag
 from kframework_batch.membership import GroupObject
-from kframework_batch.objects import KubePodGroup, NetworkTopology, PodGroup, PodGroupSpec, SigsPodGroup
+from kframework_batch.objects import KubePodGroup, PodGroup, SigsPodGroup, SubGroupPolicy
 from kframework_batch.resource import Resource
+from kframework_batch.subgroups import SubGroupError, SubGroups, compiled
 
 #: The queue of a pod group that has no field for it; an annotation, or a label.
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
@@ -40,6 +41,7 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
     update that overtook our own write does not take it back.
     """
     metadata, before = group.metadata, job.object
+    subgroups: tuple[SubGroups, ...] = ()
     job.known = True
     job.object = group
     job.group_uid = metadata.uid
@@ -55,8 +57,8 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
             job.priority = priorities.value(volcano.priority_class_name)
             job.min_available = volcano.min_member
             job.role_minimums = volcano.min_task_member
-            job.closeness = _closeness(volcano.network_topology)
-            job.refused = _not_supported(volcano)
+            job.closeness = Closeness.of(volcano.network_topology)
+            subgroups = _read_subgroups(job, volcano.sub_group_policy)
             _read_min_resources(job, volcano.min_resources)
         case SigsPodGroup(spec=sigs):
             job.min_available = sigs.min_member
@@ -68,6 +70,7 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
             job.min_available = 1 if gang is None else gang.min_count
             if kube.scheduling_constraints.topology:
                 job.refused = "spec.schedulingConstraints.topology is not supported"
+    job.divide(subgroups)
     if before is None or group.status not in (before.status, job.status):
         job.status, job.phase = group.status, phase_of(group)
 
@@ -79,6 +82,7 @@ def undescribe(job: JobInfo) -> None:
     job.phase = job.queue = job.refused = job.message = ""
     job.priority = job.min_available = 0
     job.role_minimums, job.min_resources = {}, None
+    job.divide(())
     job.fit_errors.clear()
     job.places.clear()
 
@@ -86,7 +90,7 @@ def undescribe(job: JobInfo) -> None:
 #: All that a session reads of what a pod group says.
 said: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
     *("known", "group_uid", "created", "annotations", "labels", "queue", "priority", "phase", "refused"),
-    *("min_available", "role_minimums", "min_resources", "closeness"),
+    *("min_available", "role_minimums", "min_resources", "closeness", "subgroups"),
 )
 
 
@@ -104,19 +108,12 @@ def phase_of(group: GroupObject) -> Phase:
             return "Running" if scheduled else ""
 
 
-def _closeness(topology: NetworkTopology | None) -> Closeness | None:
-    if topology is None:
-        return None
-    if topology.mode == "soft":
-        return Closeness(hard=False)  # what it says of tiers is for hard ones, as Volcano has it
-    # Without a mode it is hard: that is the field's default.
-    return Closeness(hard=True, highest_tier=topology.highest_tier_allowed, tier_name=topology.highest_tier_name)
-
-
-def _not_supported(spec: PodGroupSpec) -> str:
-    if spec.sub_group_policy:
-        return "spec.subGroupPolicy is not supported; make a pod group of each subgroup"
-    return ""
+def _read_subgroups(job: JobInfo, policies: Iterable[SubGroupPolicy]) -> tuple[SubGroups, ...]:
+    try:
+        return compiled(policies)
+    except SubGroupError as error:
+        job.refused = f"spec.subGroupPolicy: {error}"
+        return ()
 
 
 #: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.

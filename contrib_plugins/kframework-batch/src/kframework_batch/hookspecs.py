@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kframework import NodeInfo, Status
 from kframework_batch.hypernodes import Domain
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import GangInfo, JobInfo, SubJobInfo, TaskInfo
 from kframework_batch.plugin import Vote
 from kframework_batch.queue import QueueInfo
 from kframework_batch.queue_account import QueueAccount
@@ -73,6 +73,11 @@ class Orders(Protocol):
     @hookspec
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
         """Return the key of a job among those of its queue; ties: creation, then uid."""
+        ...
+
+    @hookspec
+    def subjob_order(self, session: SessionView, subjob: SubJobInfo) -> Key:
+        """Return the key of a subgroup among those of its job; before it: what the job needs; ties: index, name."""
         ...
 
     @hookspec
@@ -135,11 +140,11 @@ class NodeOrdering(Protocol):
 
 
 class HyperNodeOrdering(Protocol):
-    """Which hypernode of a tier is best for a job; what the plugins say is added up."""
+    """Which hypernode of a tier is best for a job or a subgroup; what the plugins say is added up."""
 
     @hookspec
-    def hypernode_order(self, session: SessionView, job: JobInfo, hypernode: Domain) -> float:
-        """Return what a hypernode is worth to a job, which is tried in the best of the lowest tier first."""
+    def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
+        """Return what a hypernode is worth to a gang, which is tried in the best of the lowest tier first."""
         ...
 
 
@@ -233,6 +238,16 @@ class Gang(Protocol):
     @hookspec
     def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
         """Vote on whether enough tasks of a job have room or are promised it."""
+        ...
+
+    @hookspec
+    def subjob_ready(self, session: SessionView, subjob: SubJobInfo) -> bool:
+        """Return whether enough tasks of a subgroup have room; all plugins must agree."""
+        ...
+
+    @hookspec
+    def subjob_pipelined(self, session: SessionView, subjob: SubJobInfo) -> Vote:
+        """Vote on whether enough tasks of a subgroup have room or are promised it."""
         ...
 
     @hookspec

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from kframework import NodeTable
 from kframework.engine import ClusterState
-from kframework.objects import LabelSelector
-from kframework_batch.job import JobInfo
+from kframework.objects import SelectorError, label_selector
+from kframework_batch.job import GangInfo
 from kframework_batch.objects import HyperNode
 from kframework_batch.task_status import ALLOCATED, TaskStatus
 from kframework_batch.topology import Member
@@ -36,26 +36,10 @@ class Domain(msgspec.Struct, frozen=True, eq=False):
         return bool(np.isin(list(rows), self.rows, assume_unique=True).all())
 
 
-#: Whether the value of a label, None if there is none, is as one of the values of a requirement has it.
-_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-}
-
-
-def _matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Return whether labels are as a selector wants them."""
-    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
-        return False
-    return all(_OPERATORS[each.operator](labels.get(each.key), each.values) for each in selector.match_expressions)
-
-
-def placed_rows(nodes: NodeTable, job: JobInfo) -> set[int]:
-    """Return the rows of the nodes on which a job has room, or is promised it."""
+def placed_rows(nodes: NodeTable, gang: GangInfo) -> set[int]:
+    """Return the rows of the nodes on which tasks of a gang have room, or are promised it."""
     statuses = (*ALLOCATED, TaskStatus.PIPELINED)
-    names = {task.node_name for status in statuses for task in job.with_status(status).values()}
+    names = {task.node_name for status in statuses for task in gang.with_status(status).values()}
     return {row for name in names if (row := nodes.row(name)) is not None}
 
 
@@ -139,11 +123,12 @@ class HyperNodes:
                 yield from (row for row in nodes.order.tolist() if search(nodes[row].name))
         labels = selector.label_match
         if labels is not None and (labels.match_labels or labels.match_expressions):
-            unknown = {each.operator for each in labels.match_expressions} - _OPERATORS.keys()
-            if unknown:
-                self._tell(f"labelMatch: there is no operator {min(unknown)!r}")
+            try:
+                matches = label_selector(labels).matches
+            except SelectorError as error:
+                self._tell(f"labelMatch: {error}")
             else:
-                yield from (row for row in nodes.order.tolist() if _matches(labels, self._labels[row]))
+                yield from (row for row in nodes.order.tolist() if matches(self._labels[row]))
 
     def _tell(self, what: str) -> None:
         if what not in self._told:

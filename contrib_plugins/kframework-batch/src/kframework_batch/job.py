@@ -1,14 +1,17 @@
-"""Jobs and their tasks: the pods of one pod group, as a session sees them, and the arithmetic of gangs."""
+"""Jobs, their parts and their tasks: the pods of one pod group, as a session sees them, and the arithmetic of gangs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import NamedTuple, Self
 
 from kframework import PodInfo
 from kframework.objects import Pod
 from kframework_batch.membership import GroupObject, GroupStatus
+from kframework_batch.objects import NetworkTopology
 from kframework_batch.resource import Resource
+from kframework_batch.subgroups import SubGroups
 from kframework_batch.task_status import ALLOCATED, COMPLETED, READY, TaskStatus
 
 #: The role of a task in its job: the name of the task in the Job's spec; an annotation, or a label.
@@ -19,7 +22,6 @@ INDEX = "volcano.sh/task-index"
 MAY_BE_PREEMPTED = "volcano.sh/preemptable"
 #: The priority of a task within its job, in place of its pod's.
 PRIORITY = "volcano.sh/task-priority"
-
 
 #: The phases of a pod group: `Pending` (or none yet), `Inqueue`, `Running`, `Unknown`, `Completed`.
 Phase = str
@@ -55,6 +57,7 @@ class TaskInfo:
         "request",
         "role",
         "status",
+        "subjob",
         "uid",
     )
 
@@ -62,6 +65,8 @@ class TaskInfo:
         metadata = obj.metadata
         annotations, labels = metadata.annotations, metadata.labels
         self.job: JobInfo = job
+        #: The part of the job that it is in, where the job is divided.
+        self.subjob: SubJobInfo | None = None
         self.pod: PodInfo = pod
         self.object: Pod = obj
         self.uid: str = metadata.uid
@@ -89,6 +94,11 @@ class TaskInfo:
     def best_effort(self) -> bool:
         """Whether it asks for nothing."""
         return self.request.empty
+
+    @property
+    def gangs(self) -> tuple[GangInfo, ...]:
+        """The gangs that it is in, the whole job first."""
+        return (self.job,) if self.subjob is None else (self.job, self.subjob)
 
     def __repr__(self) -> str:
         where = f" on {self.node_name}" if self.node_name else ""
@@ -129,6 +139,15 @@ class Closeness(NamedTuple):
     highest_tier: int | None = None
     tier_name: str = ""
 
+    @classmethod
+    def of(cls, topology: NetworkTopology | None) -> Self | None:
+        """Read what a group says; without a mode it is hard, which is the field's default."""
+        if topology is None:
+            return None
+        if topology.mode == "soft":
+            return cls(hard=False)  # what it says of tiers is for hard ones, as Volcano has it
+        return cls(hard=True, highest_tier=topology.highest_tier_allowed, tier_name=topology.highest_tier_name)
+
 
 class Place(NamedTuple):
     """Where a task would have gone, had its job been given enough: Allocated or Pipelined, on this node."""
@@ -137,97 +156,28 @@ class Place(NamedTuple):
     node_name: str
 
 
-class JobInfo:
-    """The tasks of one pod group, of whatever kind it is.
+class GangInfo:
+    """Tasks that are to have room together: those of a job, or of a part of one.
 
-    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what those take that hold room,
-    `requested` what all take that have not ended. A session's uid stands in conditions and says which wrote them.
+    Counts follow the status of the tasks, which `JobInfo.move` alone changes.
     """
 
-    def __init__(self, namespace: str, name: str) -> None:
-        self.namespace: str = namespace
-        self.name: str = name
-        #: What a session knows it by: namespace/name, with the API group before it where that is not Volcano's.
-        self.uid: str = f"{namespace}/{name}"
-        #: The pod group as the API last said it is, and its status as it will be once what was written is there.
-        self.object: GroupObject | None = None
-        self.status: GroupStatus | None = None
-        #: The uid of the pod group, and when it was created (RFC 3339).
-        self.group_uid: str = ""
-        self.created: str = ""
-        self.queue: str = ""
-        #: The value of the pod group's PriorityClass, or of the default one.
-        self.priority: int = 0
+    def __init__(self) -> None:
         self.min_available: int = 0
-        self.role_minimums: Mapping[str, int] = {}
-        #: What must be free before pods are made, but for the number of pods; None if the group does not say.
-        self.min_resources: Resource | None = None
         #: How close together its tasks are to be; None if it does not say.
         self.closeness: Closeness | None = None
-        #: Whether the group says that others may push it out: Volcano's default for groups is no.
-        self.preemptable: bool = False
-        self.annotations: dict[str, str] = {}
-        self.labels: Mapping[str, str] = {}
-        self.phase: Phase = ""
-        #: Whether there is a group that says all this; tasks may be seen before it.
-        self.known: bool = False
-        #: Why it cannot be scheduled at all, whoever asks; "" if it can.
-        self.refused: str = ""
         self.tasks: dict[str, TaskInfo] = {}
-        self.allocated: Resource = Resource()
-        self.requested: Resource = Resource()
         #: The number of tasks that have room, or have succeeded.
         self.ready_num: int = 0
         self._by_status: dict[TaskStatus, dict[str, TaskInfo]] = {}
-        #: The number of tasks that have scheduling gates.
-        self.gated_num: int = 0
         self._best_effort_pending = 0
-        #: Why tasks found no node in this session, by uid; and why the job as a whole was passed over, "" if not.
-        self.fit_errors: dict[str, str] = {}
-        self.message: str = ""
-        #: Where tasks had their place in this session before it was taken back, by uid.
-        self.places: dict[str, Place] = {}
-
-    def unfit(self, task: TaskInfo, message: str) -> None:
-        """Note why a task found no node; where it had its place earlier in the session counts no more."""
-        self.fit_errors[task.uid] = message
-        self.places.pop(task.uid, None)
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether it has not been let in yet: see the action `enqueue`."""
-        return self.phase in _PENDING
-
-    # -- tasks -----------------------------------------------------------------------------------------------------
 
     def with_status(self, status: TaskStatus) -> Mapping[str, TaskInfo]:
         """Return the tasks of this status by uid, in the order in which they came to it; do not change it."""
         return self._by_status.get(status, _NONE)
 
-    def add(self, task: TaskInfo) -> None:
-        """Take in a task."""
-        self.tasks[task.uid] = task
-        self.gated_num += task.gated
-        self._enter(task)
-        self._sum(task, None, task.status)
-
-    def remove(self, uid: str) -> TaskInfo | None:
-        """Take a task out; None if there is none of this uid."""
-        task = self.tasks.pop(uid, None)
-        if task is not None:
-            self.gated_num -= task.gated
-            self._leave(task)
-            self._sum(task, task.status, None)
-        return task
-
-    def move(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Give a task another status."""
-        self._leave(task)
-        before, task.status = task.status, status
-        self._enter(task)
-        self._sum(task, before, status)
-
-    def _enter(self, task: TaskInfo) -> None:
+    def enter(self, task: TaskInfo) -> None:
+        """Count a task that has come, or has come to its status."""
         status = task.status
         with_status = self._by_status.get(status)
         if with_status is None:
@@ -238,7 +188,8 @@ class JobInfo:
         elif status is TaskStatus.PENDING and task.best_effort:
             self._best_effort_pending += 1
 
-    def _leave(self, task: TaskInfo) -> None:
+    def leave(self, task: TaskInfo) -> None:
+        """Count a task no more that goes, or is about to leave its status."""
         status = task.status
         del self._by_status[status][task.uid]
         if status in _READY:
@@ -246,24 +197,7 @@ class JobInfo:
         elif status is TaskStatus.PENDING and task.best_effort:
             self._best_effort_pending -= 1
 
-    def _sum(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
-        """Keep the sums, of which most moves change none."""
-        held, holds = before in ALLOCATED, after in ALLOCATED
-        if held is not holds:
-            (self.allocated.add if holds else self.allocated.sub)(task.request)
-        asked, asks = before in _REQUESTING, after in _REQUESTING
-        if asked is not asks:
-            (self.requested.add if asks else self.requested.sub)(task.request)
-
-    @property
-    def held(self) -> Resource:
-        """What the tasks take that are bound or being bound; what is set aside until the session ends is not in it."""
-        held = Resource(self.allocated)
-        for task in self.with_status(TaskStatus.ALLOCATED).values():
-            held.sub(task.request)
-        return held
-
-    # -- the arithmetic of gangs (Volcano's job_info.go) --------------------------------------------------------------
+    # -- the arithmetic of gangs (Volcano's job_info.go and sub_job_info.go) -------------------------------------------
 
     def count(self, *statuses: TaskStatus) -> int:
         """Return the number of tasks of these statuses."""
@@ -291,8 +225,189 @@ class JobInfo:
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have room for the job to run."""
-        return self.ready_num + self.best_effort_pending >= self.min_available and self._roles_have(*READY)
+        """Whether enough tasks have room for it to run."""
+        return self.ready_num + self.best_effort_pending >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether enough tasks have room or are promised it."""
+        return self.placed_num >= self.min_available
+
+
+class SubJobInfo(GangInfo):
+    """A part of a job: the tasks of one subgroup of `policy`, or all that are in none, of which one is enough.
+
+    `name` is its policy's, with what tells it from the others; "" for those that are in none. Of equals the lower
+    `index` goes first.
+    """
+
+    def __init__(self, groups: SubGroups | None, values: tuple[str, ...]) -> None:
+        super().__init__()
+        self.policy: str | None = None if groups is None else groups.name
+        self.name: str = "" if groups is None else "-".join((groups.name, *values))
+        self.index: int = (_number(values[0]) if values else None) or 0
+        self.min_available = 1 if groups is None else groups.size
+        self.closeness = None if groups is None else Closeness.of(groups.policy.network_topology)
+
+    @property
+    def priority(self) -> int:
+        """The highest of its tasks' priorities."""
+        return max((task.priority for task in self.tasks.values()), default=0)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(tasks)} {status.value}" for status, tasks in self._by_status.items() if tasks)
+        return f"<SubJobInfo {self.name or 'of the rest'}, min {self.min_available}: {counts or 'no tasks'}>"
+
+
+class JobInfo(GangInfo):
+    """The tasks of one pod group, of whatever kind it is.
+
+    Sums follow the status of the tasks, which `move` alone changes: `allocated` is what those take that hold room,
+    `requested` what all take that have not ended. A session's uid stands in conditions and says which wrote them.
+    """
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__()
+        self.namespace: str = namespace
+        self.name: str = name
+        #: What a session knows it by: namespace/name, with the API group before it where that is not Volcano's.
+        self.uid: str = f"{namespace}/{name}"
+        #: The pod group as the API last said it is, and its status as it will be once what was written is there.
+        self.object: GroupObject | None = None
+        self.status: GroupStatus | None = None
+        #: The uid of the pod group, and when it was created (RFC 3339).
+        self.group_uid: str = ""
+        self.created: str = ""
+        self.queue: str = ""
+        #: The value of the pod group's PriorityClass, or of the default one.
+        self.priority: int = 0
+        self.role_minimums: Mapping[str, int] = {}
+        #: What must be free before pods are made, but for the number of pods; None if the group does not say.
+        self.min_resources: Resource | None = None
+        #: Whether the group says that others may push it out: Volcano's default for groups is no.
+        self.preemptable: bool = False
+        self.annotations: dict[str, str] = {}
+        self.labels: Mapping[str, str] = {}
+        self.phase: Phase = ""
+        #: Whether there is a group that says all this; tasks may be seen before it.
+        self.known: bool = False
+        #: Why it cannot be scheduled at all, whoever asks; "" if it can.
+        self.refused: str = ""
+        #: What divides it, and its parts by their names; none where nothing does.
+        self.subgroups: tuple[SubGroups, ...] = ()
+        self.subjobs: dict[str, SubJobInfo] = {}
+        self.allocated: Resource = Resource()
+        self.requested: Resource = Resource()
+        #: The number of tasks that have scheduling gates.
+        self.gated_num: int = 0
+        #: Why tasks found no node in this session, by uid; and why the job as a whole was passed over, "" if not.
+        self.fit_errors: dict[str, str] = {}
+        self.message: str = ""
+        #: Where tasks had their place in this session before it was taken back, by uid.
+        self.places: dict[str, Place] = {}
+
+    def unfit(self, task: TaskInfo, message: str) -> None:
+        """Note why a task found no node; where it had its place earlier in the session counts no more."""
+        self.fit_errors[task.uid] = message
+        self.places.pop(task.uid, None)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it has not been let in yet: see the action `enqueue`."""
+        return self.phase in _PENDING
+
+    # -- tasks -----------------------------------------------------------------------------------------------------
+
+    def add(self, task: TaskInfo) -> None:
+        """Take in a task."""
+        self.tasks[task.uid] = task
+        self.gated_num += task.gated
+        self.enter(task)
+        self._sum(task, None, task.status)
+        if self.subgroups:
+            self._group(task)
+
+    def remove(self, uid: str) -> TaskInfo | None:
+        """Take a task out; None if there is none of this uid."""
+        task = self.tasks.pop(uid, None)
+        if task is not None:
+            self.gated_num -= task.gated
+            self.leave(task)
+            self._sum(task, task.status, None)
+            self._ungroup(task)
+        return task
+
+    def move(self, task: TaskInfo, status: TaskStatus) -> None:
+        """Give a task another status."""
+        subjob = task.subjob
+        self.leave(task)
+        if subjob is not None:
+            subjob.leave(task)
+        before, task.status = task.status, status
+        self.enter(task)
+        if subjob is not None:
+            subjob.enter(task)
+        self._sum(task, before, status)
+
+    def _sum(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+        """Keep the sums, of which most moves change none."""
+        held, holds = before in ALLOCATED, after in ALLOCATED
+        if held is not holds:
+            (self.allocated.add if holds else self.allocated.sub)(task.request)
+        asked, asks = before in _REQUESTING, after in _REQUESTING
+        if asked is not asks:
+            (self.requested.add if asks else self.requested.sub)(task.request)
+
+    @property
+    def held(self) -> Resource:
+        """What the tasks take that are bound or being bound; what is set aside until the session ends is not in it."""
+        held = Resource(self.allocated)
+        for task in self.with_status(TaskStatus.ALLOCATED).values():
+            held.sub(task.request)
+        return held
+
+    # -- its parts -----------------------------------------------------------------------------------------------------
+
+    def divide(self, subgroups: tuple[SubGroups, ...]) -> None:
+        """Divide it into these subgroups, and what is in none of them; into nothing if there are none."""
+        if subgroups == self.subgroups:
+            return
+        for task in self.tasks.values():
+            self._ungroup(task)
+        self.subgroups = subgroups
+        for task in self.tasks.values() if subgroups else ():
+            self._group(task)
+
+    def _group(self, task: TaskInfo) -> None:
+        labels = task.object.metadata.labels
+        found = ((groups, values) for groups in self.subgroups if (values := groups.values(labels)))
+        new = SubJobInfo(*next(found, (None, ())))
+        task.subjob = self.subjobs.setdefault(new.name, new)
+        task.subjob.tasks[task.uid] = task
+        task.subjob.enter(task)
+
+    def _ungroup(self, task: TaskInfo) -> None:
+        subjob, task.subjob = task.subjob, None
+        if subjob is not None:
+            del subjob.tasks[task.uid]
+            subjob.leave(task)
+            if not subjob.tasks:
+                del self.subjobs[subjob.name]
+
+    def lacking(self, has_enough: Callable[[SubJobInfo], bool]) -> str:
+        """Say of the first policy of which too few subgroups have enough how many have; "" if there is none."""
+        for groups in self.subgroups:
+            having = sum(subjob.policy == groups.name and has_enough(subjob) for subjob in self.subjobs.values())
+            if having < groups.minimum:
+                return f"{having} of the {groups.minimum} subgroups of {groups.name} that it needs have enough"
+        return ""
+
+    # -- whether it has enough (Volcano's job_info.go) -----------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether enough tasks have room for the job to run, and enough of its subgroups have enough of them."""
+        return super().is_ready and self._roles_have(*READY) and not self.lacking(_is_ready)
 
     @property
     def is_broken(self) -> bool:
@@ -301,9 +416,10 @@ class JobInfo:
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether enough tasks have room or are promised it."""
-        enough = self.waiting_num + self.ready_num + self.best_effort_pending >= self.min_available
-        return enough and self._roles_have(*READY, TaskStatus.PIPELINED)
+        """Whether it would be ready if those had room that are promised it."""
+        return (
+            super().is_pipelined and self._roles_have(*READY, TaskStatus.PIPELINED) and not self.lacking(_is_pipelined)
+        )
 
     @property
     def is_starving(self) -> bool:
@@ -336,3 +452,7 @@ class JobInfo:
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(tasks)} {status.value}" for status, tasks in self._by_status.items() if tasks)
         return f"<JobInfo {self.uid} of {self.queue}, min {self.min_available}: {counts or 'no tasks'}>"
+
+
+_is_ready: Callable[[SubJobInfo], bool] = attrgetter("is_ready")
+_is_pipelined: Callable[[SubJobInfo], bool] = attrgetter("is_pipelined")

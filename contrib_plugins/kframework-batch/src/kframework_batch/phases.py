@@ -139,7 +139,8 @@ def _shortage(job: JobInfo) -> str:
     if job.valid_num < job.min_available:
         return "NotEnoughTasks"
     valid = job.roles(*_VALID)
-    if job.minds_roles and any(valid.get(role, 0) < minimum for role, minimum in job.role_minimums.items()):
+    few = job.minds_roles and any(valid.get(role, 0) < minimum for role, minimum in job.role_minimums.items())
+    if few or job.lacking(lambda subjob: True):
         return "NotEnoughPodsOfTask"
     return "NotEnoughResources"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from kframework_batch.account import (
     QueueState,
     SessionAccount,
     Spared,
+    SubJobTurn,
     Tried,
     Turn,
     Verdict,
@@ -37,6 +39,29 @@ _EXAMPLES = 5
 
 #: So many of the hypernodes are named in which a job was tried in vain.
 _HYPERNODES = 8
+
+
+class Mark(NamedTuple):
+    """How much had been said at one moment of a turn: why tasks found no room, and what became of subgroups."""
+
+    rejected: int
+    subjobs: int
+
+
+class Said(NamedTuple):
+    """What was said in a try."""
+
+    rejected: tuple[Verdict, ...]
+    subjobs: tuple[SubJobTurn, ...]
+
+    @property
+    def message(self) -> str:
+        """Why the first task found no room, or the first subgroup; "" if all did that were tried."""
+        messages = (*(each.message for each in self.rejected), *(each.message for each in self.subjobs))
+        return next(filter(None, messages), "")
+
+
+NOTHING_SAID = Said((), ())
 
 
 class SessionLog:
@@ -61,6 +86,7 @@ class SessionLog:
         self._parts: dict[tuple[str, str], int] = {}
         #: What was said in the turn that is under way.
         self._rejected: list[Verdict] = []
+        self._subjobs: list[SubJobTurn] = []
         self._protected: dict[str, dict[str, TaskInfo]] = {}
 
     def acting(self, action: str, steps: Iterator[None]) -> Iterator[None]:
@@ -88,16 +114,24 @@ class SessionLog:
         """Note whom a plugin would not let go."""
         self._protected.setdefault(plugin, {}).update((task.uid, task) for task in tasks)
 
-    def set_aside(self) -> tuple[Verdict, ...]:
-        """Forget what was said in a try that is taken back, and return why tasks found no room in it."""
-        rejected = tuple(self._rejected)
-        self._rejected.clear()
-        self._protected.clear()
-        return rejected
+    def subjob(self, turn: SubJobTurn) -> None:
+        """Note what became of a subgroup."""
+        self._subjobs.append(msgspec.structs.replace(turn, tried=turn.tried[:_HYPERNODES]))
 
-    def again(self, rejected: Iterable[Verdict]) -> None:
+    def mark(self) -> Mark:
+        """Return where a try begins that may be taken back."""
+        return Mark(len(self._rejected), len(self._subjobs))
+
+    def set_aside(self, mark: Mark) -> Said:
+        """Forget what was said since, and return it."""
+        said = Said(tuple(self._rejected[mark.rejected :]), tuple(self._subjobs[mark.subjobs :]))
+        del self._rejected[mark.rejected :], self._subjobs[mark.subjobs :]
+        return said
+
+    def again(self, said: Said) -> None:
         """Let that which was said in a try count after all."""
-        self._rejected.extend(rejected)
+        self._rejected.extend(said.rejected)
+        self._subjobs.extend(said.subjobs)
 
     # -- how turns end -----------------------------------------------------------------------------------------------
 
@@ -108,6 +142,7 @@ class SessionLog:
         choices: Mapping[str, Choice],
         *,
         placed: Sequence[TaskInfo] = (),
+        promised: Sequence[TaskInfo] = (),
         victims: Sequence[TaskInfo] = (),
         message: str = "",
         hypernode: str = "",
@@ -115,18 +150,25 @@ class SessionLog:
     ) -> None:
         """Note how the turn of a job ended, while its tasks still stand as the turn has left them.
 
-        `placed` are those of its tasks that have room or the promise of it, where `choices` says how they came by it.
+        `placed` are those of its tasks that have room, `promised` those that are promised it, where `choices` says how
+        they came by it.
         """
         turn = msgspec.structs.replace(
             self._ended(job, outcome, message=message),
-            verdicts=(*(_placed(task, choices.get(task.uid)) for task in placed), *self._rejected),
+            verdicts=(
+                *(_placed(task, choices.get(task.uid), promised=False) for task in placed),
+                *(_placed(task, choices.get(task.uid), promised=True) for task in promised),
+                *self._rejected,
+            ),
             victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
             spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
             hypernode=hypernode,
             tried=tuple(tried[:_HYPERNODES]),
+            subjobs=tuple({each.subjob: each for each in self._subjobs}.values()),
         )
         self._ends(turn)
         self._rejected.clear()
+        self._subjobs.clear()
         self._protected.clear()
 
     def passed_over(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
@@ -232,8 +274,7 @@ def _counts(job: JobInfo) -> dict[str, int]:
     return {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
 
 
-def _placed(task: TaskInfo, choice: Choice | None) -> Verdict:
-    promised = task.status is TaskStatus.PIPELINED
+def _placed(task: TaskInfo, choice: Choice | None, *, promised: bool) -> Verdict:
     if choice is None or choice.node != task.node_name:
         return Verdict(task.key, task.uid, task.node_name, promised)
     return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)

@@ -59,6 +59,13 @@ class JobStatement:
         self.allocated: list[TaskInfo] = []
         self.pipelined: list[TaskInfo] = []
         self.evicted: list[tuple[TaskInfo, str]] = []
+        #: The tasks that hold room without being bound, since an inner one was kept.
+        self.kept: list[TaskInfo] = []
+
+    @property
+    def placed(self) -> bool:
+        """Whether it gave any task room, or promised it."""
+        return bool(self.allocated or self.pipelined or self.kept)
 
     # -- operations ------------------------------------------------------------------------------------------------
 
@@ -140,6 +147,7 @@ class JobStatement:
         if self._outer is not None:
             self._outer.allocated += self.allocated
             self._outer.pipelined += self.pipelined
+            self._outer.kept += self.kept
             self._outer.evicted += self.evicted
             return
         session = self._session
@@ -148,24 +156,29 @@ class JobStatement:
         for task, reason in self.evicted:
             session.send_away(task, reason)
         session.promised += self.pipelined
+        session.reserved += self.kept
 
     def keep(self) -> None:
         """Keep all of it as promises until the session ends: room that others must leave, but nobody is bound.
 
-        Nobody may have been evicted for it.
+        Nobody may have been evicted for it. What an inner one keeps is bound by no outer one either.
         """
-        assert self._outer is None
         assert not self.evicted
         self._statement.commit()
-        self._session.promised += self.pipelined
-        self._session.reserved += self.allocated
+        promised, reserved = (
+            (self._session.promised, self._session.reserved)
+            if self._outer is None
+            else (self._outer.pipelined, self._outer.kept)
+        )
+        promised += self.pipelined
+        reserved += [*self.allocated, *self.kept]
 
     def discard(self) -> None:
         """Undo what was done, last things first; the jobs remember where their tasks would have gone.
 
         What a plugin raises that is told of it is raised when all is undone.
         """
-        for task in (*self.allocated, *self.pipelined):
+        for task in (*self.allocated, *self.pipelined, *self.kept):
             task.job.places[task.uid] = Place(task.status, task.node_name)
         self._statement.rollback()
         if self._session.fault is not None:

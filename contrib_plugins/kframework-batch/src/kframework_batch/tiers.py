@@ -20,6 +20,7 @@ R_co = TypeVar("R_co", covariant=True)
 #: that are not named here are always asked.
 FLAGS: Mapping[str, tuple[str, ...]] = {
     "enableJobOrder": ("job_order",),
+    "enabledSubJobOrder": ("subjob_order",),
     "enableTaskOrder": ("task_order",),
     "enableQueueOrder": ("queue_order",),
     "enablePredicate": ("pre_predicate", "predicate", "predicate_nodes", "predicate_status"),
@@ -35,6 +36,8 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "enableJobEnqueued": ("job_enqueueable", "job_enqueued"),
     "enableJobReady": ("job_ready",),
     "enableJobPipelined": ("job_pipelined",),
+    "enabledSubJobReady": ("subjob_ready",),
+    "enabledSubJobPipelined": ("subjob_pipelined",),
     "enableJobStarving": ("job_starving",),
     "enableTargetJob": ("target_job",),
     "enableReservedNodes": ("reserved_nodes",),
@@ -47,9 +50,6 @@ HIERARCHY = "enableHierarchy"
 NOT_BUILT: Mapping[str, str] = {
     "enabledClusterOrder": "several clusters",
     "enabledHyperNodeGradient": "other orders of tiers",
-    "enabledSubJobReady": "subgroups of jobs",
-    "enabledSubJobPipelined": "subgroups of jobs",
-    "enabledSubJobOrder": "subgroups of jobs",
 }
 
 _FLAG_OF: Mapping[str, str] = {hook: flag for flag, hooks in FLAGS.items() for hook in hooks}

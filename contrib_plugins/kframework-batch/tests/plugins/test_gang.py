@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
+from kframework_batch.objects import SubGroupPolicy
 from kframework_batch.plugin import BatchArguments, Vote
 from kframework_batch.plugins.gang import Gang
 from kframework_batch.session import Session
+from kframework_batch.subgroups import compiled
 from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
@@ -150,3 +152,72 @@ def test_who_is_spared_is_counted_down_one_by_one(roles: list[str], minimum: int
             left, by_role[task.role] = left - 1, by_role[task.role] - 1
             expected.append(task)
     assert spared(list(made.tasks.values())) == expected
+
+
+# -- subgroups -------------------------------------------------------------------------------------------------------
+
+
+def divided(minimum: int, needed: int, size: int, *parts: tuple[str, TaskStatus]) -> JobInfo:
+    """Make a job with a task in each of these subgroups, "" for none, of these statuses."""
+    made = JobInfo("default", "a")
+    made.min_available = minimum
+    policy = SubGroupPolicy(name="w", match_label_keys=("part",), sub_group_size=size, min_sub_groups=needed)
+    made.divide(compiled((policy,)))
+    for n, (part, status) in enumerate(parts):
+        pod = make_pod(f"a-{n}", labels={"part": part} if part else {})
+        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, status))
+    return made
+
+
+def in_parts(status: TaskStatus, parts: str) -> list[tuple[str, TaskStatus]]:
+    return [("" if part == "." else part, status) for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("made", "ready", "pipelined", "valid"),
+    [
+        pytest.param(divided(2, 2, 1, *in_parts(READY, "xy")), True, True, True, id="ready"),
+        pytest.param(divided(2, 2, 2, *in_parts(READY, "xxy")), False, False, True, id="half of one is nothing"),
+        pytest.param(
+            divided(2, 2, 2, *in_parts(READY, "xxy"), *in_parts(WAITING, "y")), False, True, True, id="promised"
+        ),
+        pytest.param(divided(2, 2, 1, *in_parts(READY, "xx")), False, False, False, id="there is only one"),
+        pytest.param(divided(2, 1, 2, *in_parts(READY, "xy"), *in_parts(IDLE, "x")), False, False, True, id="torn"),
+    ],
+)
+def test_where_a_gang_of_subgroups_stands(made: JobInfo, ready: bool, pipelined: bool, valid: bool) -> None:
+    assert PLUGIN.job_ready(SESSION, made) is ready
+    assert PLUGIN.job_pipelined(SESSION, made) is (Vote.PERMIT if pipelined else Vote.REJECT)
+    assert (PLUGIN.job_valid(SESSION, made) is None) is valid
+
+
+def test_a_subgroup_is_asked_as_a_gang_is() -> None:
+    made = divided(0, 0, 2, *in_parts(READY, "xxy"), *in_parts(WAITING, "y"))
+    x, y = made.subjobs.values()
+    assert (PLUGIN.subjob_ready(SESSION, x), PLUGIN.subjob_ready(SESSION, y)) == (True, False)
+    assert (PLUGIN.subjob_pipelined(SESSION, x), PLUGIN.subjob_pipelined(SESSION, y)) == (Vote.PERMIT, Vote.PERMIT)
+    assert PLUGIN.subjob_order(SESSION, y) < PLUGIN.subjob_order(SESSION, x)  # type: ignore[operator]  # keys of one hook compare
+
+
+@pytest.mark.parametrize(
+    ("made", "goes"),
+    [
+        pytest.param(divided(2, 1, 2, *in_parts(READY, "xxyy")), "0 1", id="one is needed: the other goes whole"),
+        pytest.param(divided(2, 2, 2, *in_parts(READY, "xxyy")), "", id="both are needed"),
+        pytest.param(divided(2, 2, 2, *in_parts(READY, "xxxyy")), "0", id="what one has beyond its size"),
+        pytest.param(divided(2, 1, 2, *in_parts(READY, "xx.")), "2", id="tasks in no subgroup"),
+        pytest.param(divided(2, 1, 2, *in_parts(READY, "xyy")), "0", id="what is left of a torn one"),
+        pytest.param(divided(3, 1, 2, *in_parts(READY, "xxyy")), "0", id="never below the minimum of the job"),
+    ],
+)
+def test_subgroups_that_are_needed_are_not_spared(made: JobInfo, goes: str) -> None:
+    assert " ".join(task.name.removeprefix("a-") for task in spared(list(made.tasks.values()))) == goes
+
+
+@given(st.text("xyz.", min_size=1, max_size=9), st.integers(0, 9), st.integers(0, 3), st.integers(1, 3))
+def test_a_ready_job_of_subgroups_stays_ready_whoever_goes(parts: str, minimum: int, needed: int, size: int) -> None:
+    made = divided(minimum, needed, size, *in_parts(READY, parts))
+    was_ready = made.is_ready
+    for task in spared(list(made.tasks.values())):
+        made.move(task, GONE)
+    assert made.is_ready or not was_ready

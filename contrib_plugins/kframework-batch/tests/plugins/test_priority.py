@@ -6,9 +6,11 @@ from typing import cast
 
 import pytest
 from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.objects import SubGroupPolicy
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.plugins.priority import Priority
 from kframework_batch.session import Session
+from kframework_batch.subgroups import compiled
 from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
@@ -37,6 +39,16 @@ def test_the_more_important_goes_first() -> None:
     assert PLUGIN.job_order(SESSION, high) < PLUGIN.job_order(SESSION, low)  # type: ignore[operator]  # keys of one hook compare
     less, more = tasks(low)
     assert PLUGIN.task_order(SESSION, more) < PLUGIN.task_order(SESSION, less)  # type: ignore[operator]  # as above
+
+
+def test_the_subgroup_with_the_most_important_task_goes_first() -> None:
+    made = job("j", 0)
+    made.divide(compiled((SubGroupPolicy(name="w", match_label_keys=("part",)),)))
+    for n, (part, priority) in enumerate((("x", 1), ("y", 0), ("y", 7))):
+        pod = make_pod(f"j-{n}", labels={"part": part}, priority=priority)
+        made.add(TaskInfo(made, PodInfo(pod, Interned()), pod, TaskStatus.PENDING))
+    x, y = made.subjobs.values()
+    assert PLUGIN.subjob_order(SESSION, y) < PLUGIN.subjob_order(SESSION, x)  # type: ignore[operator]  # as above
 
 
 def test_of_other_jobs_the_priority_of_the_job_counts() -> None:

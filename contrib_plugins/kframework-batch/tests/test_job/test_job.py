@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import Closeness, JobInfo, TaskInfo
+from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.resource import Resource
-from kframework_batch.task_status import TaskStatus
+from kframework_batch.subgroups import SubGroups, compiled
+from kframework_batch.task_status import READY, TaskStatus
 
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
@@ -114,3 +116,66 @@ def test_it_shows_where_its_tasks_stand() -> None:
     assert repr(job) == "<JobInfo default/j of q, min 2: 2 Pending, 1 Running>"
     assert repr(JobInfo("n", "g")) == "<JobInfo n/g of , min 0: no tasks>"
     assert isinstance(job.allocated, Resource)
+
+
+# -- its parts -------------------------------------------------------------------------------------------------------
+
+
+def by_part(*keys: str, size: int = 1, needed: int = 0) -> tuple[SubGroups, ...]:
+    return compiled((SubGroupPolicy(name="w", match_label_keys=keys, sub_group_size=size, min_sub_groups=needed),))
+
+
+labels = st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2"])), max_size=8)
+
+
+@given(labels, st.lists(st.tuples(st.integers(0, 7), st.sampled_from([*TaskStatus, None])), max_size=12), st.data())
+def test_parts_count_what_their_tasks_are(
+    given: list[dict[str, str]], moves: list[tuple[int, TaskStatus | None]], data: st.DataObject
+) -> None:
+    job = JobInfo("default", "j")
+    keys = [data.draw(st.sampled_from([("a",), ("a", "b"), ()])) for _ in range(2)]
+    job.divide(by_part(*keys[0]) if keys[0] else ())
+    for at, each in enumerate(given):
+        pod = make_pod(f"p{at}", labels=each)
+        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, P))
+    uids = list(job.tasks)
+    for at, status in moves:
+        task = job.tasks.get(uids[at % len(uids)]) if uids else None
+        if task is not None:
+            if status is None:
+                job.remove(task.uid)
+                assert task.subjob is None
+            else:
+                job.move(task, status)
+    job.divide(by_part(*keys[1]) if keys[1] else ())
+    expected: dict[str, set[str]] = {}
+    for task in job.tasks.values() if keys[1] else ():
+        values = [task.object.metadata.labels.get(key, "") for key in keys[1]]
+        expected.setdefault("-".join(("w", *values)) if all(values) else "", set()).add(task.uid)
+    assert {name: set(part.tasks) for name, part in job.subjobs.items()} == expected
+    for name, part in job.subjobs.items():
+        assert all(task.subjob is part for task in part.tasks.values())
+        for status in TaskStatus:
+            assert set(part.with_status(status)) == {uid for uid in expected[name] if job.tasks[uid].status is status}
+        assert part.ready_num == part.count(*READY)
+
+
+def test_a_part_is_of_its_policy_and_the_rest_needs_one_task() -> None:
+    job = JobInfo("default", "j")
+    within = NetworkTopology(mode="hard", highest_tier_allowed=1)
+    policy = SubGroupPolicy(name="w", match_label_keys=("n",), sub_group_size=3, network_topology=within)
+    job.divide(compiled((policy,)))
+    for at, text in enumerate(("7", "x", "")):
+        pod = make_pod(f"p{at}", labels={"n": text} if text else {}, priority=at)
+        job.add(TaskInfo(job, PodInfo(pod, Interned()), pod, P))
+    said = {name: (part.policy, part.index, part.min_available, part.priority) for name, part in job.subjobs.items()}
+    assert said == {"w-7": ("w", 7, 3, 0), "w-x": ("w", 0, 3, 1), "": (None, 0, 1, 2)}
+    assert [part.closeness for part in job.subjobs.values()] == [Closeness(True, 1), Closeness(True, 1), None]
+
+
+def test_what_a_job_lacks_is_said_of_the_first_policy_of_which_too_few_have_enough() -> None:
+    job = job_of(plain(A, A, P))
+    assert job.lacking(lambda part: False) == ""
+    job.divide(by_part("n", needed=2))
+    assert job.lacking(lambda part: True) == "0 of the 2 subgroups of w that it needs have enough"
+    assert not job.is_ready

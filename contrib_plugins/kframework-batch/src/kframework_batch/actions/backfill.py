@@ -55,8 +55,8 @@ def _place(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> Iterator[No
             yield
         ready = session.plugins.job_ready(job)
         outcome = Outcome.COMMITTED if ready else Outcome.DISCARDED
-        placed = (*statement.allocated, *statement.pipelined)
-        session.log.turn(job, outcome, session.placement.chosen, placed=placed)
+        placed, promised = statement.allocated, statement.pipelined
+        session.log.turn(job, outcome, session.placement.chosen, placed=placed, promised=promised)
         if ready:
             statement.commit()
 

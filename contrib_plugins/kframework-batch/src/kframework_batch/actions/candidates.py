@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kframework_batch.account import Outcome
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import GangInfo, JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
@@ -32,15 +32,20 @@ def candidates(session: Session) -> Iterator[JobInfo]:
 def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
     """Return the candidates that may push others out, by the name of their queue.
 
-    A job that must be within one hypernode is none: who went for it might go in vain. In Volcano
-    no job with a topology preempts.
+    A job that must be within one hypernode, or has such subgroups, is none: who went for it might go in vain. In
+    Volcano no job with a topology preempts.
     """
     found: dict[str, list[JobInfo]] = {}
     for job in candidates(session):
-        if (job.closeness is None or not job.closeness.hard) and session.plugins.job_starving(job):
+        if not _must_be_close(job) and session.plugins.job_starving(job):
             found.setdefault(job.queue, []).append(job)
         yield
     return found
+
+
+def _must_be_close(job: JobInfo) -> bool:
+    gangs: Iterable[GangInfo] = (job, *job.subjobs.values())
+    return any(gang.closeness is not None and gang.closeness.hard for gang in gangs)
 
 
 def pending_tasks(session: Session, job: JobInfo) -> list[TaskInfo]:

@@ -264,7 +264,7 @@ class VictimSelection:
         session = self._session
         victims = [victim for victim, _ in statement.evicted]
         session.log.turn(
-            job, outcome, session.placement.chosen, placed=statement.pipelined, victims=victims, message=message
+            job, outcome, session.placement.chosen, promised=statement.pipelined, victims=victims, message=message
         )
 
     def _superfluous(self, statement: JobStatement) -> list[TaskInfo]:

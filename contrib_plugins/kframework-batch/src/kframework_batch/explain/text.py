@@ -7,7 +7,8 @@ from itertools import groupby
 
 from kframework.clock import rfc3339
 from kframework.observe.showing import NONE, table, visible
-from kframework_batch.account import Outcome, QueueState, Spared, Tried, Turn, Verdict
+from kframework_batch.account import Outcome, QueueState, Spared, SubJobTurn, Tried, Turn, Verdict
+from kframework_batch.account_rows import subjob_name
 from kframework_batch.explain.explanation import Explanation, Stretch, TaskPlace
 from kframework_batch.resource import quantity_of
 
@@ -139,6 +140,7 @@ def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
         pod = explanation.pod
         verdicts = [verdict for verdict in turn.verdicts if not pod or verdict.pod == pod]
         yield from (f"      {line}" for line in _verdicts(verdicts, wide))
+        yield from (f"      {line}" for line in _subjobs(turn.subjobs, wide))
         yield from (f"      {line}" for line in _tried(turn.tried, wide))
         if turn.victims:
             yield f"      {_victims(turn, wide)}"
@@ -176,6 +178,27 @@ def _verdicts(verdicts: Sequence[Verdict], wide: bool) -> Iterator[str]:
         pods = [verdict.pod for verdict in alike]
         by = f"plugin {plugin}: " if plugin else ""
         yield f"{names(pods, wide=wide)}: {by}{message}"
+
+
+def _subjobs(turns: Sequence[SubJobTurn], wide: bool) -> Iterator[str]:
+    """List what became of subgroups, those first that have not enough."""
+    ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
+    shown = ordered if wide else ordered[:_TASKS]
+    for turn in shown:
+        yield subjob_sentence(turn)
+        yield from (f"  {line}" for line in _tried(turn.tried, wide))
+    if ordered[len(shown) :]:
+        yield f"and {len(ordered) - len(shown)} more subgroups"
+
+
+def subjob_sentence(turn: SubJobTurn) -> str:
+    """Say how far a subgroup came."""
+    words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
+    if turn.outcome is Outcome.KEPT:
+        words.append("some of them once others have gone")
+    if turn.hypernode:
+        words.append(f"in hypernode {turn.hypernode}")
+    return "; ".join(filter(None, (*words, turn.message)))
 
 
 def _tried(tried: Sequence[Tried], wide: bool) -> Iterator[str]:

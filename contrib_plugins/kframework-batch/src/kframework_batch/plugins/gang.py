@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
 from kframework import Status, unschedulable
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import GangInfo, JobInfo, SubJobInfo, TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
 from kframework_batch.session_view import SessionView
 from kframework_batch.task_status import READY, TaskStatus
@@ -18,8 +19,9 @@ _VALID = (*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
 class Gang(BatchPlugin):
     """Lets a job be bound once its minimum has room, and protects the minimum of jobs that run.
 
-    Beside the minimum of the job those of roles count, where it is at least their sum. Unlike in Volcano they protect
-    a running job too: its only master is not what it can spare.
+    Beside the minimum of the job those of roles count, where it is at least their sum, and of subgroups. Unlike in
+    Volcano they protect a running job too: its only master is not what it can spare, nor half of a
+    subgroup that it needs.
     """
 
     name: ClassVar[str] = "gang"
@@ -29,6 +31,8 @@ class Gang(BatchPlugin):
         """Refuse a job that has not enough tasks to be ready ever."""
         if job.minds_roles and not _has_roles(job):
             return unschedulable("Not enough valid pods of each task for gang-scheduling")
+        if job.lacking(lambda subjob: True):
+            return unschedulable("Not enough valid subGroups of each task for gang-scheduling")
         if job.valid_num < job.min_available:
             counts = f"valid: {job.valid_num}, min: {job.min_available}"
             return unschedulable(f"Not enough valid tasks for gang-scheduling, {counts}")
@@ -40,13 +44,27 @@ class Gang(BatchPlugin):
         return job.is_ready
 
     @hookimpl
+    def subjob_order(self, session: SessionView, subjob: SubJobInfo) -> Key:
+        """Put subgroups that are not ready first."""
+        return subjob.is_ready
+
+    @hookimpl
     def job_ready(self, session: SessionView, job: JobInfo) -> bool:
         return job.is_ready
 
     @hookimpl
+    def subjob_ready(self, session: SessionView, subjob: SubJobInfo) -> bool:
+        return subjob.is_ready
+
+    @hookimpl
     def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
         """Permit what gives the minimum room or a promise of it."""
-        return Vote.PERMIT if job.is_pipelined else Vote.REJECT
+        return _permit(job)
+
+    @hookimpl
+    def subjob_pipelined(self, session: SessionView, subjob: SubJobInfo) -> Vote:
+        """Permit what gives the minimum room or a promise of it."""
+        return _permit(subjob)
 
     @hookimpl
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
@@ -68,8 +86,12 @@ class Gang(BatchPlugin):
         return _spared(tasks)
 
 
+def _permit(gang: GangInfo) -> Vote:
+    return Vote.PERMIT if gang.is_pipelined else Vote.REJECT
+
+
 class _Surplus:
-    """What a job can spare: tasks, and tasks of the roles that have a minimum."""
+    """What a job can spare: tasks, those of roles and subgroups beyond their minimum, and subgroups as a whole."""
 
     def __init__(self, job: JobInfo) -> None:
         self._tasks = job.ready_num - job.min_available
@@ -77,15 +99,32 @@ class _Surplus:
         if job.minds_roles:
             ready = job.roles(*READY)
             self._roles = {role: ready.get(role, 0) - minimum for role, minimum in job.role_minimums.items()}
+        whole = [subjob for subjob in job.subjobs.values() if subjob.policy is not None and subjob.is_ready]
+        self._subjobs = {subjob.name: subjob.ready_num - subjob.min_available for subjob in whole}
+        counts = Counter(subjob.policy for subjob in whole)
+        self._wholes = {groups.name: counts[groups.name] - groups.minimum for groups in job.subgroups}
 
     def take(self, task: TaskInfo) -> bool:
         """Take a task if it can be spared."""
         left = self._roles.get(task.role)
-        if self._tasks <= 0 or (left is not None and left <= 0):
+        if self._tasks <= 0 or (left is not None and left <= 0) or not self._subjob_spares(task.subjob):
             return False
         self._tasks -= 1
         if left is not None:
             self._roles[task.role] = left - 1
+        return True
+
+    def _subjob_spares(self, subjob: SubJobInfo | None) -> bool:
+        """Take a task of a subgroup if that can spare it; one that the job can do without gives all, once it gives."""
+        if subjob is None or subjob.policy is None or subjob.name not in self._subjobs:
+            return True
+        if self._subjobs[subjob.name] > 0:
+            self._subjobs[subjob.name] -= 1
+        elif self._wholes[subjob.policy] > 0:
+            self._wholes[subjob.policy] -= 1
+            del self._subjobs[subjob.name]
+        else:
+            return False
         return True
 
 

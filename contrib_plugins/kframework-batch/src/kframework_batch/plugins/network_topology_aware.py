@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from kframework_batch.hookspecs import Rows
 from kframework_batch.hypernodes import Domain, placed_rows
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import GangInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.resource_weights import resource_weights
 from kframework_batch.session_view import SessionView
@@ -46,10 +46,10 @@ class NetworkTopologyAwareArguments(BatchArguments):
 
 
 class NetworkTopologyAware(BatchPlugin):
-    """Scores hypernodes and nodes for jobs that say how close together their tasks are to be.
+    """Scores hypernodes and nodes for jobs and subgroups that say how close together their tasks are to be.
 
-    A hypernode scores by how full it would be with all that waits of the job, 0 if that is too much for it. A node
-    scores by the lowest hypernode that holds it and all that the job has on nodes already: the lower the better.
+    A hypernode scores by how full it would be with all that waits of them, 0 if that is too much for it. A node scores
+    by the lowest hypernode that holds it and all that they have on nodes already: the lower the better.
     """
 
     name: ClassVar[str] = "network-topology-aware"
@@ -59,12 +59,12 @@ class NetworkTopologyAware(BatchPlugin):
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
         """Sign that all nodes are alike to a task; not where they are not, since that changes with each of its job."""
-        return () if task.job.closeness is None else None
+        return () if _close_gang(task) is None else None
 
     @hookimpl
-    def hypernode_order(self, session: SessionView, job: JobInfo, hypernode: Domain) -> float:
+    def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
         score, weights = 0.0, 0
-        for resource, amount, weight in self._weighed(job):
+        for resource, amount, weight in self._weighed(gang):
             offered = int(session.nodes.allocatable(resource)[hypernode.rows].sum())
             taken = int(session.nodes.requested(resource)[hypernode.rows].sum()) + amount
             if taken > offered:
@@ -75,8 +75,8 @@ class NetworkTopologyAware(BatchPlugin):
 
     @hookimpl
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
-        scores = np.zeros(len(rows))
-        if task.job.closeness is None or not (there := placed_rows(session.nodes, task.job)):
+        scores, gang = np.zeros(len(rows)), _close_gang(task)
+        if gang is None or not (there := placed_rows(session.nodes, gang)):
             return scores
         tiers = [domain.tier for domain in session.hypernodes.domains()]
         lowest, highest = min(tiers, default=0), max(tiers, default=0)
@@ -91,10 +91,15 @@ class NetworkTopologyAware(BatchPlugin):
         """What a hypernode scores that would be full."""
         return _MAX_SCORE * (1 if self.arguments.weight < 0 else self.arguments.weight)
 
-    def _weighed(self, job: JobInfo) -> Iterator[tuple[str, int, int]]:
-        """Yield what waits of a job in all, and what that weighs, where it has a weight."""
-        weights, waiting = self.arguments.weights, job.with_status(TaskStatus.PENDING).values()
+    def _weighed(self, gang: GangInfo) -> Iterator[tuple[str, int, int]]:
+        """Yield what waits of a gang in all, and what that weighs, where it has a weight."""
+        weights, waiting = self.arguments.weights, gang.with_status(TaskStatus.PENDING).values()
         for name, weight in weights.items():
             amount = sum(task.request.get(name, 0) for task in waiting)
             if amount and weight:
                 yield name, amount, weight
+
+
+def _close_gang(task: TaskInfo) -> GangInfo | None:
+    """Return the smallest gang of a task that says how close together it is to be; None if none does."""
+    return next((gang for gang in reversed(task.gangs) if gang.closeness is not None), None)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from kframework_batch.hookspecs import Key
-from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.job import JobInfo, SubJobInfo, TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session_view import SessionView
 
 
 class Priority(BatchPlugin):
-    """Orders jobs by the PriorityClass of their group, and tasks of a job by the priority of their pod.
+    """Orders jobs by the PriorityClass of their group, and the subgroups and tasks of a job by the priority of pods.
 
     It has no say in what queues take back from each other: there fairness decides.
     """
@@ -22,6 +22,10 @@ class Priority(BatchPlugin):
     @hookimpl
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
         return -job.priority
+
+    @hookimpl
+    def subjob_order(self, session: SessionView, subjob: SubJobInfo) -> Key:
+        return -subjob.priority
 
     @hookimpl
     def task_order(self, session: SessionView, task: TaskInfo) -> Key:
