@@ -160,8 +160,17 @@ class DependsOn(ApiStruct, frozen=True, kw_only=True):
     iteration: str = ""
 
 
+class PartitionPolicy(ApiStruct, frozen=True, kw_only=True):
+    """How the pods of a task are divided, by their numbers, into gangs; the job needs `min_partitions` of them."""
+
+    total_partitions: int = 0
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: NetworkTopology | None = None
+
+
 class TaskSpec(ApiStruct, frozen=True, kw_only=True):
-    """Pods of one role; that they are to be in partitions is known, and passed over."""
+    """Pods of one role."""
 
     name: str = ""
     replicas: int = 1
@@ -170,7 +179,7 @@ class TaskSpec(ApiStruct, frozen=True, kw_only=True):
     policies: tuple[JobPolicy, ...] = ()
     max_retry: int = 0
     depends_on: DependsOn | None = None
-    partition_policy: dict[str, object] | None = None
+    partition_policy: PartitionPolicy | None = None
 
 
 class JobSpec(ApiStruct, frozen=True, kw_only=True):

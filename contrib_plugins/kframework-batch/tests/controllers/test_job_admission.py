@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kframework_batch.controllers.job_admission import admitted, events_of, rejection
 from kframework_batch.controllers.job_names import pod_name
-from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, TaskSpec
+from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, NetworkTopology, PartitionPolicy, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
@@ -19,6 +19,18 @@ def task(name: str = "", replicas: int = 1, least: int | None = None, *policies:
 
 def job(*tasks: TaskSpec, **spec: object) -> Job:
     return Job(metadata=ObjectMeta(name="j", namespace="default"), spec=replace(JobSpec(tasks=tasks), **spec))
+
+
+def divided(subject: TaskSpec, total: int, size: int, least: int = 0) -> Job:
+    policy = PartitionPolicy(total_partitions=total, partition_size=size, min_partitions=least)
+    return job(replace(subject, partition_policy=policy))
+
+
+@pytest.mark.parametrize(("least", "filled"), [(0, 6), (2, 4)])
+def test_the_minimum_of_a_task_is_that_of_its_partitions(least: int, filled: int) -> None:
+    subject = admitted(divided(task("a", 6), 3, 2, least), "volcano")
+    assert (subject.spec.tasks[0].min_available, subject.spec.min_available) == (filled, filled)
+    assert rejection(subject) == ""
 
 
 def test_what_is_left_out_is_filled_in() -> None:
@@ -51,6 +63,14 @@ def test_what_is_said_stays() -> None:
         (job(task("a"), min_success=0), "job 'minSuccess' must be >= 1"),
         (job(task("a"), ttl_seconds_after_finished=-5), "job 'ttlSecondsAfterFinished' must be >= 0"),
         (job(task("a"), max_retry=-1), "job 'maxRetry' must be >= 0"),
+        (divided(task("a", 4), 0, 2), "'TotalPartitions' must be greater than 0 in task: a"),
+        (divided(task("a", 4), 2, 0), "'PartitionSize' must be greater than 0 in task: a"),
+        (divided(task("a", 4), 3, 2), "'Replicas' are not equal to TotalPartitions*PartitionSize in task: a"),
+        (divided(task("a", 4, 3), 2, 2, 1), "'MinAvailable' is not equal to MinPartitions*PartitionSize in task: a"),
+        (
+            job(task("a"), network_topology=NetworkTopology(highest_tier_allowed=1, highest_tier_name="rack")),
+            "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+        ),
         (job(task("A")), "'j-A-0' is no name for a pod"),
         (job(task("a" * 60)), "is no name for a pod"),
         (job(task("a" * 59, 11)), "is no name for a pod"),

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from kframework_batch.controllers.job_admission import admitted
 from kframework_batch.controllers.job_objects import made_group, made_pod, unmade
 from kframework_batch.controllers.job_plugins.env import Env
-from kframework_batch.objects import Job, JobSpec, JobStatus, NetworkTopology, TaskSpec
+from kframework_batch.objects import Job, JobSpec, JobStatus, NetworkTopology, PartitionPolicy, SubGroupPolicy, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, TemplateContainer, template_spec
 from kframework_batch.resource import Resource
 from msgspec.structs import replace
 
-from kframework.objects import ObjectMeta
+from kframework.objects import LabelSelector, ObjectMeta
 from kframework.testing import make_pod
 
 
@@ -146,11 +146,30 @@ def test_a_pod_group_is_as_close_together_as_its_job() -> None:
 
 
 def test_what_is_not_made_is_named() -> None:
-    wanting = job(task("a", 1), replace(task("b", 1), partition_policy={"totalPartitions": 1}))
-    assert unmade(wanting) == ["spec.tasks[b]: partitionPolicy"]
+    wanting = job(task("a", 1))
     with_volumes = replace(wanting, spec=replace(wanting.spec, volumes=({"mountPath": "/in"},)))
-    assert unmade(with_volumes) == ["spec.tasks[b]: partitionPolicy", "spec: volumes"]
-    assert unmade(job(task("a", 1))) == []
+    assert unmade(with_volumes) == ["spec: volumes"]
+    assert unmade(wanting) == []
+
+
+def test_partitions_of_tasks_are_subgroups_of_the_job() -> None:
+    within = NetworkTopology(mode="hard", highest_tier_allowed=1)
+    policy = PartitionPolicy(total_partitions=3, partition_size=2, min_partitions=2, network_topology=within)
+    subject = job(task("a", 1), replace(task("w", 6), partition_policy=policy))
+    assert made_group(subject, lambda name: 0).spec.sub_group_policy == (
+        SubGroupPolicy(
+            name="w",
+            label_selector=LabelSelector(match_labels={"volcano.sh/task-spec": "w"}),
+            match_label_keys=("volcano.sh/partition-id",),
+            sub_group_size=2,
+            min_sub_groups=2,
+            network_topology=within,
+        ),
+    )
+    plain, divided = subject.spec.tasks
+    made = [made_pod(subject, divided, index).metadata.labels["volcano.sh/partition-id"] for index in range(6)]
+    assert made == ["0", "0", "1", "1", "2", "2"]
+    assert "volcano.sh/partition-id" not in made_pod(subject, plain, 0).metadata.labels
 
 
 def test_pods_have_what_plugins_add() -> None:

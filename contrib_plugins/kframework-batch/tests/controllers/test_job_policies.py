@@ -6,7 +6,17 @@ import pytest
 from kframework_batch.controllers.job_admission import admitted
 from kframework_batch.controllers.job_members import RESTARTED_BY, VERSION, Members
 from kframework_batch.controllers.job_policies import Timeouts, due, not_built
-from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, JobStatus, PodGroup, PodGroupStatus, TaskSpec
+from kframework_batch.objects import (
+    DependsOn,
+    Job,
+    JobPolicy,
+    JobSpec,
+    JobStatus,
+    PartitionPolicy,
+    PodGroup,
+    PodGroupStatus,
+    TaskSpec,
+)
 from msgspec.structs import replace
 
 from kframework.objects import ContainerState, ContainerStateTerminated, ContainerStatus, ObjectMeta, Pod
@@ -130,14 +140,14 @@ def test_a_gang_that_is_broken_is_an_event_of_the_job(subject: Job, expected: st
 
 def test_what_is_not_built_is_named() -> None:
     subject = job(
-        policy("RestartPartition", "PodFailed"),
+        policy("ResumeJob", "PodFailed"),
         JobPolicy(exit_code=3, action="AbortJob"),
         policy("RestartTask", "Unknown"),
         policy("AbortJob", "PodPending", "PodEvicted"),
         a=replace(A, policies=(policy("RestartJob", "JobUpdated"), policy("RestartPod", "*"))),
     )
     assert not_built(subject) == [
-        "spec.policies: action RestartPartition",
+        "spec.policies: action ResumeJob",
         "spec.policies: action RestartTask for the event Unknown, which is about no task",
         "spec.policies: event PodPending without a timeout",
         "spec.tasks[a].policies: event JobUpdated",
@@ -304,3 +314,30 @@ def test_an_action_with_a_timeout_is_due_if_it_is_still_so_then(
 def test_after_an_action_all_timeouts_begin_anew() -> None:
     subject = job(timed("PodFailed"))
     assert actions(subject, (0, FAILED), (10, FAILED), (11, FAILED)) == ["in 10", "PodFailed", "in 10"]
+
+
+def in_partition(made: Pod, number: int) -> Pod:
+    labels = {"volcano.sh/partition-id": str(number)}
+    return replace(made, metadata=replace(made.metadata, labels=labels))
+
+
+#: Two partitions of two pods.
+PARTITIONS = tuple(in_partition(pod(f"j-a-{number}"), number // 2) for number in range(4))
+ONE_FAILED = (*PARTITIONS[:3], in_partition(pod("j-a-3", "Failed"), 1), pod("j-b-0"))
+
+
+@pytest.mark.parametrize(
+    ("event", "pods", "divided", "expected"),
+    [
+        ("PodFailed", ONE_FAILED, True, "RestartPartition PodFailed j-a-2 j-a-3"),
+        ("PodEvicted", (*PARTITIONS[:3], pod("j-b-0")), True, "RestartPartition PodEvicted j-a-2"),
+        ("PodFailed", (*PARTITIONS, pod("j-b-0", "Failed")), True, "RestartPartition PodFailed"),
+        ("PodFailed", ONE_FAILED, False, "RestartPartition PodFailed"),
+    ],
+)
+def test_a_partition_is_restarted_as_a_whole(event: str, pods: tuple[Pod, ...], divided: bool, expected: str) -> None:
+    partitions = PartitionPolicy(total_partitions=2, partition_size=2) if divided else None
+    a = TaskSpec(name="a", replicas=4, partition_policy=partitions)
+    subject = job(policy("RestartPartition", event), a=a, running=5)
+    assert action(subject, *pods) == expected
+    assert not_built(subject) == []

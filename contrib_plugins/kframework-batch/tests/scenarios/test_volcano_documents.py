@@ -10,8 +10,9 @@ from typing import NamedTuple
 import pytest
 import yaml
 from kframework_batch.belongings import Secret
-from kframework_batch.objects import Command, Job
+from kframework_batch.objects import Command, HyperNode, Job
 from kframework_batch.scenario import Record, Scenario
+from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from msgspec.structs import replace
 
 from kframework.engine import MemoryCluster
@@ -64,6 +65,20 @@ tasks:
 - name: first
   replicas: 1
   template: {spec: {containers: [{name: nginx, image: nginx}]}}
+"""
+
+PARTITIONS = """
+minAvailable: 4
+policies: [{event: PodFailed, action: RestartPartition}]
+tasks:
+- name: worker
+  replicas: 6
+  partitionPolicy:
+    totalPartitions: 3
+    partitionSize: 2
+    minPartitions: 2
+    networkTopology: {mode: hard, highestTierAllowed: 1}
+  template: {spec: {containers: [{name: worker, image: nginx, resources: {requests: {cpu: 1}}}]}}
 """
 
 DENIED = """
@@ -203,6 +218,35 @@ def test_tasks_begin_in_the_order_in_which_they_depend_on_each_other() -> None:
         for task, count in (("first", 1), ("second", 5), ("third", 5))
     )
     assert max(first) < min(second) <= max(second) < min(third)
+
+
+def rack(name: str, *nodes: str) -> HyperNode:
+    members = (Member(type="Node", selector=MemberSelector(exact_match=ExactMatch(name=node))) for node in nodes)
+    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=1, members=tuple(members)))
+
+
+def test_partitions_have_a_rack_each_and_are_restarted_each_by_itself() -> None:
+    """Three racks have room for two workers, two and one: two partitions of three run, which is what the job needs."""
+    nodes = [make_node(name, cpu=1) for name in ("a0", "a1", "b0", "b1", "c0")]
+    racks = [rack("a", "a0", "a1"), rack("b", "b0", "b1"), rack("c", "c0")]
+    scenario = Scenario(nodes=nodes, objects=racks, jobs=[job(PARTITIONS)])
+    uids: dict[float, dict[str, str]] = {}
+
+    def look(second: float, cluster: MemoryCluster) -> None:
+        bound = [pod for pod in cluster.objects(Pod) if pod.spec.node_name]
+        uids[second] = {pod.metadata.name: pod.metadata.uid for pod in bound}
+
+    scenario.at(60, fail("j-worker-2"))
+    for second in (30.0, 200.0):
+        scenario.at(second, partial(look, second))
+    record = scenario.run(201)
+    (found,) = record.cluster.objects(Job)
+    assert (found.status.state.phase, found.status.retry_count) == ("Running", 1)
+    assert uids[30].keys() == uids[200].keys() == {f"j-worker-{index}" for index in range(4)}
+    restarted = {name for name, uid in uids[200].items() if uid != uids[30][name]}
+    assert restarted == {"j-worker-2", "j-worker-3"}
+    racks_of = {pod.metadata.name: pod.spec.node_name[:1] for pod in record.cluster.objects(Pod) if pod.spec.node_name}
+    assert racks_of["j-worker-0"] == racks_of["j-worker-1"] != racks_of["j-worker-2"] == racks_of["j-worker-3"]
 
 
 # -- the example ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from kframework_batch.controllers.handed_down import min_resources
 from kframework_batch.controllers.job_dependencies import are_ordered
 from kframework_batch.controllers.job_names import pod_name
 from kframework_batch.controllers.job_plugins.installed import INSTALLED, OF_VOLCANO
-from kframework_batch.objects import Job, JobPolicy, TaskSpec
+from kframework_batch.objects import Job, JobPolicy, NetworkTopology, PartitionPolicy, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
 #: How often a job is restarted, unless it says otherwise.
@@ -53,8 +53,10 @@ def admitted(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
 
 
 def _named(task: TaskSpec, index: int) -> TaskSpec:
-    least = task.replicas if task.min_available is None else task.min_available
-    return replace(task, name=task.name or f"default{index}", min_available=least)
+    policy, least = task.partition_policy, task.min_available
+    if least is None and policy is not None and policy.min_partitions > 0:
+        least = policy.min_partitions * policy.partition_size
+    return replace(task, name=task.name or f"default{index}", min_available=task.replicas if least is None else least)
 
 
 def rejection(job: Job) -> str:
@@ -77,6 +79,7 @@ def _complaints(job: Job) -> Iterator[str]:
     if not are_ordered(spec.tasks):
         yield "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
     yield from _of_policies(spec.policies, "spec.policies")
+    yield from _of_topology(spec.network_topology)
     for name in spec.plugins:
         if name not in INSTALLED and name not in OF_VOLCANO:
             yield f"unable to find job plugin: {name}"
@@ -111,6 +114,25 @@ def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
     except QuantityError as error:
         yield f"{error} (task: {task.name})"
     yield from _of_policies(task.policies, f"spec.tasks[{task.name}].policies")
+    if task.partition_policy is not None:
+        yield from _of_partitions(task, task.partition_policy)
+
+
+def _of_partitions(task: TaskSpec, policy: PartitionPolicy) -> Iterator[str]:
+    if policy.total_partitions <= 0:
+        yield f"'TotalPartitions' must be greater than 0 in task: {task.name}"
+    elif policy.partition_size <= 0:
+        yield f"'PartitionSize' must be greater than 0 in task: {task.name}"
+    elif task.replicas != policy.total_partitions * policy.partition_size:
+        yield f"'Replicas' are not equal to TotalPartitions*PartitionSize in task: {task.name}"
+    elif policy.min_partitions > 0 and policy.min_partitions * policy.partition_size != task.min_available:
+        yield f"'MinAvailable' is not equal to MinPartitions*PartitionSize in task: {task.name}"
+    yield from _of_topology(policy.network_topology)
+
+
+def _of_topology(topology: NetworkTopology | None) -> Iterator[str]:
+    if topology is not None and topology.highest_tier_allowed is not None and topology.highest_tier_name:
+        yield "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
 
 
 def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:

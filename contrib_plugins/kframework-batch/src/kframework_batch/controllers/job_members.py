@@ -16,6 +16,9 @@ VERSION = "volcano.sh/job-version"
 #: The annotation with the restart by which a pod goes, as the job counts them; Volcano only says that it goes.
 RESTARTED_BY = "volcano.sh/controller-out-of-sync"
 
+#: The label with the number of the partition that a pod is in, of a task that has any.
+PARTITION = "volcano.sh/partition-id"
+
 #: Phases in which a job ends, each with the one that follows, and those in which it has ended.
 ENDING: Mapping[str, str] = {"Aborting": "Aborted", "Completing": "Completed", "Terminating": "Terminated"}
 ENDED: frozenset[str] = frozenset({"Aborted", "Completed", "Terminated", "Failed"})
@@ -71,7 +74,14 @@ class Members:
 
     def short_of(self) -> list[str]:
         """Name the tasks that have fewer pods than they want, not counting those that are being deleted."""
-        return [task.name for task in self._tasks if sum(map(_stays, self.kept[task.name])) < task.replicas]
+        return [task.name for task in self._tasks if sum(map(stays, self.kept[task.name])) < task.replicas]
+
+    def partitions(self, task: str) -> dict[str, list[Pod]]:
+        """Return the pods of a task that count, by the number of their partition."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.kept[task]:
+            found.setdefault(pod.metadata.labels.get(PARTITION, ""), []).append(pod)
+        return found
 
     def not_running(self) -> list[str]:
         """Name the tasks of which fewer pods run, or have ended, than they want."""
@@ -79,7 +89,7 @@ class Members:
         return [
             task.name
             for task in self._tasks
-            if sum(_stays(pod) and pod.status.phase in under_way for pod in self.kept[task.name]) < task.replicas
+            if sum(stays(pod) and pod.status.phase in under_way for pod in self.kept[task.name]) < task.replicas
         ]
 
     @cached_property
@@ -90,7 +100,7 @@ class Members:
         counts["terminating"] = len(self.doomed)
         for task, pods in self.kept.items():
             for pod in pods:
-                phase = (pod.status.phase or "Pending") if _stays(pod) else "terminating"
+                phase = (pod.status.phase or "Pending") if stays(pod) else "terminating"
                 counts[phase if phase in counts else "Unknown"] += 1
                 succeeded_of[task] += phase == "Succeeded"
         return Tally(**{name.lower(): number for name, number in counts.items()}, succeeded_of=succeeded_of)
@@ -108,7 +118,8 @@ def _is_current(pod: Pod, status: JobStatus) -> bool:
     return not restarted and not is_outdated(pod, status)
 
 
-def _stays(pod: Pod) -> bool:
+def stays(pod: Pod) -> bool:
+    """Return whether a pod is not being deleted."""
     return pod.metadata.deletion_timestamp is None
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from kframework.objects import ObjectMeta, Pod, ResourceList
+from kframework.objects import LabelSelector, ObjectMeta, Pod, ResourceList
 from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
-from kframework_batch.controllers.job_members import VERSION
+from kframework_batch.controllers.job_members import PARTITION, VERSION
 from kframework_batch.controllers.job_names import JOB_NAME, JOB_NAMESPACE, owned_by, pod_name
 from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
 from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
-from kframework_batch.objects import Job, PodGroup, PodGroupSpec, TaskSpec
+from kframework_batch.objects import Job, PartitionPolicy, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
 from kframework_batch.pod_templates import TemplatePodSpec
 
 _QUEUE_NAME = "volcano.sh/queue-name"
@@ -42,7 +42,22 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             priority_class_name=spec.priority_class_name,
             min_resources=_min_resources(job, priority_of),
             network_topology=spec.network_topology,
+            sub_group_policy=tuple(
+                _subgroups(task, task.partition_policy) for task in spec.tasks if task.partition_policy is not None
+            ),
         ),
+    )
+
+
+def _subgroups(task: TaskSpec, policy: PartitionPolicy) -> SubGroupPolicy:
+    """Make the partitions of a task subgroups of its job."""
+    return SubGroupPolicy(
+        name=task.name,
+        label_selector=LabelSelector(match_labels={ROLE: task.name}),
+        match_label_keys=(PARTITION,),
+        sub_group_size=policy.partition_size,
+        min_sub_groups=policy.min_partitions,
+        network_topology=policy.network_topology,
     )
 
 
@@ -60,6 +75,8 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
         _TEMPLATE: f"{metadata.name}-{task.name}",
     }
     labels = both | {JOB_NAMESPACE: metadata.namespace}
+    if task.partition_policy is not None:
+        labels[PARTITION] = str(index // task.partition_policy.partition_size)
     return Pod(
         metadata=ObjectMeta(
             name=pod_name(job, task, index),
@@ -74,9 +91,7 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
 
 def unmade(job: Job) -> list[str]:
     """Say what a job wants that is not made here."""
-    partitioned = (task.name for task in job.spec.tasks if task.partition_policy is not None)
-    wanted = [f"spec.tasks[{name}]: partitionPolicy" for name in partitioned]
-    return [*wanted, "spec: volumes"] if job.spec.volumes else wanted
+    return ["spec: volumes"] if job.spec.volumes else []
 
 
 def _pod_spec(job: Job, spec: TemplatePodSpec) -> TemplatePodSpec:

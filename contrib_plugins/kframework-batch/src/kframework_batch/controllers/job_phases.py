@@ -17,6 +17,7 @@ _ENTERED = {
     "RestartJob": "Restarting",
     "RestartTask": "Restarting",
     "RestartPod": "Restarting",
+    "RestartPartition": "Restarting",
     "AbortJob": "Aborting",
     "CompleteJob": "Completing",
     "TerminateJob": "Terminating",

@@ -15,13 +15,13 @@ from kframework.config.reading import Duration
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
 from kframework_batch.controllers.job_dependencies import may_begin
-from kframework_batch.controllers.job_members import Members, Tally
+from kframework_batch.controllers.job_members import PARTITION, Members, Tally, stays
 from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup, TaskSpec
 
 _BUILT = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"})
 #: What ends or restarts the job as a whole.
 OF_JOBS: frozenset[str] = frozenset({"RestartJob", "AbortJob", "TerminateJob", "CompleteJob"})
-_OF_TASKS = frozenset({"RestartTask", "RestartPod"})
+_OF_TASKS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 
 #: So often the containers of a task are restarted until it has failed, unless it says otherwise; -1 is without limit.
 _MAX_RETRY, _UNLIMITED = 3, -1
@@ -101,7 +101,7 @@ def _first_due(
 ) -> Action | None:
     for happening in happenings:
         policy = _called_for(job, happening)
-        action = None if policy is None else _action(policy.action, happening, members)
+        action = None if policy is None else _action(policy.action, happening, job, members)
         if policy is None or action is None:
             continue
         if not policy.timeout or timeouts.is_up(happening, Duration.parse(policy.timeout), now):
@@ -109,17 +109,32 @@ def _first_due(
     return None
 
 
-def _action(name: str, happening: _Happening, members: Members) -> Action | None:
+def _action(name: str, happening: _Happening, job: Job, members: Members) -> Action | None:
     """Return what an action comes to; None if it is not built, or about tasks where what happened is not."""
-    restarted: tuple[Pod, ...] = ()
-    if name in _OF_TASKS:
-        if not happening.task:
-            return None
-        pods = members.kept[happening.task] if name == "RestartTask" else [happening.pod]
-        restarted = tuple(pod for pod in pods if pod is not None)
-    elif name not in OF_JOBS:
+    task = next((task for task in job.spec.tasks if task.name == happening.task), None)
+    if name in OF_JOBS:
+        return Action(name, happening.event, happening.message)
+    if task is None or name not in _OF_TASKS:
         return None
-    return Action(name, happening.event, happening.message, restarted)
+    match name:
+        case "RestartTask":
+            restarted = members.kept[task.name]
+        case "RestartPartition":
+            restarted = _partition(happening, task, members)
+        case _:
+            restarted = [] if happening.pod is None else [happening.pod]
+    return Action(name, happening.event, happening.message, tuple(restarted))
+
+
+def _partition(happening: _Happening, task: TaskSpec, members: Members) -> list[Pod]:
+    """List the pods of the partition that something happened to; of one that is short of pods if no pod says which."""
+    policy, partitions = task.partition_policy, members.partitions(task.name)
+    if policy is None:
+        return []
+    if happening.pod is not None:
+        return partitions[happening.pod.metadata.labels.get(PARTITION, "")]
+    short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
+    return [pod for pods in short for pod in pods]
 
 
 def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:
