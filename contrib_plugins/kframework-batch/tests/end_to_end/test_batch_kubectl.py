@@ -175,7 +175,7 @@ def test_a_job_becomes_pods_that_run_together_and_go_with_it(kubectl: Kubectl, t
 
     assert kubectl("delete", "-f", str(tmp_path / "job.yaml")) == 'job.batch.volcano.sh "mpi" deleted\n'
     kinds = f"pods,{GROUPS},cm,secrets,services,netpol"
-    assert until(lambda: kubectl("get", kinds, "-o", "name") == "service/kubernetes\n")
+    assert until(lambda: kubectl("get", kinds, "-o", "name") == "configmap/kube-root-ca.crt\nservice/kubernetes\n")
 
 
 def test_a_gang_is_bound_as_a_whole_or_says_why_not(kubectl: Kubectl, tmp_path: Path) -> None:
