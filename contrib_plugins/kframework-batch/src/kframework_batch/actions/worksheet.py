@@ -273,9 +273,9 @@ class Worksheet:
     def _fill_tasks(
         self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None
     ) -> Iterator[None]:
-        failed = self._failed.setdefault(gang, set())
-        while left := self._left(gang):
-            task = left[0]
+        failed, tasks = self._failed.setdefault(gang, set()), self._tasks.get(gang, [])
+        while self._tried.get(gang, 0) < len(tasks):
+            task = tasks[self._tried[gang]]
             self._tried[gang] += 1
             error = self._place(statement, queue, task, domain, failed)
             yield
