@@ -27,9 +27,7 @@ def domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Dom
     ranked = [
         (each.tier, -session.plugins.hypernode_score(gang, each), session.random.random(), each)
         for each in known
-        if (highest is None or each.tier <= highest)
-        and each.holds(rows)
-        and (within is None or within.holds(each.rows.tolist()))
+        if (highest is None or each.tier <= highest) and each.holds(rows) and (within is None or each in within)
     ]
     found: list[Domain | None] = [each for *_, each in sorted(ranked, key=lambda one: one[:3])]
     return found if closeness.hard else [*found, within]
