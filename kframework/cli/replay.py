@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import print_json, print_table
-from kframework.errors import visible
+from kframework.cli.second_thoughts import Form, reconsider_by_engine, say_cut_off, say_differences
 from kframework.observe.text_table import NONE
 from kframework.simulation.inputs import configured
 from kframework.verbosity import say
@@ -49,19 +48,12 @@ _DECIDED = (
 )
 
 
-class Form(StrEnum):
-    """The forms of the differences, beside the plain table."""
-
-    WIDE = "wide"
-    JSON = "json"
-
-
 def command(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What run or simulate wrote with --record.")],
     plugin: PluginOption,
     config: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="KubeSchedulerConfiguration to decide by; the recorded one without it."),
+        typer.Option(metavar="FILE", help="Configuration to decide by; the recorded one without it."),
     ] = None,
     output: Annotated[
         Form | None, typer.Option("-o", "--output", help="Print the differences in a wider table, or as JSON.")
@@ -82,8 +74,11 @@ def command(
     refuse_overwriting([file] if config is None else [file, config], report=report)
     recorded = Recorded(Path(file))
     if recorded.header.engine:
-        _refuse_beside(recorded.header.engine, config=config, report=report, plugin=plugin)
+        _refuse_beside(recorded.header.engine, report=report, plugin=plugin)
     _say_maker(recorded)
+    if recorded.header.engine and config is not None:
+        reconsider_by_engine(recorded, config, output)
+        return
     plugins = named_plugins(plugin)
     if config is None and recorded.header.part == 1:
         result = _checked(Path(file), plugins)
@@ -278,15 +273,12 @@ def _why(disagreement: Disagreement) -> str:
 def _summarise(again: Again, config: str | None) -> None:
     sys.stdout.flush()  # so that the last line comes last where both streams go to one place
     result, apart = again.decisions, again.apart
-    if result.cut_off:
-        say("notice", "the recording ends in the middle: its writer was stopped, or is still at work")
+    say_cut_off(result.cut_off)
     by = "the recorded configuration" if config is None else config
     kinds = Counter(disagreement.kind for disagreement in result.disagreements)
     if apart is not None:
         kinds[", ".join(apart.fields) or f"no such {apart.name.partition(' ')[0]}"] += 1
-    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    found = f"{again.differences} otherwise ({counts})" if counts else "all alike"
     asked = " and ".join(
         [f"{result.attempts} attempts", *(f"{count} {noun}s" for noun, count in again.accounts.items())]
     )
-    sys.stderr.write(f"{asked} decided again by {visible(by)}: {found}\n")
+    say_differences(asked, by, kinds)

@@ -46,6 +46,11 @@ class Recording:
         """Every binding cycle that was recorded, in order."""
         return bindings_table(self._records().bindings)
 
+    def accounts(self, kind: EngineKind[E]) -> list[msgspec.Struct]:
+        """Return every account that an engine of this kind has given beside its Decisions, in order."""
+        recorded, kinds = Recorded(self.file), {record.__name__: record for record in kind.accounts.values()}
+        return [recorded.read(line.body, kinds[line.what]) for line in recorded if line.what in kinds]
+
     def _records(self) -> _Records:
         recorded, records = Recorded(self.file), _Records([], [])
         for line in recorded:

@@ -229,7 +229,20 @@ def test_a_session_that_differs_is_told(run: Command, capsys: pytest.CaptureFixt
     assert difference["recorded"]["queues"][0]["weight"] == 9
 
 
-@pytest.mark.parametrize("option", ["--config", "--report", "--plugin"])
+def test_another_configuration_is_asked(run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, other = tmp_path / "run.rec", tmp_path / "other.conf"
+    other.write_text("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n")
+    run("simulate", "-f", EXAMPLE, "--record", file)
+    code, out, err = replayed(capsys, file, "--config", other)
+    assert code == 0
+    assert ("2-3", "default/resnet", "discarded", "4", "bound", "served", "now") in [
+        tuple(line.split()[:7]) for line in out.splitlines()
+    ]
+    assert "sessions decided again by " in err[-1] and "2 served now" in err[-1]
+    assert json.loads(replayed(capsys, file, "--config", other, "-o", "json").out)["differences"][0]["podGroup"]
+
+
+@pytest.mark.parametrize("option", ["--report", "--plugin"])
 def test_what_only_recordings_of_pods_can_be_asked_is_refused(
     run: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str
 ) -> None:

@@ -228,6 +228,22 @@ def test_scalar_plugins_are_asked_beside_columnar_ones() -> None:
     assert chosen == ["n5", "n3", "n1", "0/6 nodes are available: 3 Insufficient cpu, 3 node(s) were even."]
 
 
+@pytest.mark.parametrize(("preferred", "chosen"), [("b", {"b"}), ("c", {"a", "b"}), ("gone", {"a", "b"})])
+def test_a_node_that_is_preferred_is_taken_if_it_is_among_the_best(preferred: str, chosen: set[str]) -> None:
+    found: set[str] = set()
+
+    def script(session: Session) -> None:
+        for task in waiting(session):
+            session.placement.preferred = {task.uid: preferred}
+            choice = session.placement.choose(task)
+            assert not isinstance(choice, str)
+            found.add(choice.node)
+
+    nodes = [make_node("a", cpu=4), make_node("b", cpu=4), make_node("c", cpu=1)]
+    play(script, [make_gang("g", 20)], nodes)
+    assert found == chosen
+
+
 def test_a_plugin_may_choose_among_the_candidates_itself() -> None:
     class Last(BatchPlugin):
         name = "last"

@@ -175,6 +175,10 @@ def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
 def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
     recording = Recording(file)
     assert len(recording.decisions) == replay(file).decisions
+    accounts = recording.accounts(ENGINES)
+    assert [each.uid for each in accounts if isinstance(each, SessionAccount)] == [
+        f"{number}" for number in range(1, len(accounts) + 1)
+    ]
     assert len(recording.bindings) == [line["what"] for line in lines_of(file)[1:]].count("Binding")
 
 

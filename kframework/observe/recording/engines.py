@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -16,19 +17,51 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.effects import EngineHost
 from kframework.core.runtime.registry import installed
-from kframework.errors import InputError
+from kframework.errors import ConfigError, InputError
 from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, RecordedEngine, Recorder
 from kframework.scheduler.scheduler import Engine
 from kframework.state.inbox import OwnMessage
 
-__all__ = ["EngineKind", "RecordedEngine", "Recorder", "kind_of_recording"]
+__all__ = ["EngineKind", "Otherwise", "RecordedEngine", "Recorder", "SecondThoughts", "kind_of_recording"]
 
 #: The entry-point group in which distributions offer their engines.
 GROUP = "kframework.engines"
 
 E = TypeVar("E", bound=Engine)
+
+
+class Otherwise(msgspec.Struct, frozen=True, kw_only=True):
+    """What another configuration decides otherwise on the state as it was.
+
+    `account` names the account in which it was decided, `at` the time of that, in seconds since 1970; `subject` whom it
+    is about. `kind` says how they differ, `recorded` and `now` what was and would be decided, and `message` why.
+    `details` are the same as JSON, by name.
+    """
+
+    account: str
+    at: float
+    subject: str
+    kind: str
+    recorded: str
+    now: str
+    message: str = ""
+    details: Mapping[str, msgspec.Raw] = {}
+
+
+class SecondThoughts(msgspec.Struct, frozen=True):
+    """What another configuration came to: about which accounts it was asked, by name, and where it disagrees.
+
+    `noun` is what one account is called, `subject` what one of those is that they are about. Both accounts and
+    differences are in order. `cut_off`: the recording ends in the middle.
+    """
+
+    noun: str
+    subject: str
+    asked: tuple[str, ...]
+    differences: tuple[Otherwise, ...]
+    cut_off: bool = False
 
 
 class EngineKind(ABC, Generic[E]):
@@ -75,6 +108,13 @@ class EngineKind(ABC, Generic[E]):
         Raises Unexplainable.
         """
         raise Unexplainable(f"the engine {self.name!r} explains nothing")
+
+    def reconsider(self, file: Path, config: str) -> SecondThoughts:
+        """Ask a configuration file of the engine's own what it would have decided each time, on the state as it was.
+
+        What was recorded is what then happens. Raises ConfigError.
+        """
+        raise ConfigError(f"the engine {self.name!r} decides as it did or not at all: leave out --config")
 
 
 def kind_of_recording(recorded: Recorded) -> EngineKind[Engine]:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from kframework.core.runtime.registry import Offer
-from kframework.errors import InputError
+from kframework.errors import ConfigError, InputError
 from kframework.observe.recording import engines
 from kframework.observe.recording.engines import EngineKind, kind_of_recording, offered_by
 from kframework.observe.recording.following import Replay
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay
+from kframework.scheduler.scheduler import Engine
 from tests.faults.lines import Line, changed
 from tests.observe.recording import rig
 
@@ -69,6 +70,17 @@ def test_who_offers_something_else_is_named(file: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(engines, "installed", lambda group: [offer] if group == "kframework.engines" else [])
     with pytest.raises(InputError, match=r"tea:POT of kframework-tea 1\.2 is no EngineKind"):
         replay(of_engine(file, "tea"))
+
+
+def test_another_configuration_is_asked_only_where_the_engine_can(file: Path) -> None:
+    class Tea(EngineKind[Engine]):
+        name = "tea"
+
+        def again(self, *made_of: object) -> Engine:
+            raise AssertionError(made_of)
+
+    with pytest.raises(ConfigError, match="the engine 'tea' decides as it did or not at all: leave out --config"):
+        Tea().reconsider(file, "strong.yaml")
 
 
 def test_nobody_else_is_followed(file: Path) -> None:

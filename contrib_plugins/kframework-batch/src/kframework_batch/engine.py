@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Mapping
 from random import Random
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from kframework import Clock, PendingPod, PluginError, Watch
 from kframework.clock import Seeds, rfc3339
@@ -57,6 +57,14 @@ PERIOD, SCHEDULER = 1.0, "volcano"
 
 #: How long a gang that lost a member while it was bound has to become complete again, in seconds.
 GANG_TIMEOUT = 60.0
+
+
+class Deciding(NamedTuple):
+    """What sessions decide by: a program, what the core's plugins say to it, and the scores that it remembers."""
+
+    program: Program
+    core: CoreQuestions
+    scores: ScoreCache
 
 
 class BatchEngine(Consequences):
@@ -238,7 +246,7 @@ class BatchEngine(Consequences):
         self.sessions += 1
         self._dirty, self._wanted_at, self.failure = False, None, None
         self._not_before = now + self._period
-        self._session = self._session_of(Session, f"{self.sessions}", self._random, self)
+        self._session = self._session_of(Session, f"{self.sessions}", self._random, self, self._deciding)
         return self._session.run()
 
     @property
@@ -246,14 +254,21 @@ class BatchEngine(Consequences):
         """Whether no session is open, so that others may look on and try things."""
         return self._steps is None
 
-    def trial(self) -> TrialSession:
-        """Return a session of which nothing is kept, to be tried out at once; none may be open."""
+    @property
+    def _deciding(self) -> Deciding:
+        return Deciding(self._program, self.core, self._score_cache)
+
+    def trial(self, by: Deciding | None = None) -> TrialSession:
+        """Return a session of which nothing is kept, to be tried out at once; none may be open.
+
+        It decides as the next one would, or by something else.
+        """
         assert self.stands
         random = Random()
         random.setstate(self._random.getstate())
-        return self._session_of(TrialSession, f"{self.sessions}", random, NoConsequences())
+        return self._session_of(TrialSession, f"{self.sessions}", random, NoConsequences(), by or self._deciding)
 
-    def _session_of(self, kind: type[S], uid: str, random: Random, consequences: Consequences) -> S:
+    def _session_of(self, kind: type[S], uid: str, random: Random, consequences: Consequences, deciding: Deciding) -> S:
         return kind(
             uid,
             self.clock,
@@ -261,11 +276,11 @@ class BatchEngine(Consequences):
             self.cache.jobs.values(),
             self.cache.queues,
             self.cache.leaving(),
-            self._program.tiers,
-            self._program.actions,
-            self.core,
+            deciding.program.tiers,
+            deciding.program.actions,
+            deciding.core,
             self._hypernodes,
-            self._score_cache,
+            deciding.scores,
             random,
             consequences,
         )

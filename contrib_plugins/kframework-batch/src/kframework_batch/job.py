@@ -176,6 +176,15 @@ class GangInfo:
         """Return the tasks of this status by uid, in the order in which they came to it; do not change it."""
         return self._by_status.get(status, _NONE)
 
+    @property
+    def order(self) -> dict[TaskStatus, dict[str, TaskInfo]]:
+        """The tasks by status, each in the order in which they came to it; it is set again where all have returned."""
+        return {status: dict(tasks) for status, tasks in self._by_status.items()}
+
+    @order.setter
+    def order(self, order: dict[TaskStatus, dict[str, TaskInfo]]) -> None:
+        self._by_status = order
+
     def enter(self, task: TaskInfo) -> None:
         """Count a task that has come, or has come to its status."""
         status = task.status
@@ -365,6 +374,11 @@ class JobInfo(GangInfo):
         for task in self.with_status(TaskStatus.ALLOCATED).values():
             held.sub(task.request)
         return held
+
+    @property
+    def gangs(self) -> tuple[GangInfo, ...]:
+        """Itself, and its parts."""
+        return (self, *self.subjobs.values())
 
     # -- its parts -----------------------------------------------------------------------------------------------------
 

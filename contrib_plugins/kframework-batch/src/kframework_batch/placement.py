@@ -8,7 +8,7 @@ costs what it takes to ask about the one row that the task before has changed.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from random import Random
 from typing import NamedTuple, cast
 
@@ -115,6 +115,8 @@ class Placement:
         self._best_nodes = cast("tuple[Call[int | None], ...]", plugins.tiers.flat("best_node"))
         #: What was chosen last for each task, by uid.
         self.chosen: dict[str, Choice] = {}
+        #: The nodes that tasks, by uid, are given where they are among the best, in place of one that is drawn.
+        self.preferred: Mapping[str, str] = {}
 
     # -- the best node -----------------------------------------------------------------------------------------------
 
@@ -154,6 +156,9 @@ class Placement:
         if not ties:
             return None
         row = totals.winner(self._random.randrange(ties) if ties > 1 else 0)
+        if self.preferred:
+            preferred = self._nodes.row(self.preferred.get(task.uid, ""))
+            row = row if preferred is None or totals.scores[preferred] != best else preferred
         if self._best_nodes:
             row = self._chosen_by_plugins(task, totals.scores, row)
         return Choice(row, self._nodes[row].name, idle, best, ties, totals.entered)

@@ -6,15 +6,17 @@ For a replay their configuration is this JSON: the text that the program was rea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
 from kframework import Clock
 from kframework.engine import EngineHost, MakeEngine, Scheduler, profiles_for
-from kframework.observe.recording.engines import EngineKind, RecordedEngine, Recorder
+from kframework.observe.recording.engines import EngineKind, RecordedEngine, Recorder, SecondThoughts
 from kframework.observe.showing import EngineExplanation, finished
 from kframework.simulation.inputs import read_cluster
+from kframework.simulation.recording import Recording
 from kframework.state.inbox import OwnMessage
 from kframework_batch.account import MEASURED, SessionAccount
 from kframework_batch.config import default_configuration, load, parse
@@ -22,6 +24,7 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.answer import answer
 from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.program import compile_program
+from kframework_batch.reconsider import AskedEngine, reconsider
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
@@ -45,9 +48,12 @@ class BatchEngines(EngineKind[BatchEngine]):
         "sla-waiting-time",
     )
 
+    def __init__(self, engine: type[BatchEngine] = BatchEngine) -> None:
+        self._engine = engine
+
     def again(self, configuration: str, file: str, clock: Clock, outside: EngineHost) -> BatchEngine:
         settings = _settings(configuration, file)
-        return BatchEngine(
+        return self._engine(
             settings.configuration,
             clock,
             outside,
@@ -75,6 +81,9 @@ class BatchEngines(EngineKind[BatchEngine]):
 
         simulate_batch(objects, Settings(program), observers=[sessions], on_end=look)
         return found[0]
+
+    def reconsider(self, file: Path, config: str) -> SecondThoughts:
+        return reconsider(Recording(file), BatchEngines(AskedEngine), compile_program(load(config)))
 
 
 #: What is offered under `kframework.engines`.

@@ -205,8 +205,8 @@ class SessionLog:
                 queue=queue.name,
                 weight=queue.weight,
                 plugin=plugin,
-                allocated=dict(account.allocated),
-                requested=dict(account.requested),
+                allocated=_amounts(account.allocated),
+                requested=_amounts(account.requested),
                 deserved=dict(account.deserved),
                 share=account.share,
             )
@@ -287,5 +287,9 @@ def _spared(plugin: str, tasks: Mapping[str, TaskInfo]) -> Spared:
 def _with_held(state: QueueState, held: Resource | None, capacity: Resource) -> QueueState:
     if held is None or held.empty:
         return state
-    amounts = {name: amount for name, amount in held.items() if amount}
-    return msgspec.structs.replace(state, held=amounts, dominant=dominant_share(held, capacity))
+    return msgspec.structs.replace(state, held=_amounts(held), dominant=dominant_share(held, capacity))
+
+
+def _amounts(resource: Mapping[str, int]) -> dict[str, int]:
+    """Leave out what is nothing: sums keep that of what was only tried."""
+    return {name: amount for name, amount in resource.items() if amount}

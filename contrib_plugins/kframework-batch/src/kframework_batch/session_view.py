@@ -62,6 +62,7 @@ def in_batches(jobs: Iterable[JobInfo]) -> Iterator[Sequence[JobInfo]]:
 
 
 def _sum(nodes: NodeTable, columns: Mapping[str, Column]) -> Resource:
-    """Add up the columns of all nodes, but for the number of pods."""
+    """Add up the columns of all nodes, but for the number of pods; of what no node has there is a column, too."""
     order = nodes.order
-    return Resource((name, int(column.values[order].sum())) for name, column in columns.items() if name != "pods")
+    sums = ((name, int(column.values[order].sum())) for name, column in columns.items() if name != "pods")
+    return Resource((name, amount) for name, amount in sums if amount)

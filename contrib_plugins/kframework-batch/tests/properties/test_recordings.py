@@ -7,6 +7,7 @@ is `python -m tests.faults --engine batch`.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from random import Random
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
-from kframework_batch.recording import ENGINES, recorded
+from kframework_batch.reconsider import AskedEngine, reconsider
+from kframework_batch.recording import ENGINES, BatchEngines, recorded
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
@@ -24,9 +26,11 @@ from kframework.clock import Clock
 from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject
+from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.process.running import MakeController
+from kframework.simulation.recording import Recording
 from tests.faults.batch_world import RATE, World, configuration, objects
 from tests.faults.lines import lines_of
 
@@ -75,7 +79,7 @@ class Harsh(World):
         return super()._fault(method, kind, namespace, name)
 
 
-def record(seed: int, file: Path) -> Counter[str]:
+def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
     """Run a world of this seed to its end, recorded; return what befell the scheduler."""
     random, engines, worlds = Random(seed), list[BatchEngine](), list[Harsh]()
     settings = Settings(compile_program(parse(configuration(random))), seed=seed)
@@ -87,7 +91,7 @@ def record(seed: int, file: Path) -> Counter[str]:
         return engines[0]
 
     def harsh(cluster: MemoryCluster, clock: Clock) -> World:
-        worlds.append(Harsh(cluster, clock, seed, lambda: engines[0]))
+        worlds.append(kind(cluster, clock, seed, lambda: engines[0]))
         return worlds[0]
 
     controllers: list[MakeController] = [harsh]
@@ -110,3 +114,28 @@ def test_recordings_of_faulty_sessions_replay_to_the_same_decisions(tmp_path: Pa
         seen += told
     assert seen["SessionAccount"] > 30 * len(SEEDS)
     assert seen.keys() >= {"EvictionFailed", "StatusNotWritten", "Reconfigured", "session broken off", "bind refused"}
+
+
+class Steady(Harsh):
+    """The same, but that nobody configures anew."""
+
+    async def _trouble(self) -> None:
+        pass
+
+
+def test_another_configuration_is_asked_without_a_trace_and_the_same_one_agrees(tmp_path: Path) -> None:
+    found: Counter[str] = Counter()
+    for seed in SEEDS:
+        file = tmp_path / f"{seed}.rec"
+        record(seed, file, Steady)
+        recording, kind = Recording(file), BatchEngines(AskedEngine)
+        same = json.loads(Recorded(file).header.configuration)["program"]
+        sessions = len(recording.accounts(kind))
+        thoughts = reconsider(recording, kind, compile_program(parse(same)))
+        assert (len(thoughts.asked), thoughts.differences) == (sessions, ())
+        for other in range(2):
+            program = compile_program(parse(configuration(Random(f"{seed}/{other}"))))
+            thoughts = reconsider(recording, kind, program)
+            assert len(thoughts.asked) == sessions
+            found.update(each.kind for each in thoughts.differences)
+    assert len(found) > 2, found

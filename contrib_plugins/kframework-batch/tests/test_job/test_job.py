@@ -39,6 +39,17 @@ def test_it_is_known_by_namespace_and_name() -> None:
     assert JobInfo("n", "g").uid == "n/g"
 
 
+def test_the_order_of_its_tasks_can_be_set_again() -> None:
+    job = job_of(plain(P, P, P))
+    order, first = job.order, next(iter(job.with_status(P).values()))
+    job.move(first, R)
+    job.move(first, P)
+    assert list(job.with_status(P)) != [task.uid for task in order[P].values()]
+    job.order = order
+    assert list(job.with_status(P)) == [task.uid for task in job.tasks.values()]
+    assert job.count(P) == 3 and not job.with_status(R)
+
+
 tasks = st.lists(st.tuples(st.sampled_from(TaskStatus), st.sampled_from(["", "a", "b"]), st.integers(0, 2)), max_size=8)
 
 

@@ -115,6 +115,7 @@ class WithoutJob(msgspec.Struct, frozen=True):
     def supposed(self, statement: Statement) -> Iterator[None]:
         """Take all tasks of the job off their nodes, and let them have ended."""
         before = [(task, task.status) for task in self.job.tasks.values()]
+        orders = [(gang, gang.order) for gang in self.job.gangs]
         for task, status in before:
             if task.pod.row >= 0:
                 statement.remove(task.pod)
@@ -125,6 +126,8 @@ class WithoutJob(msgspec.Struct, frozen=True):
         finally:
             for task, status in before:
                 self.job.move(task, status)
+            for gang, order in orders:
+                gang.order = order
 
 
 class LargerNode(msgspec.Struct, frozen=True):

@@ -1,0 +1,155 @@
+"""`kframework replay --config` for the recordings of other engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kframework.core.runtime.registry import Offer
+from kframework.observe.recording import engines
+from kframework.observe.recording.engines import EngineKind, Otherwise, SecondThoughts
+from kframework.scheduler.scheduler import Engine
+from tests.cli.conftest import Command
+from tests.faults.lines import Line, changed
+
+ASKED = ("1", "2", "3", "5")
+
+
+def otherwise(account: str, subject: str, kind: str) -> Otherwise:
+    return Otherwise(
+        account=account,
+        at=1767225600.0 + int(account),
+        subject=subject,
+        kind=kind,
+        recorded="hot",
+        now="cold",
+        message=f"since {account}",
+        details={"recorded": msgspec.Raw(b'{"cups": 2}')},
+    )
+
+
+class Tea(EngineKind[Engine]):
+    """An engine of which another configuration says what it is told to say."""
+
+    name = "tea"
+
+    def __init__(self, *found: Otherwise, cut_off: bool = False) -> None:
+        self._thoughts = SecondThoughts("brew", "pot", ASKED, found, cut_off)
+        self.asked: list[tuple[str, str]] = []
+
+    def again(self, *made_of: object) -> Engine:
+        raise AssertionError(made_of)
+
+    def reconsider(self, file: Path, config: str) -> SecondThoughts:
+        self.asked.append((file.name, config))
+        return self._thoughts
+
+
+Install = Callable[[EngineKind[Engine]], Path]
+
+
+@pytest.fixture
+def recorded(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Make a recording that is said to be of an engine, and install that."""
+
+    def install(kind: EngineKind[Engine]) -> Path:
+        offer = Offer(kind.name, lambda: kind, "kframework-tea 1.2", "tea:POT")
+        monkeypatch.setattr(engines, "installed", lambda group: [offer] if group == "kframework.engines" else [])
+        assert (
+            run(
+                "simulate",
+                "-f",
+                "-",
+                "--record",
+                tmp_path / "run.rec",
+                stdin="kind: NodeList\napiVersion: v1\nitems: []",
+            ).code
+            == 0
+        )
+
+        def rename(lines: list[Line]) -> None:
+            lines[0] |= {"engine": kind.name, "offeredBy": offer.distribution}
+
+        return changed(tmp_path / "run.rec", tmp_path / "tea.rec", rename)
+
+    return install
+
+
+FOUND = (
+    otherwise("1", "blue", "colder"),
+    otherwise("1", "red", "colder"),
+    otherwise("2", "blue", "colder"),
+    otherwise("3", "blue", "colder"),
+    otherwise("5", "blue", "colder"),
+    otherwise("5", "red", "colder"),
+)
+
+
+def test_what_goes_on_is_one_row(run: Command, recorded: Install) -> None:
+    tea = Tea(*FOUND)
+    done = run("replay", recorded(tea), "--config", "strong.yaml")
+    assert done.code == 0 and tea.asked == [("tea.rec", "strong.yaml")]
+    assert done.out.splitlines() == [
+        "BREWS  POT   RECORDED  NOW   DIFFERENCE  MESSAGE",
+        "1-5    blue  hot       cold  colder      since 1",
+        "1      red   hot       cold  colder      since 1",
+        "5      red   hot       cold  colder      since 5",
+    ]
+    assert done.errors[-1] == "4 brews decided again by strong.yaml: 6 otherwise (6 colder)"
+
+
+def test_another_difference_is_another_row(run: Command, recorded: Install) -> None:
+    found = (otherwise("1", "blue", "colder"), otherwise("2", "blue", "spilt"), otherwise("3", "blue", "colder"))
+    done = run("replay", recorded(Tea(*found)), "--config", "strong.yaml")
+    assert [line.split()[0] for line in done.out.splitlines()[1:]] == ["1", "2", "3"]
+    assert done.errors[-1].endswith(": 3 otherwise (2 colder, 1 spilt)")
+
+
+def test_wide_has_all_with_their_time(run: Command, recorded: Install) -> None:
+    header, first, *rest = run("replay", recorded(Tea(*FOUND)), "--config", "s", "-o", "wide").out.splitlines()
+    assert header.split() == ["BREW", "TIME", "POT", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE"]
+    assert first.split() == ["1", "2026-01-01T00:00:01Z", "blue", "hot", "cold", "colder", "since", "1"]
+    assert len(rest) == 5
+
+
+def test_json_has_the_details(run: Command, recorded: Install) -> None:
+    told = json.loads(run("replay", recorded(Tea(FOUND[0])), "--config", "s", "-o", "json").out)
+    assert told == {
+        "brews": 4,
+        "cutOff": False,
+        "differences": [
+            {
+                "brew": "1",
+                "at": 1767225601.0,
+                "pot": "blue",
+                "difference": "colder",
+                "message": "since 1",
+                "recorded": {"cups": 2},
+            }
+        ],
+    }
+
+
+def test_where_all_is_alike_that_is_said(run: Command, recorded: Install) -> None:
+    done = run("replay", recorded(Tea(cut_off=True)), "--config", "s")
+    assert (done.code, done.out) == (0, "")
+    assert done.errors[-2:] == [
+        "notice: the recording ends in the middle: its writer was stopped, or is still at work",
+        "4 brews decided again by s: all alike",
+    ]
+
+
+class Stubborn(Tea):
+    """An engine that has no second thoughts."""
+
+    reconsider = EngineKind.reconsider
+
+
+def test_an_engine_that_cannot_be_asked_says_so(run: Command, recorded: Install) -> None:
+    done = run("replay", recorded(Stubborn()), "--config", "s")
+    assert done.code == 1
+    assert done.errors[-1] == "error: the engine 'tea' decides as it did or not at all: leave out --config"
