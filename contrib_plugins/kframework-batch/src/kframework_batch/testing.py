@@ -29,12 +29,13 @@ from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_NAME
-from kframework_batch.objects import Guarantee, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
+from kframework_batch.objects import Guarantee, HyperNode, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry
 from kframework_batch.task_status import TaskStatus
+from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 
-__all__ = ["Stage", "make_gang", "make_group", "make_node", "make_queue", "make_task"]
+__all__ = ["Stage", "make_gang", "make_group", "make_hypernode", "make_node", "make_queue", "make_task"]
 
 T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
@@ -146,6 +147,12 @@ def make_gang(
     nodes = [*on, *[""] * (size - len(on))]
     pods = [make_task(f"{name}-{n}", name, cpu=cpu, node=nodes[n], priority=priority, role=role) for n in range(size)]
     return made, pods
+
+
+def make_hypernode(name: str, tier: int, *members: str, kind: str = "Node", tier_name: str = "") -> HyperNode:
+    """Make a hypernode of nodes, or of hypernodes, by their names."""
+    named = tuple(Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member))) for member in members)
+    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=named))
 
 
 class Stage:

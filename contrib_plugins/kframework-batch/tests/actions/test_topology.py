@@ -9,11 +9,8 @@ from kframework_batch.account import Outcome, Tried
 from kframework_batch.explain.account import explain
 from kframework_batch.explain.text import text_of
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus
-from kframework_batch.testing import Gang, Stage, make_gang, make_node
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
-
-from kframework.objects import ObjectMeta
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt"
@@ -26,12 +23,6 @@ tiers:
   - name: nodeorder
   - name: network-topology-aware
 """
-
-
-def make_hypernode(name: str, tier: int, *members: str, kind: str = "Node", tier_name: str = "") -> HyperNode:
-    """Make a hypernode of nodes, or of hypernodes, by their names."""
-    named = tuple(Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member))) for member in members)
-    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=named))
 
 
 def close(gang: Gang, mode: str = "hard", tier: int | None = None, name: str = "") -> Gang:

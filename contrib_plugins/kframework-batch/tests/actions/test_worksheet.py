@@ -11,11 +11,8 @@ from kframework_batch.account_rows import where
 from kframework_batch.explain.account import explain
 from kframework_batch.explain.text import text_of
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus, SubGroupPolicy
-from kframework_batch.testing import Gang, Stage, make_gang, make_node
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
-
-from kframework.objects import ObjectMeta
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt, reclaim"
@@ -28,11 +25,6 @@ tiers:
   - name: nodeorder
   - name: network-topology-aware
 """
-
-
-def make_hypernode(name: str, tier: int, *members: str, kind: str = "Node") -> HyperNode:
-    named = tuple(Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member))) for member in members)
-    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, members=named))
 
 
 #: Two racks of two nodes each in one hall, and a rack of one node beside it, in a hall of its own.
@@ -122,6 +114,14 @@ def test_a_job_with_too_few_subgroups_is_not_valid() -> None:
 
 
 EVEN = dict.fromkeys("abcde", 2)
+IN_A_HALL = divided(
+    make_gang("j", 6),
+    "xxxyyy",
+    size=3,
+    needed=2,
+    within=HARD,
+    job_within=NetworkTopology(mode="hard", highest_tier_allowed=2),
+)
 
 
 @pytest.mark.parametrize(
@@ -152,27 +152,13 @@ EVEN = dict.fromkeys("abcde", 2)
             id="soft prefers a rack and is not refused",
         ),
         pytest.param(
-            divided(
-                make_gang("j", 6),
-                "xxxyyy",
-                size=3,
-                needed=2,
-                within=HARD,
-                job_within=NetworkTopology(mode="hard", highest_tier_allowed=2),
-            ),
+            IN_A_HALL,
             {"a": 2, "b": 1, "c": 2, "d": 1, "e": 5},
             [{"x": "aab", "y": "ccd"}, {"x": "ccd", "y": "aab"}],
             id="and all of the job in one hall, though a rack beside it would hold more",
         ),
         pytest.param(
-            divided(
-                make_gang("j", 6),
-                "xxxyyy",
-                size=3,
-                needed=2,
-                within=HARD,
-                job_within=NetworkTopology(mode="hard", highest_tier_allowed=2),
-            ),
+            IN_A_HALL,
             {"a": 2, "b": 1, "c": 2, "d": 0, "e": 5},
             [{}],
             id="no hall holds both",

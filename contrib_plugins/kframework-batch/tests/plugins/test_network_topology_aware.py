@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.config import parse
-from kframework_batch.objects import HyperNode, NetworkTopology
+from kframework_batch.objects import NetworkTopology
 from kframework_batch.program import compile_program
-from kframework_batch.testing import Stage, make_gang, make_node
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from kframework_batch.testing import Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
 
 from kframework import ConfigError
-from kframework.objects import ObjectMeta
 
 CONFIGURATION = """
 actions: "allocate"
@@ -22,12 +20,6 @@ tiers:
   - name: network-topology-aware
     arguments: {%s}
 """
-
-
-def hypernode(name: str, tier: int, *nodes: str) -> HyperNode:
-    exact = (MemberSelector(exact_match=ExactMatch(name=node)) for node in nodes)
-    members = tuple(Member(type="Node", selector=each) for each in exact)
-    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, members=members))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +51,7 @@ def test_a_hypernode_scores_by_how_full_it_would_be(arguments: str, score: float
         for pod in pods
     ]
     stage = Stage(
-        CONFIGURATION % arguments, nodes=nodes, gangs=[other, (group, pods)], objects=[hypernode("h", 1, *"ab")]
+        CONFIGURATION % arguments, nodes=nodes, gangs=[other, (group, pods)], objects=[make_hypernode("h", 1, *"ab")]
     )
     stage.engine.catch_up()
     trial = stage.engine.trial()
@@ -70,7 +62,10 @@ def test_a_hypernode_scores_by_how_full_it_would_be(arguments: str, score: float
 
 def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
     stage = Stage(
-        CONFIGURATION % "", nodes=[make_node("a", cpu=1)], gangs=[make_gang("j", 2)], objects=[hypernode("h", 1, "a")]
+        CONFIGURATION % "",
+        nodes=[make_node("a", cpu=1)],
+        gangs=[make_gang("j", 2)],
+        objects=[make_hypernode("h", 1, "a")],
     )
     stage.engine.catch_up()
     trial = stage.engine.trial()
@@ -82,8 +77,8 @@ def test_a_hypernode_that_would_be_too_full_scores_nothing() -> None:
 def test_where_no_hypernode_holds_a_soft_job_its_tasks_are_close_to_each_other(seed: int) -> None:
     """It needs three racks of two: those of the hall where it is already go before the one outside."""
     tree = [
-        *(hypernode(f"r{number}", 1, *pair) for number, pair in enumerate(("ab", "cd", "ef"))),
-        hypernode("hall", 2, *"abcd"),
+        *(make_hypernode(f"r{number}", 1, *pair) for number, pair in enumerate(("ab", "cd", "ef"))),
+        make_hypernode("hall", 2, *"abcd"),
     ]
     group, pods = make_gang("j", 5, on=["a"])
     group = replace(group, spec=replace(group.spec, network_topology=NetworkTopology(mode="soft")))

@@ -14,12 +14,9 @@ from random import Random
 import msgspec
 import pytest
 from kframework_batch.account import Outcome, SessionAccount, SubJobTurn, Turn
-from kframework_batch.objects import HyperNode, NetworkTopology, SubGroupPolicy
-from kframework_batch.testing import Gang, Stage, make_gang, make_node
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from kframework_batch.objects import NetworkTopology, SubGroupPolicy
+from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
-
-from kframework.objects import ObjectMeta
 
 WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 4
 
@@ -27,12 +24,6 @@ CONFIGURATIONS = tuple(
     f'actions: "allocate"\ntiers:\n- plugins: [{{name: gang}}, {{name: predicates}}, {{name: nodeorder}}{more}]\n'
     for more in ("", ", {name: network-topology-aware}")
 )
-
-
-def hypernode(name: str, tier: int, kind: str, members: list[str]) -> HyperNode:
-    exact = (MemberSelector(exact_match=ExactMatch(name=member)) for member in members)
-    spec = HyperNodeSpec(tier=tier, members=tuple(Member(type=kind, selector=each) for each in exact))
-    return HyperNode(metadata=ObjectMeta(name=name), spec=spec)
 
 
 class Job(msgspec.Struct):
@@ -57,8 +48,8 @@ class World:
             self.racks[name] = [f"{name}n{node}" for node in range(random.randint(1, 3))]
             self.free |= {node: random.randint(1, 4) for node in self.racks[name]}
             self.halls[random.choice(("h0", "h1"))].append(name)
-        objects = [hypernode(name, 1, "Node", nodes) for name, nodes in self.racks.items()]
-        objects += [hypernode(name, 2, "HyperNode", racks) for name, racks in self.halls.items() if racks]
+        objects = [make_hypernode(name, 1, *nodes) for name, nodes in self.racks.items()]
+        objects += [make_hypernode(name, 2, *racks, kind="HyperNode") for name, racks in self.halls.items() if racks]
         self.jobs: dict[str, Job] = {}
         self.part_of: dict[str, str] = {}
         self.gangs = [self._gang(random, f"j{number}", number) for number in range(random.randint(1, 4))]

@@ -12,11 +12,8 @@ from random import Random
 import pytest
 from kframework_batch.account import Outcome, Tried, Turn
 from kframework_batch.objects import HyperNode, NetworkTopology
-from kframework_batch.testing import Gang, Stage, make_gang, make_node
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
-
-from kframework.objects import ObjectMeta
 
 WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 4
 
@@ -56,9 +53,7 @@ class World:
         )
 
     def _add(self, name: str, tier: int, kind: str, members: set[str], nodes: set[str]) -> None:
-        exact = (MemberSelector(exact_match=ExactMatch(name=member)) for member in sorted(members))
-        spec = HyperNodeSpec(tier=tier, members=tuple(Member(type=kind, selector=each) for each in exact))
-        self.objects.append(HyperNode(metadata=ObjectMeta(name=name), spec=spec))
+        self.objects.append(make_hypernode(name, tier, *sorted(members), kind=kind))
         self.trees[name] = (tier, nodes)
 
     def _gang(self, random: Random, number: int) -> Gang:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 import yaml
 from kframework_batch.belongings import Secret
-from kframework_batch.objects import Command, HyperNode, Job
+from kframework_batch.objects import Command, Job
 from kframework_batch.scenario import Record, Scenario
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from kframework_batch.testing import make_hypernode
 from msgspec.structs import replace
 
 from kframework.engine import MemoryCluster
@@ -220,15 +220,10 @@ def test_tasks_begin_in_the_order_in_which_they_depend_on_each_other() -> None:
     assert max(first) < min(second) <= max(second) < min(third)
 
 
-def rack(name: str, *nodes: str) -> HyperNode:
-    members = (Member(type="Node", selector=MemberSelector(exact_match=ExactMatch(name=node))) for node in nodes)
-    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=1, members=tuple(members)))
-
-
 def test_partitions_have_a_rack_each_and_are_restarted_each_by_itself() -> None:
     """Three racks have room for two workers, two and one: two partitions of three run, which is what the job needs."""
     nodes = [make_node(name, cpu=1) for name in ("a0", "a1", "b0", "b1", "c0")]
-    racks = [rack("a", "a0", "a1"), rack("b", "b0", "b1"), rack("c", "c0")]
+    racks = [make_hypernode("a", 1, "a0", "a1"), make_hypernode("b", 1, "b0", "b1"), make_hypernode("c", 1, "c0")]
     scenario = Scenario(nodes=nodes, objects=racks, jobs=[job(PARTITIONS)])
     uids: dict[float, dict[str, str]] = {}
 
