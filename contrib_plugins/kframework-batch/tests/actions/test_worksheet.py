@@ -10,9 +10,12 @@ from kframework_batch.account import Outcome, SubJobTurn, Turn
 from kframework_batch.account_rows import where
 from kframework_batch.explain.account import explain
 from kframework_batch.explain.text import text_of
+from kframework_batch.job import GangInfo
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus, SubGroupPolicy
-from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
+from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node, make_task
 from msgspec.structs import replace
+
+from kframework import NodeTable
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt, reclaim"
@@ -206,6 +209,27 @@ def test_a_label_that_changes_moves_a_task_to_another_subgroup() -> None:
     assert found.bound == {}
     found.put(replace(pods[2], metadata=replace(pods[2].metadata, labels={"part": "y"})))
     assert parts(found.session(), "xxyy") == {"x": "aa", "y": "aa"}
+
+
+def test_a_gang_that_may_be_anywhere_is_not_asked_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked in each of its turns, of which a gang that grows has as many as it has tasks."""
+    asked: list[object] = []
+
+    def placed_rows(nodes: NodeTable, gang: GangInfo) -> set[int]:
+        asked.append(gang)
+        return set()
+
+    monkeypatch.setattr("kframework_batch.actions.domains.placed_rows", placed_rows)
+    assert len(stage([make_gang("j", 4, minimum=1)], {"a": 4}).session().bound) == 4
+    assert asked == []
+
+
+def test_who_needs_more_tasks_than_there_are_is_tried_to_the_end_where_no_plugin_minds() -> None:
+    group, pods = make_gang("j", 3, minimum=5)
+    large = replace(pods[0], spec=make_task("j-0", "j", cpu=9).spec)
+    without_gang = CONFIGURATION.replace("  - name: gang\n", "")
+    found = Stage(without_gang, nodes=[make_node("a", cpu=4)], gangs=[(group, [large, *pods[1:]])]).session(3)
+    assert found.bound.keys() == {"j-1", "j-2"}
 
 
 def test_nobody_is_pushed_out_for_subgroups_that_must_be_within_a_hypernode() -> None:

@@ -19,10 +19,10 @@ def domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Dom
     on nodes is in each of them: where that is nowhere the case there is none. Behind them, or alone, comes all that it
     may have, `within`, unless it must be close together.
     """
-    closeness, rows = gang.closeness, placed_rows(session.nodes, gang)
+    closeness = gang.closeness
     if closeness is None:
         return [within]
-    highest = _highest_tier(session, closeness)
+    highest, rows = _highest_tier(session, closeness), placed_rows(session.nodes, gang)
     known = () if closeness.tier_name and highest is None else session.hypernodes.domains()
     ranked = [
         (each.tier, -session.plugins.hypernode_score(gang, each), session.random.random(), each)

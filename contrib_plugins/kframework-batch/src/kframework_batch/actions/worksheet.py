@@ -87,9 +87,10 @@ class Worksheet:
             self._sort_tasks()
         with session.statement() as statement:
             result = yield from self._search(statement, job, queue, None)
-            if not session.plugins.job_ready(job):
+            if result.outcome is not Outcome.COMMITTED:
                 result.message = result.message or job.lacking(session.plugins.subjob_ready)
-                job.message = result.message if result.outcome is Outcome.DISCARDED else job.message
+            if result.outcome is Outcome.DISCARDED:
+                job.message = result.message
             session.log.turn(
                 job,
                 result.outcome,
@@ -105,13 +106,17 @@ class Worksheet:
             elif result.outcome is Outcome.KEPT:
                 statement.keep()
             more = result.outcome is Outcome.COMMITTED and statement.placed
-        return more and any(map(self._left, self._tasks))
+        return more and any(map(self._has_left, self._tasks))
 
     def _sort_tasks(self) -> None:
         for task in pending_tasks(self._session, self._job):
             if may_have_room(task):
                 self._tasks.setdefault(task.subjob or self._job, []).append(task)
         self._tried = dict.fromkeys(self._tasks, 0)
+
+    def _has_left(self, gang: GangInfo) -> bool:
+        """Return whether a gang has tasks that were not tried yet."""
+        return gang in self._tasks and self._tried[gang] < len(self._tasks[gang])
 
     def _left(self, gang: GangInfo) -> list[TaskInfo]:
         return self._tasks[gang][self._tried[gang] :] if gang in self._tasks else []
@@ -227,13 +232,13 @@ class Worksheet:
         def key(part: SubJobInfo) -> tuple[Key, ...]:
             return (part.name not in needed, *plugins.subjob_key(part))
 
-        parts = Turns(key, (part for part in job.subjobs.values() if self._left(part)))
+        parts = Turns(key, filter(self._has_left, job.subjobs.values()))
         while parts:
             part = parts.take()
             if (yield from self._turn_of_part(statement, part, queue, domain)):
                 if plugins.job_ready(job):
                     return
-                if self._left(part):
+                if self._has_left(part):
                     parts.put(part)
 
     def _needed(self) -> set[str]:
@@ -273,9 +278,9 @@ class Worksheet:
     def _fill_tasks(
         self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None
     ) -> Iterator[None]:
-        failed, tasks = self._failed.setdefault(gang, set()), self._tasks.get(gang, [])
-        while self._tried.get(gang, 0) < len(tasks):
-            task = tasks[self._tried[gang]]
+        failed = self._failed.setdefault(gang, set())
+        while self._has_left(gang):
+            task = self._tasks[gang][self._tried[gang]]
             self._tried[gang] += 1
             error = self._place(statement, queue, task, domain, failed)
             yield
@@ -317,7 +322,7 @@ class Worksheet:
         job, minimums = self._job, self._job.role_minimums
         if not failed:
             return True
-        if any(each.min_available >= len(each.tasks) for each in {job, gang}):
+        if job.min_available == len(job.tasks) or (gang is not job and gang.min_available >= len(gang.tasks)):
             return False
         if not minimums or job.subjobs:
             return True
