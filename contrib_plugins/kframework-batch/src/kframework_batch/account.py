@@ -33,9 +33,9 @@ class Outcome(StrEnum):
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one task in a turn.
 
-    `node` is where it had room, or was `promised` room that others are still to leave, or that it does not need before
-    the rest of its subgroup has some; one of `feasible` nodes, `ties`
-    of which had the best `score`. Without a node `message` says why, and `plugin` who if it was one plugin alone.
+    `node` is where it had room, or was `promised` some: others are still to leave, or the rest of its subgroup has none
+    yet. It was one of `feasible` nodes, `ties` of which had the best `score`. Without a node `message` says why, and
+    `plugin` who if it was one plugin alone.
     """
 
     pod: str

@@ -77,7 +77,7 @@ class Orders(Protocol):
 
     @hookspec
     def subjob_order(self, session: SessionView, subjob: SubJobInfo) -> Key:
-        """Return the key of a subgroup among those of its job; before it: what the job needs; ties: index, name."""
+        """Return the key of a subgroup of a job, whose subgroups that it needs go first anyway; ties: index, name."""
         ...
 
     @hookspec

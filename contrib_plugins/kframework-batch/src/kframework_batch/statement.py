@@ -165,13 +165,10 @@ class JobStatement:
         """
         assert not self.evicted
         self._statement.commit()
-        promised, reserved = (
-            (self._session.promised, self._session.reserved)
-            if self._outer is None
-            else (self._outer.pipelined, self._outer.kept)
-        )
-        promised += self.pipelined
-        reserved += [*self.allocated, *self.kept]
+        session, outer = self._session, self._outer
+        promised, reserved = (session.promised, session.reserved) if outer is None else (outer.pipelined, outer.kept)
+        promised.extend(self.pipelined)
+        reserved.extend((*self.allocated, *self.kept))
 
     def discard(self) -> None:
         """Undo what was done, last things first; the jobs remember where their tasks would have gone.
