@@ -18,9 +18,9 @@ from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
+from kframework.explain.account import explaining
+from kframework.explain.explanation import Explanation
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
-from kframework.observe.explain.account import explaining
-from kframework.observe.explain.explanation import Explanation
 from kframework.observe.history import History
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.garbage import collect, collecting_rarely

@@ -10,10 +10,10 @@ from time import process_time
 import msgspec
 
 from benchmarks.timing import show
-from kframework.apiserver.server import ApiServer
+from kframework.client.transport import Request
 from kframework.clock import LoopClock
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
 
 _PODS = "/api/v1/namespaces/default/pods"
 #: So many go before, for caches.

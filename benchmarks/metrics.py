@@ -11,11 +11,11 @@ from time import process_time
 
 from benchmarks.cycle import _node, engine
 from benchmarks.timing import microseconds, show
+from kframework.client.transport import Request, Response
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request, Response
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
 from kframework.observe.metrics.events import EventTimes

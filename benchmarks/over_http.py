@@ -19,12 +19,12 @@ from random import Random
 from time import process_time
 
 from benchmarks.timing import show
+from kframework.client.event_record import EventRecord, Occasion, PodReference
+from kframework.client.kube import Connection, connect
+from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
-from kframework.cluster.event_record import EventRecord, Occasion, PodReference
-from kframework.cluster.kube import Connection, connect
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.kubelet import Kubelet
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import Container, Node, ObjectMeta, Pod, PodSpec
 from kframework.objects.codec import encode
 from kframework.state.inbox import Changed, Message
@@ -59,8 +59,8 @@ def _serve(pipe: Pipe) -> None:
 
 
 async def _serving(pipe: Pipe) -> None:
-    from kframework.apiserver.server import ApiServer
-    from kframework.apiserver.web import serve
+    from kframework.fake_api.server import ApiServer
+    from kframework.fake_api.web import serve
 
     clock = SystemClock()
     cluster = MemoryCluster(clock, [Node(metadata=ObjectMeta(name="node-1"))])

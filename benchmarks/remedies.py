@@ -13,6 +13,7 @@ from benchmarks.preemption import VICTIMS, apply, placed
 from benchmarks.timing import show
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
+from kframework.explain.remedies.remedies import remedies
 from kframework.objects import (
     Affinity,
     LabelSelector,
@@ -21,7 +22,6 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.observe.explain.remedies.remedies import remedies
 from kframework.scheduler.garbage import spare
 from kframework.state.inbox import Changed
 from kframework.testing import make_pod

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from benchmarks.cycle import cycles, engine
 from benchmarks.timing import show
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.framework.status import Code
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.values.status import Code
 
 #: So many pods are traced at each rate.
 TRACED = 2_000

@@ -120,8 +120,8 @@ if TYPE_CHECKING:
 
     from kframework.cli.embedding import run
     from kframework.clock import Clock, outside
-    from kframework.core.queue.queued_pod import QueuedPod
     from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError
+    from kframework.explain.explanation import Unexplainable
     from kframework.framework.answers import (
         MAX_SCORE,
         Candidate,
@@ -140,7 +140,6 @@ if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookwrapper
     from kframework.framework.pod_suggestions import DropVolume, LowerRequest, Tolerate
     from kframework.framework.source import Source, SourceChange
-    from kframework.framework.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
     from kframework.framework.suggestions import (
         DeletePod,
         FreeResource,
@@ -150,15 +149,16 @@ if TYPE_CHECKING:
         Suggestion,
     )
     from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
-    from kframework.observe.explain.explanation import Unexplainable
     from kframework.simulation.comparison import Comparison, compare
     from kframework.simulation.inputs import load
     from kframework.simulation.recording import Recording
     from kframework.simulation.simulation import Simulation, simulate
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
+    from kframework.state.queued_pod import QueuedPod
     from kframework.state.statement import Statement
     from kframework.testing.api_server import FakeApi
+    from kframework.values.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
 
     __version__: str
 else:

@@ -16,8 +16,7 @@ core: a second engine says which minor version it was made for.
 from __future__ import annotations
 
 # The cluster that it schedules, and one in memory to ask what rights it needs.
-from kframework.cluster import Cluster
-from kframework.cluster.memory import MemoryCluster
+from kframework.client.cluster import Cluster
 
 # What plugins of the core say of a pod on all nodes: remembered per signature, or searched for.
 from kframework.core.cycle.all_nodes import AllNodesSearch
@@ -39,6 +38,7 @@ from kframework.core.runtime.points import run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Offers, Registry, beside_installed
+from kframework.in_memory.cluster import MemoryCluster
 
 # A built-in that a second engine offers under a second name.
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit

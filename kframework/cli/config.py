@@ -81,8 +81,8 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
 def compiled(configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> Profiles:
     """Return the profiles of a scheduler of this configuration; raises for all that keeps it from being made."""
     from kframework.clock import SystemClock
-    from kframework.cluster.memory import MemoryCluster
     from kframework.core.runtime.registry import Registry
+    from kframework.in_memory.cluster import MemoryCluster
     from kframework.scheduler.scheduler import Scheduler
 
     clock = SystemClock()

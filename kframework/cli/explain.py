@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.error import HTTPError
 
+    from kframework.explain.explanation import EngineExplanation, Explanation
     from kframework.framework.plugin import Plugin
-    from kframework.observe.explain.explanation import EngineExplanation, Explanation
 
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
@@ -115,8 +115,8 @@ def command(
 
 
 def _print(explanation: Explanation | EngineExplanation, output: Form | None) -> None:
-    from kframework.observe.explain.explanation import EngineExplanation
-    from kframework.observe.explain.text import text_of
+    from kframework.explain.explanation import EngineExplanation
+    from kframework.explain.text import text_of
 
     wide = output is Form.WIDE
     data: object
@@ -209,7 +209,7 @@ def _of_scheduler(
 
     import msgspec
 
-    from kframework.observe.explain.explanation import Unexplainable, read
+    from kframework.explain.explanation import Unexplainable, read
 
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"

@@ -54,11 +54,11 @@ def command(
     run`. Whoever reaches the port may do anything, unless there are tokens or roles: then only the bearer of the
     kubeconfig may.
     """
-    from kframework.apiserver.access import AlwaysAllow, RoleBased
-    from kframework.apiserver.authentication import read_tokens
-    from kframework.apiserver.published import Publication
-    from kframework.apiserver.state_file import StateFile
-    from kframework.process.fake_api import serve
+    from kframework.fake_api.access import AlwaysAllow, RoleBased
+    from kframework.fake_api.authentication import read_tokens
+    from kframework.fake_api.published import Publication
+    from kframework.fake_api.serving import serve
+    from kframework.fake_api.state_file import StateFile
 
     publication = Publication(
         bind_address=bind_address,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kframework.objects import Event
     from kframework.observe.metrics.requests import RequestCounts
     from kframework.process.delegation import Delegation
-    from kframework.process.endpoints import Listener
+    from kframework.process.http.endpoints import Listener
     from kframework.process.servers import Server
 
 #: How wide the columns of a dry run's report are, all but the last.
@@ -135,7 +135,7 @@ class ProcessOptions:
 
     def listener(self) -> Listener | None:
         """Return where the endpoints are to be; None for nowhere."""
-        from kframework.process.endpoints import Listener
+        from kframework.process.http.endpoints import Listener
 
         if not self.secure_port:
             return None
@@ -149,7 +149,7 @@ class ProcessOptions:
 
     def _delegation(self) -> Delegation | None:
         """Return whom to ask who may ask the endpoints; None for nobody."""
-        from kframework.cluster.kube import Connection
+        from kframework.client.kube import Connection
         from kframework.process.delegation import Delegation
 
         authentication, authorization = self.authentication_kubeconfig, self.authorization_kubeconfig
@@ -207,13 +207,13 @@ def server_of(
     one.
     """
     if embedded.embedded:
-        from kframework.apiserver.published import Publication
-        from kframework.process.embedded_server import EmbeddedServer
+        from kframework.fake_api.embedded_server import EmbeddedServer
+        from kframework.fake_api.published import Publication
 
         publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
         manifest = read_cluster(filenames, devices=embedded.devices)
         return EmbeddedServer(manifest, clock, publication, say_where, controllers.split(","))
-    from kframework.cluster.kube import Connection
+    from kframework.client.kube import Connection
     from kframework.process.servers import RealServer
 
     file = process.kubeconfig or _configured_kubeconfig(configuration)
@@ -223,7 +223,7 @@ def server_of(
 
 def _configured_kubeconfig(configuration: Configuration) -> str | None:
     """Return the kubeconfig that the configuration names; ConfigError, with its line there, if that is not there."""
-    from kframework.cluster.kubeconfig import named_files
+    from kframework.client.kubeconfig import named_files
     from kframework.config.problems import Problem
 
     paths = configuration.settings.client_connection.kubeconfig

@@ -17,7 +17,6 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption, WaitingPod
 from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
-from kframework.framework.status import Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Activated, Message, Nominated, Touched
@@ -25,6 +24,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
+from kframework.values.status import Status
 
 T = TypeVar("T", bound=ApiObject)
 V = TypeVar("V")

@@ -34,7 +34,6 @@ from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.queued_pod import NOBODY, QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profiles import Profiles
@@ -43,7 +42,6 @@ from kframework.core.sources import Sources, SourceTurn
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.framework.plugin import Watch
-from kframework.framework.status import Code, Status
 from kframework.objects import PodCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
@@ -63,7 +61,9 @@ from kframework.state.inbox import (
     Touched,
 )
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import NOBODY, QueuedPod
 from kframework.state.waiting import ReservedPod
+from kframework.values.status import Code, Status
 from kframework.verbosity import V3, V10
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.status import Code, Status
+from kframework.values.status import Code, Status
 
 if TYPE_CHECKING:
     from kframework.state.nodes import NodeTable

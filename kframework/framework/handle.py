@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kframework.framework.answers import Candidate, Diagnosis
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.source import By, Fetch, Source, Wakes, WhenStale
-    from kframework.framework.status import Status
     from kframework.objects import ApiObject
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
+    from kframework.values.status import Status
 
 T = TypeVar("T", bound="ApiObject")
 V = TypeVar("V")

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from kframework.cluster.missing_rights import lacks_right
+from kframework.client.missing_rights import lacks_right
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
-from kframework.framework.status import Code
+from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2
 
 _log = logging.getLogger(__name__)

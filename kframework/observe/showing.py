@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kframework.errors import visible
-from kframework.observe.explain.explanation import EngineExplanation
-from kframework.observe.explain.routes import STANDS_BY, explain_route
-from kframework.observe.explain.slices import at_rest, finished, finished_giving_way
+from kframework.explain.explanation import EngineExplanation
+from kframework.explain.routes import STANDS_BY, explain_route
+from kframework.explain.slices import at_rest, finished, finished_giving_way
 from kframework.observe.history import History
 from kframework.observe.last_records import LastRecords
 from kframework.observe.report import report

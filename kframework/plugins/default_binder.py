@@ -9,8 +9,8 @@ from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DONE
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.framework.status import Status, error
 from kframework.state.pods import PendingPod
+from kframework.values.status import Status, error
 
 
 class DefaultBinder(Plugin):

@@ -9,9 +9,9 @@ from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.framework.status import Code, Status, unresolvable
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Code, Status, unresolvable
 
 REASON = "waiting for the preemption for this pod to be finished"
 

@@ -16,7 +16,6 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.pod_suggestions import DropNodeRequirement, DropNodeSelector
-from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestions
 from kframework.objects import (
     Node,
@@ -41,6 +40,7 @@ from kframework.objects.node_selectors import (
 from kframework.state import selection
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Skip, Status, error, unresolvable
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"

@@ -10,9 +10,9 @@ from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource
 from kframework.framework.plugin import Plugin, Reads, hookimpl
-from kframework.framework.status import Status, unresolvable
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Status, unresolvable
 
 REASON = "node(s) didn't match the requested node name"
 

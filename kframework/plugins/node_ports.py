@@ -11,11 +11,11 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.pod_suggestions import DropHostPort
-from kframework.framework.status import Skip, Status, unschedulable
 from kframework.framework.suggestions import Suggestion, delete_all
 from kframework.objects.ports import HostPort, any_conflict
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Skip, Status, unschedulable
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 

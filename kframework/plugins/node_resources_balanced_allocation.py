@@ -14,7 +14,6 @@ from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.status import Skip, Status
 from kframework.objects import DeviceClass
 from kframework.objects.requests import is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
@@ -22,6 +21,7 @@ from kframework.plugins.dynamic_resources.extended_resources import BackedResour
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, Requests
+from kframework.values.status import Skip, Status
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 

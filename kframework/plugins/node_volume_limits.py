@@ -13,7 +13,6 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.status import Code, Skip, Status, unschedulable
 from kframework.framework.suggestions import Suggestions, delete_any
 from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
@@ -21,6 +20,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.volumes.attachments import Attachments
 from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
+from kframework.values.status import Code, Skip, Status, unschedulable
 
 REASON = "node(s) exceed max volume count"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.plugin import Plugin, hookimpl
+from kframework.state.queued_pod import QueuedPod
 
 
 class PrioritySort(Plugin):

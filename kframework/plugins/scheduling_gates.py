@@ -6,9 +6,9 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.framework.pod_suggestions import RemoveGate
-from kframework.framework.status import Status, unresolvable
 from kframework.framework.suggestions import Suggestion
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Status, unresolvable
 
 REASON = "waiting for scheduling gates: [{}]"
 

@@ -10,12 +10,12 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.pod_suggestions import Tolerate
-from kframework.framework.status import Status, unresolvable
 from kframework.framework.suggestions import Efforts, RemoveTaint, Suggestion, Uncordon
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, is_cordon, tolerates
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Status, unresolvable
 
 REASON = "node(s) had untolerated taint(s)"
 

@@ -20,7 +20,6 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.status import Skip, Status, error, unresolvable
 from kframework.framework.suggestions import Suggestions
 from kframework.objects import (
     CSIDriver,
@@ -47,6 +46,7 @@ from kframework.state.volumes.pod_volumes import (
 from kframework.state.volumes.volume_ids import claim_names
 from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
 from kframework.state.volumes.volumes import Storage, largest_volume
+from kframework.values.status import Skip, Status, error, unresolvable
 
 MISSING = 'persistentvolumeclaim "{}" not found'
 AWAITED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'

@@ -13,11 +13,11 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.status import Skip, Status, unresolvable, unschedulable
 from kframework.framework.suggestions import Suggestions, delete_all, delete_any
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Skip, Status, unresolvable, unschedulable
 
 DISK_TAKEN = "node(s) had no available disk"
 CLAIM_IN_USE = (

@@ -15,12 +15,12 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
 from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.status import Skip, Status, unresolvable
 from kframework.framework.suggestions import Suggestions
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Skip, Status, unresolvable
 
 REASON = "node(s) had no available volume zone"
 NAMELESS = "PersistentVolumeClaim had no name"

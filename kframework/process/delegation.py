@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
-from kframework.apiserver.statuses import NOBODY, failure
-from kframework.cluster.kube import Connection, connect
-from kframework.cluster.rest import ask
-from kframework.cluster.transport import Request, Response, Transport
+from kframework.client.kube import Connection, connect
+from kframework.client.rest import ask
+from kframework.client.transport import Request, Response, Transport
 from kframework.errors import ClusterError, visible
+from kframework.fake_api.statuses import NOBODY, failure
 
 if TYPE_CHECKING:
     from aiohttp import web

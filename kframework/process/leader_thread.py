@@ -17,8 +17,8 @@ from types import TracebackType
 
 import anyio
 
+from kframework.client.cluster import Cluster
 from kframework.clock import Clock
-from kframework.cluster import Cluster
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.process.lease import RELEASING, LeaderElection
 

@@ -19,9 +19,9 @@ from uuid import uuid4
 import anyio
 from msgspec import structs
 
+from kframework.client.cluster import Cluster
+from kframework.client.missing_rights import lacks_right
 from kframework.clock import Clock, rfc3339, rfc3339_micro
-from kframework.cluster import Cluster
-from kframework.cluster.missing_rights import lacks_right
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta, ObjectReference

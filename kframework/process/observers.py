@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic
 
-from kframework.cluster.health import Checked
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.observe.explain.routes import explain_routes
+from kframework.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
@@ -18,6 +17,7 @@ from kframework.observe.metrics.series import Readings, Series
 from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.shown import Shown
+from kframework.process.http.health import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.scheduler.watchdog import Told
 

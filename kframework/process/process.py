@@ -16,7 +16,7 @@ from kframework.config.configuration import Configuration
 from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.objects import Event
-from kframework.process.endpoints import Listener, scheduler_routes, serve
+from kframework.process.http.endpoints import Listener, scheduler_routes, serve
 from kframework.process.leader_thread import LeaderThread
 from kframework.process.lease import new_identity
 from kframework.process.observers import Observers, PodObservers

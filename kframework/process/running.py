@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.observe.journal import Journal
-from kframework.process.endpoints import Listener
+from kframework.process.http.endpoints import Listener
 from kframework.process.observers import Observers
 from kframework.process.process import Companion, Process
 from kframework.process.rbac import manifests

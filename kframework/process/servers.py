@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import structs
 
 from kframework import __version__
+from kframework.client.cluster import Cluster
+from kframework.client.dry_run import DryRunCluster
+from kframework.client.flow_control import FlowControl
+from kframework.client.kube import Connection, connect
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
+from kframework.client.write_admission import WriteAdmission
+from kframework.client.write_fence import FencedTransport, WriteFence
 from kframework.clock import Clock, Seeds
-from kframework.cluster import Cluster
-from kframework.cluster.dry_run import DryRunCluster
-from kframework.cluster.flow_control import FlowControl
-from kframework.cluster.kube import Connection, connect
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
-from kframework.cluster.write_admission import WriteAdmission
-from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
 from kframework.objects import Event
@@ -28,7 +28,7 @@ from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.process.lease import new_identity
 
 if TYPE_CHECKING:
-    from kframework.cluster.kube_transport import KubeTransport
+    from kframework.client.kube_transport import KubeTransport
 
 #: Opens a client of the cluster, and closes it.
 Connect = Callable[[], AbstractAsyncContextManager[Cluster]]

@@ -27,9 +27,9 @@ from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import Around, PhaseTimer, PluginTiming
 from kframework.errors import FAULTS, shown
 from kframework.framework.handle import DONE
-from kframework.framework.status import Code, Status
 from kframework.scheduler.timeouts import WAS_CANCELLED, contained, said, within
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
+from kframework.values.status import Code, Status
 
 T = TypeVar("T")
 

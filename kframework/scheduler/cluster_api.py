@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
-from kframework.cluster import Cluster
+from kframework.client.cluster import Cluster
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE, Api
 from kframework.objects import ApiObject, Pod

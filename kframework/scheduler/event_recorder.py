@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from kframework.client.event_record import EventRecord, Occasion, PodReference
 from kframework.clock import Clock
-from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.core.effects import PodEvent
 from kframework.state.pods import PendingPod, PodInfo
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from kframework.cluster import Cluster
+from kframework.client.cluster import Cluster
 from kframework.core.cycle.consequences import Eviction
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError

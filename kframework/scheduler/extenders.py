@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kframework.core.cycle.extending import ExtenderError, Extending, Filtered
 from kframework.framework.answers import Candidate
-from kframework.framework.status import Code, Skip, Status
 from kframework.scheduler.extender import Extender
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Code, Skip, Status
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kframework.cluster.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
+from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
 from kframework.core.cycle.extending import ExtenderError

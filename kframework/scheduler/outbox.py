@@ -17,12 +17,12 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from kframework.client.cluster import Cluster
+from kframework.client.event_record import EventRecord
+from kframework.client.missing_rights import lacks_right
+from kframework.client.transitions import says_the_same
+from kframework.client.write_fence import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
-from kframework.cluster import Cluster
-from kframework.cluster.event_record import EventRecord
-from kframework.cluster.missing_rights import lacks_right
-from kframework.cluster.transitions import says_the_same
-from kframework.cluster.write_fence import STOPPED, WriteFence
 from kframework.core.cycle.asking import Asking, answered
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
@@ -34,7 +34,7 @@ from kframework.verbosity import V3
 _log = logging.getLogger(__name__)
 
 #: How many statuses, and how many events, ask for their turn at a time, so many as an admission of writes ever lets
-#: through (`kframework.cluster.write_admission`); in memory, where there is none, all answer at once.
+#: through (`kframework.client.write_admission`); in memory, where there is none, all answer at once.
 AT_ONCE = 64
 
 #: How many events may wait; further ones are dropped. kube-scheduler drops what comes after 1,000: at full speed that

@@ -15,9 +15,9 @@ import msgspec
 from anyio.abc import TaskGroup
 from typing_extensions import TypeVar
 
+from kframework.client.cluster import Cluster
+from kframework.client.write_fence import WriteFence
 from kframework.clock import Clock
-from kframework.cluster import Cluster
-from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.asking import Asking, awaited
@@ -34,7 +34,6 @@ from kframework.core.runtime.timing import tells_nothing
 from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError, PluginError
 from kframework.framework.plugin import Plugin, Watch
-from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
@@ -50,6 +49,7 @@ from kframework.scheduler.timeouts import HookTimeout, contained, said, within
 from kframework.scheduler.workers import Workers
 from kframework.state.inbox import Gone, Inbox, Message
 from kframework.state.pods import PodInfo
+from kframework.values.status import Code, Status
 
 _log = logging.getLogger(__name__)
 

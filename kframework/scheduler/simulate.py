@@ -11,20 +11,19 @@ import anyio
 import msgspec
 
 from kframework.clock import Clock, LoopClock, VirtualTimeLoop, beside_running_loop
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.controllers.claim_controller import ClaimController
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.cycle.extending import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError, quitting
-from kframework.framework.status import Code
+from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import (
     ApiObject,
     CronJob,
@@ -41,6 +40,7 @@ from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.state.pods import PodInfo
+from kframework.values.status import Code
 
 #: A simulation in which nothing has moved for so long is over, in virtual seconds.
 STAGNATION = 3600.0
@@ -404,8 +404,8 @@ def _workload_controllers(
     makes_pods = (isinstance(each, _WORKLOADS) and each.spec.template.spec for each in objects)
     if not any(makes_pods) and not any(isinstance(each, CronJob) for each in objects):
         return ()
-    from kframework.controllers.garbage_collector import GarbageCollector  # most simulations do without
-    from kframework.controllers.workloads.selection import selected
+    from kframework.in_memory.garbage_collector import GarbageCollector  # most simulations do without
+    from kframework.in_memory.workloads.selection import selected
 
     controllers = selected((*names, *_UNASKED), cluster, clock)
     return *controllers, GarbageCollector(cluster)

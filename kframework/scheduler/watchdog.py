@@ -18,12 +18,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from types import FrameType
 from typing import NamedTuple, Protocol, Self
 
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
 from kframework.errors import PluginError
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
 from kframework.state.pods import PodInfo
+from kframework.state.queued_pod import QueuedPod
 
 _log = logging.getLogger(__name__)
 

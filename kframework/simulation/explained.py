@@ -6,8 +6,8 @@ from html import escape
 
 import msgspec
 
-from kframework.observe.explain.explanation import Explanation
-from kframework.observe.explain.text import text_of
+from kframework.explain.explanation import Explanation
+from kframework.explain.text import text_of
 
 
 class Explained:

@@ -86,8 +86,8 @@ def read_cluster(
 
 def _with_devices(manifest: Manifest, devices: str) -> Manifest:
     """Add the devices that a file describes, and say which patterns fit no node."""
-    from kframework.cluster.device_patterns import read
-    from kframework.cluster.synthetic_devices import made
+    from kframework.simulation.device_patterns import read
+    from kframework.simulation.synthetic_devices import made
 
     objects, doubts = made(read(devices), manifest.objects)
     for doubt in doubts:
@@ -97,7 +97,7 @@ def _with_devices(manifest: Manifest, devices: str) -> Manifest:
 
 def _unknown_fields(manifest: Manifest) -> list[InputError]:
     """List the fields that their kinds do not have: the first ones each by itself, the others by their number."""
-    from kframework.cluster.field_names import unknown_fields
+    from kframework.client.field_names import unknown_fields
     from kframework.objects.kinds import kind_of, reference
 
     found: list[InputError] = []

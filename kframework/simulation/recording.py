@@ -10,11 +10,11 @@ import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
+from kframework.explain.account import explain
+from kframework.explain.explanation import EngineExplanation, Unexplainable
+from kframework.explain.finding import known_pod
+from kframework.explain.slices import finished
 from kframework.framework.plugin import Plugin
-from kframework.observe.explain.account import explain
-from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
-from kframework.observe.explain.finding import known_pod
-from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
 from kframework.observe.recording.engines import E, EngineKind
 from kframework.observe.recording.following import Replay

@@ -24,12 +24,12 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
+from kframework.explain.account import explain
+from kframework.explain.explanation import Unexplainable
+from kframework.explain.finding import known_pod, not_known
+from kframework.explain.slices import finished
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod
-from kframework.observe.explain.account import explain
-from kframework.observe.explain.explanation import Unexplainable
-from kframework.observe.explain.finding import known_pod, not_known
-from kframework.observe.explain.slices import finished
 from kframework.observe.history import History
 from kframework.observe.report import report
 from kframework.observe.web.nodes import nodes

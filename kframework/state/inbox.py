@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from kframework.framework.status import Status
 from kframework.objects import ApiObject
+from kframework.values.status import Status
 
 #: What engines of one's own send and take; the other messages are the pod engine's.
 __all__ = [

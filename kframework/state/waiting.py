@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kframework.framework.handle import WaitingPod
-from kframework.framework.status import Code, Status
 from kframework.state.pods import PendingPod
+from kframework.values.status import Code, Status
 
 _ALLOWED = Status(Code.SUCCESS)
 

@@ -66,9 +66,9 @@ _HOMES = {
 
 # Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
 if TYPE_CHECKING:
-    from kframework.cluster.kind_store import Change
-    from kframework.cluster.users import User
-    from kframework.controllers.kubelet import EXIT_CODE, RUN_SECONDS
+    from kframework.client.users import User
+    from kframework.in_memory.kind_store import Change
+    from kframework.in_memory.kubelet import EXIT_CODE, RUN_SECONDS
     from kframework.testing.api_server import fake_api
     from kframework.testing.builders import (
         make_container,

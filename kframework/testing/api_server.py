@@ -13,11 +13,11 @@ from typing import Self, TypeVar
 import anyio
 import yaml
 
-from kframework.apiserver.access import AlwaysAllow, RoleBased
-from kframework.apiserver.local import LocalCluster
-from kframework.apiserver.published import Publication, published
+from kframework.client.users import User
 from kframework.clock import SystemClock
-from kframework.cluster.users import User
+from kframework.fake_api.access import AlwaysAllow, RoleBased
+from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.published import Publication, published
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
 from kframework.simulation.inputs import ClusterSource, read_cluster

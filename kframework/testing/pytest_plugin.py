@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 if TYPE_CHECKING:
-    from kframework.cluster.memory import MemoryCluster
     from kframework.core.cycle.decision import Observer
+    from kframework.in_memory.cluster import MemoryCluster
     from kframework.testing import DecisionLog, Scenario, Spans, StubClock
     from kframework.testing.api_server import FakeApi
 
@@ -78,7 +78,7 @@ def clock() -> StubClock:
 @pytest.fixture
 def cluster(clock: StubClock) -> MemoryCluster:
     """An empty cluster in memory, by `clock`."""
-    from kframework.cluster.memory import MemoryCluster
+    from kframework.in_memory.cluster import MemoryCluster
 
     return MemoryCluster(clock)
 

@@ -13,7 +13,6 @@ import msgspec
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.effects import NullEffects
 from kframework.core.pod_engine import PodEngine
-from kframework.framework.status import Code
 from kframework.objects import (
     ApiObject,
     Container,
@@ -37,6 +36,7 @@ from kframework.objects.kinds import reference
 from kframework.state.inbox import BindingEnded, BindingStarted, Changed, Gone, PreemptionEnded
 from kframework.state.pods import PodInfo
 from kframework.testing.clusters import altered, random_node, random_pod
+from kframework.values.status import Code
 
 #: The scheduling gate that some pods are created with.
 GATE = "example.com/hold"

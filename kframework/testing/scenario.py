@@ -22,20 +22,20 @@ import anyio.to_thread
 import msgspec
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import parse
-from kframework.controllers.claim_controller import ClaimController
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
+from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.read_only import with_read_only_objects
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import Controller, SimulatedExtender
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing.alone import profile_text
 from kframework.testing.source_script import SourceScript
 

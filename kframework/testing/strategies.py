@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise ImportError("kframework.testing.strategies needs hypothesis: pip install hypothesis") from None
 
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.kinds import reference
 from kframework.testing.clusters import random_node, random_pod

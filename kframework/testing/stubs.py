@@ -21,7 +21,6 @@ from kframework.core.runtime.points import ask_pre_filter, first_rejection
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
-from kframework.framework.status import Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.read_only import read_only
 from kframework.state.inbox import Changed
@@ -30,6 +29,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 from kframework.testing.alone import PROFILE, profile_text
 from kframework.testing.builders import cluster_state
+from kframework.values.status import Status
 
 #: How long the pods wait that a stub handle knows: the longest that Permit allows, in seconds.
 _WAIT = 900.0

@@ -20,7 +20,6 @@ from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import Occurrence
@@ -31,6 +30,7 @@ from kframework.scheduler.read_only import ReadOnlyInbox
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed, Gone, Synced
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing.alone import PROFILE, SourceValues, profiles_of
 from kframework.testing.contract.violation import ContractViolation
 from kframework.testing.random_events import RandomEvents, RandomOutside

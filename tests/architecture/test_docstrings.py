@@ -122,4 +122,4 @@ def test_overriding_methods_are_exempt() -> None:
 
 def test_overriding_is_asked_of_the_class() -> None:
     assert overrides("kframework.errors", "ConfigError.with_traceback")
-    assert not overrides("kframework.framework.status", "Status.by")
+    assert not overrides("kframework.values.status", "Status.by")

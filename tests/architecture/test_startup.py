@@ -15,9 +15,9 @@ FOR_A_PROCESS = {"aiohttp", "kubernetes_asyncio", "opentelemetry", "prometheus_c
 #: What a scheduler of a real cluster does not need until it is asked for something: a login by a plugin, traces, an API
 #: of its own, another command.
 NOT_FOR_RUN = {
-    "kframework.apiserver.server",
+    "kframework.fake_api.server",
     "kframework.cli.simulate",
-    "kframework.cluster.memory",
+    "kframework.in_memory.cluster",
     "kframework.scheduler.simulate",
     "kframework.testing",
     "kubernetes_asyncio",
@@ -29,7 +29,7 @@ NOT_FOR_RUN = {
 #: What a simulation needs neither, beside that.
 NOT_FOR_SIMULATE = {
     "aiohttp",
-    "kframework.apiserver",
+    "kframework.fake_api",
     "kframework.cli.run",
     "kframework.process",
     "kframework.testing",
@@ -43,7 +43,7 @@ NOT_FOR_SIMULATE = {
 RUN = """
 import asyncio, os, signal
 from kframework.cli import main
-from kframework.cluster.kube_cluster import KubeCluster
+from kframework.client.kube_cluster import KubeCluster
 
 async def watch(self, kinds, offer, **settings):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -122,8 +122,8 @@ def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
 
 
 def test_a_fake_api_without_rules_imports_no_language_for_them() -> None:
-    imported = imported_by("import kframework.apiserver.server")
-    assert "kframework.apiserver.custom.rules.written" in imported
+    imported = imported_by("import kframework.fake_api.server")
+    assert "kframework.fake_api.custom.rules.written" in imported
     assert not any(name.startswith("kframework.cel") for name in imported)
 
 

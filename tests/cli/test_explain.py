@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kframework.observe.explain.explanation import EngineExplanation, Explanation
-from kframework.process.endpoints import Listener, serve
+from kframework.explain.explanation import EngineExplanation, Explanation
+from kframework.process.http.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command, Install
-from tests.observe.explain.scene import Scene
+from tests.explain.scene import Scene
 
 CLUSTER = """
 apiVersion: v1

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kframework.core.cycle.consequences import Reservation
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import Interned, PendingPod
+from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile

@@ -15,12 +15,12 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.framework.status import Status, unschedulable
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, StorageClass
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Status, unschedulable
 from tests.extension_points.scripted import plugin, profile
 
 NODE = make_node("a")

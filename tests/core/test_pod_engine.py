@@ -28,7 +28,6 @@ from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.answers import Candidate
-from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, PodCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
@@ -45,6 +44,7 @@ from kframework.state.inbox import (
 )
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Code, Status
 from tests.extension_points.scripted import held, plugin, profile
 
 POD = make_pod()

@@ -12,7 +12,7 @@ import yaml
 
 from kframework.cli import app
 from kframework.config.load import load
-from kframework.process.endpoints import SHUTDOWN, scheduler_routes
+from kframework.process.http.endpoints import SHUTDOWN, scheduler_routes
 from kframework.process.leader_thread import CLOSING
 from kframework.process.lease import RELEASING
 from kframework.scheduler.scheduler import ENDING

@@ -12,14 +12,14 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from kframework.apiserver.local import LocalCluster
-from kframework.apiserver.published import Publication, published
-from kframework.apiserver.server import ApiServer
+from kframework.client.kube import Connection
 from kframework.clock import SystemClock, run_virtual
-from kframework.cluster.kube import Connection
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import overridden, parse
+from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.published import Publication, published
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import CoreEvent, Event, Lease, Namespace, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.process.process import Process

@@ -24,15 +24,15 @@ from measured_load.server import LoadServer
 from node_policy import NodePolicy
 from quota.service import QuotaService
 
-from kframework.apiserver.local import LocalCluster
-from kframework.apiserver.published import Publication, published
 from kframework.cli import main
+from kframework.client.kube import Connection, connect
+from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
-from kframework.cluster.kube import Connection, connect
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import load
 from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.published import Publication, published
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.recording.pod_engine import recorded_by

@@ -18,7 +18,7 @@ from kframework import (
     error,
     unschedulable,
 )
-from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, delete

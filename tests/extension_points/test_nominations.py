@@ -10,8 +10,8 @@ import asyncio
 import pytest
 
 from kframework import CycleState, PendingPod, Plugin, Skip, Status, Wait, error, unschedulable
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import Pod
 from kframework.testing import Scenario, create, make_node, make_pod, patch
 from kframework.testing.scenario import Action

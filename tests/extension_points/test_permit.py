@@ -20,7 +20,7 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Action, Result, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario

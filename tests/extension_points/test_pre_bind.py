@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Skip, Status, Wait, error, unresolvable, unschedulable
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result, delete
 from tests.extension_points.scripted import held, plugin, run, scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import ActionType, ClusterEvent, Code, PendingPod, Skip, Status, error, unresolvable, unschedulable
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create, patch
 from tests.extension_points.scripted import held, plugin, run, scenario

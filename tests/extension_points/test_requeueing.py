@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import ActionType, ClusterEvent, Code, CycleState, PendingPod, Status, Wait, error, unschedulable
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, create, delete, patch

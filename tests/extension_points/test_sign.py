@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, unschedulable
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, create, patch
 from tests.extension_points.scripted import held, plugin, run, scenario

@@ -17,10 +17,10 @@ from kframework_batch.recording import ENGINES, recorded
 from kframework_batch.resource import Resource
 from kframework_batch.settings import Settings
 
+from kframework.client.transitions import has_ended
 from kframework.clock import Clock, seconds_of
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transitions import has_ended
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Pod
 from kframework.objects.requests import on_node_requests
 from kframework.observe.recording.writer import Recorder

@@ -16,11 +16,11 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 from msgspec.structs import replace
 
+from kframework.client.transitions import has_ended
 from kframework.clock import Clock
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import Fault, MemoryCluster
-from kframework.cluster.transitions import has_ended
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass
 from kframework.objects.requests import allocatable, on_node_requests
 from kframework.testing import make_node

@@ -9,20 +9,20 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.cluster import Cluster
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transitions import has_ended
+from kframework.client.cluster import Cluster
+from kframework.client.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
-from kframework.framework.status import Status
+from kframework.explain.full_evaluation import evaluate
+from kframework.explain.slices import finished
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
-from kframework.observe.explain.full_evaluation import evaluate
-from kframework.observe.explain.slices import finished
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Status
 from tests.faults.hesitant import Hesitant, Reluctant
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
 

@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.claim_controller import is_done
 from kframework.core.pod_engine import PodEngine
+from kframework.in_memory.claim_controller import is_done
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
     Device,

@@ -11,8 +11,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     Device,
     DeviceClass,

@@ -14,18 +14,18 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.transport import Transport
+from kframework.client.write_admission import WriteAdmission
+from kframework.client.write_fence import FencedTransport, WriteFence
 from kframework.clock import Clock
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.transport import Transport
-from kframework.cluster.write_admission import WriteAdmission
-from kframework.cluster.write_fence import FencedTransport, WriteFence
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Code
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extender import Extender, Line
 from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
+from kframework.values.status import Code
 
 __all__ = ["End", "Life"]
 

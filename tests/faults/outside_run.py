@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, PluginError
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import camel
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder

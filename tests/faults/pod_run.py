@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from kframework.controllers.claim_controller import ClaimController
-from kframework.controllers.disruption_controller import DisruptionController
-from kframework.controllers.volume_controller import VolumeController
 from kframework.core.pod_engine import PodEngine
+from kframework.fake_api.controllers.disruption_controller import DisruptionController
+from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from tests.faults.books import EngineBooks, leftovers, untruths, unwoken

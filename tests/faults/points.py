@@ -10,15 +10,15 @@ from random import Random
 
 import anyio
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request, Response, Stream, Transport
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
 from kframework.errors import ClusterError
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths

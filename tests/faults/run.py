@@ -16,12 +16,12 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.faults import FaultyTransport, Rates
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
-from kframework.cluster.faults import FaultyTransport, Rates
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.kubelet import Kubelet
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
 from kframework.scheduler.scheduler import Engine
 from tests.faults.books import ApiBooks
 from tests.faults.lives import End, Life

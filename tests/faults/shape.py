@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from kframework.cluster.faults import Rates
+from kframework.client.faults import Rates
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry

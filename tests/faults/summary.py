@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from kframework.cluster.faults import Rates
+from kframework.client.faults import Rates
 from tests.faults.lives import End
 from tests.faults.side_by_side import Finished
 from tests.faults.weather import Fares

@@ -9,10 +9,10 @@ from random import Random
 
 from msgspec.structs import replace
 
+from kframework.client.transitions import has_ended
 from kframework.clock import Clock, seconds_of
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transitions import has_ended
-from kframework.controllers.kubelet import RUN_SECONDS
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import (
     Affinity,
     Event,

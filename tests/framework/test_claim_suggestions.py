@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kframework.explain.remedies.remedies import Remedy
 from kframework.framework.claim_suggestions import ClaimChange, DropClause, DropConstraint, LowerCount, TolerateDevices
 from kframework.objects import DeviceConstraint, DeviceTaint, ResourceClaim
-from kframework.observe.explain.remedies.remedies import Remedy
 
 ASKED = {"deviceClassName": "gpu", "count": 4, "selectors": [{"cel": {"expression": "a && b"}}]}
 MATCH, DISTINCT = {"matchAttribute": "d/numa"}, {"distinctAttribute": "d/model"}

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kframework.explain.remedies.remedies import Remedy
 from kframework.framework.pod_suggestions import (
     DropHostPort,
     DropNodeRequirement,
@@ -33,7 +34,6 @@ from kframework.objects import (
 from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests
 from kframework.objects.taints import first_untolerated
-from kframework.observe.explain.remedies.remedies import Remedy
 from kframework.testing import make_container, make_pod
 
 DISK = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}

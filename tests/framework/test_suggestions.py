@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kframework.explain.remedies.remedies import Remedy, in_words
 from kframework.framework.suggestions import (
     Change,
     DeletePod,
@@ -21,7 +22,6 @@ from kframework.framework.suggestions import (
 from kframework.objects import Taint
 from kframework.objects.requests import allocatable
 from kframework.objects.taints import CORDON, is_cordon
-from kframework.observe.explain.remedies.remedies import Remedy, in_words
 from kframework.testing import make_node
 
 GPU = Taint(key="dedicated", value="gpu", effect="NoSchedule")

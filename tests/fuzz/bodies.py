@@ -9,8 +9,8 @@ from random import Random
 
 import yaml
 
-from kframework.apiserver.wire.protobuf_messages import fields_of, message_of
-from kframework.cluster.models import Type, fields, model_of
+from kframework.client.models import Type, fields, model_of
+from kframework.fake_api.wire.protobuf_messages import fields_of, message_of
 from kframework.objects import ApiObject, Kind
 from tests.fuzz.valid import VALID
 

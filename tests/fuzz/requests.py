@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from random import Random
 
-from kframework.apiserver.calls import APPLY_PATCH
-from kframework.apiserver.served import Resource
-from kframework.apiserver.wire.protobuf import PROTOBUF
-from kframework.apiserver.wire.yaml_bodies import YAML
-from kframework.cluster.transport import JSON, Request
+from kframework.client.transport import JSON, Request
+from kframework.fake_api.calls import APPLY_PATCH
+from kframework.fake_api.served import Resource
+from kframework.fake_api.wire.protobuf import PROTOBUF
+from kframework.fake_api.wire.yaml_bodies import YAML
 from tests.fuzz.bodies import Bodies, one_of
 from tests.fuzz.valid import VALID, WIDGETS
 

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kframework.apiserver.server import ApiServer
+from kframework.client.transport import Request, Response
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request, Response
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
 from tests.fuzz.requests import Requests, valid_request
 from tests.fuzz.valid import VALID
 

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Generic, TypeVar
 
-from kframework.cluster import Cluster
-from kframework.cluster.event_record import EventRecord
-from kframework.cluster.memory import MemoryCluster
+from kframework.client.cluster import Cluster
+from kframework.client.event_record import EventRecord
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, PodCondition
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from tests.interleavings.loop import ExploringLoop

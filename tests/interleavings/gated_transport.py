@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
+from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 from tests.interleavings.loop import ExploringLoop
 

@@ -9,15 +9,15 @@ from functools import lru_cache, partial
 
 import anyio
 
+from kframework.client.cluster import Cluster
 from kframework.clock import LoopClock
-from kframework.cluster import Cluster
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.framework.plugin import Plugin
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.requests import allocatable
 from kframework.objects.requests import on_node_requests as requests

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.cycle.decision import Binding, Decision, Result
-from kframework.framework.status import Code
 from kframework.observe.history import History
+from kframework.values.status import Code
 
 
 def decision(attempt: int, uid: str) -> Decision:

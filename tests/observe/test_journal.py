@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from kframework.cli.log_lines import plain_text
 from kframework.core.cycle.decision import Binding, Decision, Result
-from kframework.framework.status import Code
 from kframework.observe.journal import Journal
+from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2
 
 DECISION = Decision(

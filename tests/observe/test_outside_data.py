@@ -7,14 +7,14 @@ import math
 import pytest
 
 from kframework.core.runtime.registry import Registry
-from kframework.observe.explain.explanation import Waker
-from kframework.observe.explain.text import text_of
+from kframework.explain.explanation import Waker
+from kframework.explain.text import text_of
 from kframework.observe.metrics.readings import engine_readings
 from kframework.observe.outside_data import OutsideData, outside_data
 from kframework.state.inbox import SourceChanged, SourceFailed
 from kframework.testing import make_node, make_pod
+from tests.explain.scene import Scene
 from tests.extension_points.scripted import alone
-from tests.observe.explain.scene import Scene
 from tests.observe.metrics.reading import samples, text
 from tests.support.outside import busy_plugin
 

@@ -15,7 +15,7 @@ from kframework.observe.web import pod_engine
 from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
-from tests.observe.explain.scene import Scene
+from tests.explain.scene import Scene
 
 
 def data_of(html: str) -> Any:

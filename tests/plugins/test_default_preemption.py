@@ -10,11 +10,11 @@ import yaml
 from msgspec.structs import replace
 
 from kframework import ClearNomination, Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, hookimpl
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.args import DefaultPreemptionArgs
 from kframework.errors import ClusterError
 from kframework.framework.events import QueueingHint
+from kframework.in_memory.cluster import Fault, MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
 from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, after_pod_is_gone

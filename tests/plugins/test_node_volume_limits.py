@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, Status
 from kframework.framework.events import QueueingHint
-from kframework.framework.status import Code, unresolvable, unschedulable
 from kframework.objects import (
     AWSElasticBlockStore,
     AzureFile,
@@ -38,6 +37,7 @@ from kframework.plugins.node_volume_limits import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
+from kframework.values.status import Code, unresolvable, unschedulable
 from tests.plugins.asking import filtered, made, on_node, pending
 from tests.support.volumes_in_use import (
     attachment,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.plugins.priority_sort import PrioritySort
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_pod
 from tests.plugins.asking import made, pending
 

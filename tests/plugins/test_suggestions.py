@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kframework.explain.remedies.suggestions import Proposal, of_pod
 from kframework.framework.pod_suggestions import DropHostPort, DropVolume
-from kframework.framework.status import Code
 from kframework.framework.suggestions import Change, DeletePod, RemoveLabel, RemoveTaint, SetLabel, Uncordon
 from kframework.objects import Affinity, Pod, Volume
-from kframework.observe.explain.remedies.suggestions import Proposal, of_pod
 from kframework.testing import make_node, make_pod, make_taint
+from kframework.values.status import Code
 from tests.support.helping import suggested
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

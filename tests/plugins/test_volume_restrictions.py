@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from kframework import ActionType, ClusterEvent, CycleState, Skip, Status
 from kframework.framework.events import QueueingHint
-from kframework.framework.status import unresolvable, unschedulable
 from kframework.objects import (
     ISCSI,
     RBD,
@@ -31,6 +30,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from kframework.testing.clusters import RandomCluster
+from kframework.values.status import unresolvable, unschedulable
 from tests.plugins.asking import made, on_node, pending
 from tests.support.volumes_in_use import claim, ephemeral, put, using
 

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from kframework.client.kube import Connection
+from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import run_virtual
-from kframework.cluster.kube import Connection
-from kframework.cluster.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError, ConfigError
 from kframework.process import delegation as module
-from kframework.process import endpoints
 from kframework.process.delegation import PATIENCE, REMEMBERED, Delegated, Delegation
-from kframework.process.endpoints import Listener, serve
+from kframework.process.http import endpoints
+from kframework.process.http.endpoints import Listener, serve
 
 SETTINGS = Delegation(authentication=Connection(), authorization=Connection())
 

@@ -13,12 +13,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from kframework.client.cluster import Cluster
 from kframework.clock import SystemClock
-from kframework.cluster import Cluster
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.duration import Duration
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, CoreEvent, Lease
 from kframework.process import leader_thread
 from kframework.process.leader_thread import LeaderThread

@@ -8,12 +8,12 @@ import aiohttp
 import pytest
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.showing import Section, Shown
-from kframework.process.endpoints import Listener, serve
+from kframework.process.http.endpoints import Listener, serve
 from kframework.process.observers import Observers, PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler
 from tests.support.closed_engine import ClosedEngine

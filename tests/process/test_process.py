@@ -18,19 +18,19 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import ConfigError, Plugin
+from kframework.client.cluster import Cluster
+from kframework.client.event_record import EventRecord
+from kframework.client.missing_rights import MissingRights
+from kframework.client.write_fence import WriteFence
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
-from kframework.cluster import Cluster
-from kframework.cluster.event_record import EventRecord
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.missing_rights import MissingRights
-from kframework.cluster.write_fence import WriteFence
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Event, Lease, Pod
-from kframework.process.endpoints import Listener
+from kframework.process.http.endpoints import Listener
 from kframework.process.observers import PodObservers
 from kframework.process.process import LeadershipLost, Process
 from kframework.process.servers import Connect

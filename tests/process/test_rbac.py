@@ -14,21 +14,21 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
-from kframework.apiserver.authorization import Rule
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.cluster import Cluster
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.request_attributes import Attributes
 from kframework.clock import LoopClock, SystemClock, run_virtual
-from kframework.cluster import Cluster
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.request_attributes import Attributes
 from kframework.config.configuration import Configuration
 from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
 from kframework.core.runtime.registry import Registry
+from kframework.fake_api.authorization import Rule
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import (
     ApiObject,
     Event,

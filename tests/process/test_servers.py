@@ -15,26 +15,26 @@ from urllib.request import urlopen
 import anyio
 import pytest
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.local import LocalCluster
-from kframework.apiserver.published import Publication, published
-from kframework.apiserver.server import ApiServer
+from kframework.client.cluster import Cluster
+from kframework.client.kube import Connection
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.missing_rights import MissingRights
+from kframework.client.transport import Request, Response
+from kframework.client.write_fence import WriteFence
 from kframework.clock import LoopClock, SystemClock, run_virtual
-from kframework.cluster import Cluster
-from kframework.cluster.kube import Connection
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.missing_rights import MissingRights
-from kframework.cluster.transport import Request, Response
-from kframework.cluster.write_fence import WriteFence
 from kframework.config.load import default_configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.published import Publication, published
+from kframework.fake_api.server import ApiServer
+from kframework.fake_api.serving import running
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics.requests import RequestCounts
-from kframework.process.endpoints import Listener
-from kframework.process.fake_api import running
+from kframework.process.http.endpoints import Listener
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
 from kframework.process.rbac import manifests

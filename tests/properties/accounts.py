@@ -22,19 +22,19 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework import CycleState, PendingPod, Plugin, hookimpl
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
 from kframework.cli.log_lines import json_line
+from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, outside, run_virtual
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
 from kframework.core.runtime.registry import Registry
+from kframework.explain.routes import explain_routes
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import Event, Pod
-from kframework.observe.explain.routes import explain_routes
 from kframework.observe.history import History
 from kframework.observe.journal import Journal
 from kframework.observe.metrics.attempts import TIMED_SHARE
@@ -43,7 +43,7 @@ from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.tracing.spans import Tracing
-from kframework.process.endpoints import Listener, serve
+from kframework.process.http.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_pod
 from kframework.verbosity import V2, V5

@@ -11,11 +11,11 @@ import pytest
 
 from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.rejections import PASS
-from kframework.core.queue.queued_pod import QueuedPod
-from kframework.framework.status import Status
-from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
-from kframework.observe.explain.slices import finished
+from kframework.explain.full_evaluation import FullEvaluation, evaluate
+from kframework.explain.slices import finished
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Status
 from tests.properties.test_default_profile import CLUSTERS, Tries
 
 

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import ClusterError
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.kubelet import RUN_SECONDS
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import ApiObject, Node, Pod
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.pods import PendingPod

@@ -21,12 +21,12 @@ from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterRound
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Preempt
 from kframework.state.log import Log
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing.clusters import RandomCluster
 from tests.contract.cases import CASES
 

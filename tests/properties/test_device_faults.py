@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from kframework.cluster.faults import Rates
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.controllers.claim_controller import ClaimController
+from kframework.client.faults import Rates
+from kframework.client.kube_cluster import KubeCluster
+from kframework.in_memory.claim_controller import ClaimController
 from kframework.objects import AllocationResult, ApiObject, ResourceClaim
 from kframework.objects import ResourceClaimConsumerReference as Reference
 from kframework.observe.recording.replay import replay

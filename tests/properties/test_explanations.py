@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from kframework.core.cycle.decision import Decision, Result
+from kframework.explain.account import explain, explaining
+from kframework.explain.explanation import Explanation, State
 from kframework.objects import ApiObject, Pod
-from kframework.observe.explain.account import explain, explaining
-from kframework.observe.explain.explanation import Explanation, State
 from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing.clusters import random_node, random_pod
-from tests.observe.explain.scene import Scene
+from tests.explain.scene import Scene
 
 RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "30")) // 5, 1)
 

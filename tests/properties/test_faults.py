@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kframework.cluster.faults import Rates
-from kframework.cluster.reflector import Reflector
+from kframework.client.faults import Rates
+from kframework.client.reflector import Reflector
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.scheduling_queue import SchedulingQueue

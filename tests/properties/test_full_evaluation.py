@@ -12,9 +12,9 @@ import pytest
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
-from kframework.core.queue.queued_pod import QueuedPod
-from kframework.observe.explain.full_evaluation import FullEvaluation, evaluate
+from kframework.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 
 

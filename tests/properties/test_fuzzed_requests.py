@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.apiserver import calls
-from kframework.apiserver.wire.documents import Data
+from kframework.fake_api import calls
+from kframework.fake_api.wire.documents import Data
 from tests.fuzz.run import LIFE, send
 
 

@@ -11,11 +11,11 @@ from typing import ClassVar
 import pytest
 
 from kframework import CycleState, Diagnosis, PendingPod, Plugin, PodInfo, Preempt, hookwrapper
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
 from kframework.core.preemption.dry_runs import DryRun
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.framework.answers import Candidate
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import Node, Pod, PodDisruptionBudget
 from kframework.objects.requests import on_node_requests
 from kframework.state.nodes import NodeInfo

@@ -14,10 +14,10 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.in_flight import InFlight
 from kframework.core.queue.pool import Holder, Pool
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.framework.events import Occurrence
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
 from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
 from tests.properties.machines import fails
 from tests.properties.queue_model import ModelPod, QueueModel

@@ -9,6 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
+from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.framework.suggestions import (
     Change,
     DeletePod,
@@ -34,7 +35,6 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.observe.explain.remedies.remedies import Remedy, remedies
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulationResult, simulate
 from kframework.testing import make_node, make_pod

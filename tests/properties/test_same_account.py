@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kframework.framework.status import Code
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
+from kframework.values.status import Code
 from tests.properties.accounts import Accounts, Json, accounts_of
 
 SEEDS = (1, 2, 3)

@@ -10,17 +10,17 @@ from random import Random
 import anyio
 import pytest
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.faults import FaultyTransport, Rates
+from kframework.client.flow_control import FlowControl
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.transport import Transport
+from kframework.client.write_admission import WriteAdmission
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.faults import FaultyTransport, Rates
-from kframework.cluster.flow_control import FlowControl
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Transport
-from kframework.cluster.write_admission import WriteAdmission
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod

@@ -11,9 +11,9 @@ import pytest
 
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.framework.status import Status, error
 from kframework.state.pods import PendingPod
 from kframework.testing import Scenario, make_node, make_pod
+from kframework.values.status import Status, error
 from tests.support.answering import answering
 
 

@@ -15,12 +15,12 @@ from kframework.config.options import HookTimeouts
 from kframework.core.cycle.asking import awaited
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindFirst, BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import Interned
+from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, PodCondition
 from kframework.scheduler.cluster_api import PAUSES, ClusterApi
 from kframework.scheduler.outbox import Outbox

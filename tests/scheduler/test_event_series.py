@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kframework.client.event_record import EventRecord, Occasion, PodReference
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.cluster.event_record import EventRecord, Occasion, PodReference
 from kframework.objects import EventSeries
 from kframework.scheduler.event_recorder import SILENCE, EventAggregator
 

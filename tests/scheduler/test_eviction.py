@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.core.cycle.consequences import Eviction
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.eviction import REST, EvictionTask
 from kframework.scheduler.outbox import Outbox

@@ -13,11 +13,11 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from kframework.client.event_record import EventRecord, Occasion, PodReference
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.event_record import EventRecord, Occasion, PodReference
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.scheduler import outbox
 from kframework.scheduler.event_recorder import EventRecorder

@@ -13,18 +13,16 @@ import pytest
 
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, error, hookimpl, unschedulable
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
 from kframework.errors import PluginError
+from kframework.explain.slices import at_rest
 from kframework.framework.plugin import Watch
-from kframework.framework.status import Code
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
-from kframework.observe.explain.slices import at_rest
 from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
@@ -33,9 +31,11 @@ from kframework.scheduler.simulate import simulate
 from kframework.scheduler.timeouts import GRACE
 from kframework.state.inbox import Changed, Message
 from kframework.state.pods import Interned
+from kframework.state.queued_pod import QueuedPod
 from kframework.state.statement import Statement
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod
+from kframework.values.status import Code
 from tests.extension_points.scripted import alone, held, plugin, run, scenario
 from tests.support.extending import NO_ANSWER, Scripted, configuration, lets_pass, settings
 

@@ -12,20 +12,20 @@ import pytest
 
 from kframework import CycleState, PendingPod, Plugin, error
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration, parse
-from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import ApiObject, Job, PodTemplate
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import MakeController, Outcome, Progress, SimulatedRun, simulate
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
-from tests.controllers.workloads.stage import deployment, job, template
 from tests.extension_points.scripted import alone, held, plugin
+from tests.in_memory.workloads.stage import deployment, job, template
 from tests.support.declared import Gang, gang, team
 from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
 

@@ -11,10 +11,10 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
+from kframework.client.cluster import Cluster
 from kframework.clock import Clock
-from kframework.cluster import Cluster
-from kframework.controllers.kubelet import RUN_SECONDS
 from kframework.errors import ClusterError
+from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import (
     Affinity,
     ApiObject,

@@ -15,9 +15,9 @@ from random import Random
 
 import msgspec
 
+from kframework.client.kube import Connection, connect
+from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
-from kframework.cluster.kube import Connection, connect
-from kframework.cluster.kube_cluster import KubeCluster
 from tests.soak.churn import Churn, Shape
 from tests.soak.virtual import resident
 

@@ -14,10 +14,10 @@ import anyio
 import msgspec
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import Event
 from kframework.observe.journal import Journal
 from kframework.process.observers import PodObservers

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.framework.status import Code, Status
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.waiting import ReservedPod, WaitingPods
+from kframework.values.status import Code, Status
 from tests.support.objects_made import pod
 
 

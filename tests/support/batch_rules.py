@@ -14,8 +14,8 @@ from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
 from kframework_batch.testing import Gang, Stage, make_node
 
-from kframework.framework.status import unschedulable
 from kframework.objects import Node
+from kframework.values.status import unschedulable
 
 # -- plugins that say what they are told ------------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ from kframework_batch.simulation import simulate_batch
 from kframework_batch.testing import make_queue
 
 from kframework.clock import Clock
-from kframework.cluster.memory import MemoryCluster
 from kframework.engine import Decision, Observer
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
 from kframework.observe.counting import Binding, Series
 from kframework.observe.metrics.series import written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.cluster.event_record import EventRecord, Occasion, PodReference
+from kframework.client.event_record import EventRecord, Occasion, PodReference
 
 __all__ = ["failed_scheduling"]
 

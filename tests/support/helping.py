@@ -11,15 +11,15 @@ from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Code, Status
+from kframework.explain.remedies.remedies import Remedy, remedies
+from kframework.explain.remedies.suggestions import Proposal, Suggestions
+from kframework.explain.remedies.trials import Trial
+from kframework.explain.slices import finished
 from kframework.objects import ApiObject, Pod
-from kframework.observe.explain.remedies.remedies import Remedy, remedies
-from kframework.observe.explain.remedies.suggestions import Proposal, Suggestions
-from kframework.observe.explain.remedies.trials import Trial
-from kframework.observe.explain.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 from kframework.state.pods import PendingPod
+from kframework.values.status import Code, Status
 
 __all__ = ["engine_of", "lines", "pending", "sought", "suggested"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
-from kframework.apiserver.authorization import Grant, RoleBasedAuthorizer, forbidden
-from kframework.apiserver.server import ApiServer
-from kframework.apiserver.statuses import Subject, failure
-from kframework.apiserver.watches import Watch
-from kframework.cluster.request_attributes import Attributes
-from kframework.cluster.transport import Request, Response, Stream, Transport
-from kframework.cluster.users import service_account
+from kframework.client.request_attributes import Attributes
+from kframework.client.transport import Request, Response, Stream, Transport
+from kframework.client.users import service_account
+from kframework.fake_api.authorization import Grant, RoleBasedAuthorizer, forbidden
+from kframework.fake_api.server import ApiServer
+from kframework.fake_api.statuses import Subject, failure
+from kframework.fake_api.watches import Watch
 
 __all__ = ["Authorizer", "GuardedServer", "Right"]
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections import Counter
 
-from kframework.cluster.transport import Request, Response, Transport, TransportLayer
+from kframework.client.transport import Request, Response, Transport, TransportLayer
 from kframework.errors import ClusterError
 
 

@@ -12,8 +12,8 @@ from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.kubelet import RUN_SECONDS, Kubelet
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
 from kframework.objects import ApiObject, ObjectMeta, Pod
 from kframework.testing import make_pod
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node
 from kframework.testing import DecisionLog, Spans, StubClock, make_node, make_pod
 from kframework.testing.pytest_plugin import MakeScenario

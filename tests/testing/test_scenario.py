@@ -20,7 +20,7 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
-from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch

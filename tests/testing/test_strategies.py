@@ -7,7 +7,7 @@ import sys
 
 from hypothesis import given, settings
 
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import Scenario, StubClock, make_node, make_pod
 from kframework.testing.strategies import Happening, History, Objects, clusters, histories, nodes, played, pods

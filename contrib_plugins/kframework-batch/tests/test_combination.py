@@ -20,10 +20,10 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.tiers import EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
-from kframework.framework.status import Code, Status, unresolvable, unschedulable
 from kframework.objects import ObjectMeta
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
+from kframework.values.status import Code, Status, unresolvable, unschedulable
 
 T = TypeVar("T")
 

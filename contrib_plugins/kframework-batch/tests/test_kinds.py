@@ -27,11 +27,11 @@ from kframework_batch.objects import (
 )
 from kframework_batch.topology import HyperNodeSpec
 
-from kframework.apiserver.server import ApiServer
+from kframework.client.transport import Request
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request
 from kframework.core.runtime.installed_kinds import declare_installed_kinds
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta
 from kframework.objects.manifest import read
 

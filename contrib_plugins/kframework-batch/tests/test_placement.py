@@ -15,9 +15,9 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_task
 
-from kframework.framework.status import Code, Status
 from kframework.objects import Affinity, LabelSelector, Node, PodAffinityTerm, PodAntiAffinity
 from kframework.state.nodes import NodeInfo
+from kframework.values.status import Code, Status
 
 _CONFIGURATION = """
 actions: scripted

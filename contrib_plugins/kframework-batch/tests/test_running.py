@@ -18,17 +18,17 @@ from kframework_batch.running import BatchObservers, beside, following
 from kframework_batch.settings import Settings
 from kframework_batch.testing import make_gang, make_queue
 
-from kframework.apiserver.published import Publication
+from kframework.client.cluster import Cluster
+from kframework.client.missing_rights import MissingRights
+from kframework.client.write_fence import WriteFence
 from kframework.clock import LoopClock, SystemClock, run_virtual
-from kframework.cluster import Cluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.missing_rights import MissingRights
-from kframework.cluster.write_fence import WriteFence
 from kframework.core.cycle.decision import Binding, Decision
+from kframework.fake_api.embedded_server import EmbeddedServer
+from kframework.fake_api.published import Publication
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod
 from kframework.objects.manifest import Manifest, read
-from kframework.process.embedded_server import EmbeddedServer
-from kframework.process.endpoints import Listener
+from kframework.process.http.endpoints import Listener
 from kframework.process.observers import Observers
 from kframework.process.process import Process
 from kframework.process.servers import Connect

@@ -11,7 +11,7 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.testing import create, make_node
 

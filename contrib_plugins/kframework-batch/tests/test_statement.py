@@ -16,7 +16,7 @@ from kframework_batch.statement import JobStatement
 from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 
-from kframework.framework.status import Code, Status
+from kframework.values.status import Code, Status
 
 Script = Callable[[Session], None]
 

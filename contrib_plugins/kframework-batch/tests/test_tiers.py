@@ -14,8 +14,8 @@ from kframework_batch.session import Session
 from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT, Call, EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
-from kframework.framework.status import Status, unschedulable
 from kframework.state.nodes import NodeInfo
+from kframework.values.status import Status, unschedulable
 
 HOOKS = {
     name

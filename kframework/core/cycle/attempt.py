@@ -14,16 +14,16 @@ from kframework.core.cycle.decision import Decision, Result, fit_error
 from kframework.core.cycle.extending import ExtenderError, Extending
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.queue.queued_pod import NOBODY, QueuedPod
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import Around, PhaseTimer, PluginTimer
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
-from kframework.framework.status import Code, Status
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import NOBODY, QueuedPod
 from kframework.state.waiting import ReservedPod
+from kframework.values.status import Code, Status
 
 _log = logging.getLogger(__name__)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import Around
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Status
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import QueuedPod
 from kframework.state.waiting import ReservedPod
+from kframework.values.status import Status
 
 
 class Reservation(msgspec.Struct, eq=False, weakref=True):

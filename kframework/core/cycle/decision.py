@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
-from kframework.framework.status import Code
+from kframework.values.status import Code
 
 
 class Result(StrEnum):

@@ -9,9 +9,9 @@ import msgspec
 
 from kframework.errors import KFrameworkError
 from kframework.framework.answers import Candidate
-from kframework.framework.status import Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Status
 
 
 class ExtenderError(KFrameworkError):

@@ -18,12 +18,12 @@ from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import FAULTS
 from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Status
 from kframework.state.columns import Column
 from kframework.state.log import Log
 from kframework.state.node_order import Places
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Status
 
 #: Up to this many rows the scalar form is asked, above it the columnar one. With the default profile ten changed rows
 #: cost 0.40 ms one by one and 0.32 as columns, so the turning point lies at about eight.

@@ -17,10 +17,10 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.errors import KFrameworkError
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Status
 
 
 class VerificationError(KFrameworkError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kframework.framework.answers import Diagnosis
-from kframework.framework.status import Status
+from kframework.values.status import Status
 
 
 class ScheduleResult(msgspec.Struct, frozen=True):

@@ -18,9 +18,9 @@ from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep, ScoreStep, StatusStep, Step
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Code, Status
 
 #: The lower layers of one profile, by what their answers depend on; each is kept by the plans that stand on it.
 LowerLayers = WeakValueDictionary[tuple[Hashable, ...], Layer]

@@ -13,10 +13,10 @@ from typing import Protocol
 from kframework.core.runtime.points import first_rejection, run_add_pod
 from kframework.core.runtime.steps import FilterStep
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Status
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Status
 
 
 class Question(Protocol):

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from kframework.core.runtime.steps import FilterStep
-from kframework.framework.status import Status
 from kframework.state.pods import PendingPod
+from kframework.values.status import Status
 
 #: No rejection.
 PASS = int(np.iinfo(np.int64).max)

@@ -6,7 +6,7 @@ import logging
 
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.search import Search
-from kframework.framework.status import Status
+from kframework.values.status import Status
 from kframework.verbosity import V10
 
 _log = logging.getLogger(__name__)

@@ -46,11 +46,11 @@ from kframework.core.runtime.timing import PhaseTimer
 from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis, Scores
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
 from kframework.state.cluster import ClusterState
 from kframework.state.node_order import Places, among, in_turn
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.status import Code, Status
 
 _log = logging.getLogger(__name__)
 

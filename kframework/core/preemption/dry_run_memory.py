@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from kframework.core.cycle.changed_rows import ChangedRows
 from kframework.core.preemption.dry_runs import Ranked
 from kframework.core.runtime.profile import Signature
-from kframework.framework.status import Status
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.pods import PodInfo
+from kframework.values.status import Status
 
 #: What `Answers.found` says of a row: nothing yet, or that there are victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1

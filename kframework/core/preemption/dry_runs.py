@@ -17,10 +17,10 @@ from kframework.core.runtime.points import run_add_pod, run_remove_pod
 from kframework.core.runtime.steps import FilterStep
 from kframework.framework.answers import Candidate
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
 from kframework.state.statement import Statement
+from kframework.values.status import Code, Status
 
 _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 

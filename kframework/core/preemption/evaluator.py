@@ -19,11 +19,11 @@ from kframework.core.preemption.preempting import Preempting
 from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRuns
-from kframework.framework.status import Code, Status
 from kframework.objects import PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Code, Status
 
 _NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
 _WAITS = Status(Code.UNSCHEDULABLE, ("not eligible due to a terminating pod on the nominated node.",))

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from kframework.core.queue.queued_pod import QueuedPod
+from kframework.state.queued_pod import QueuedPod
 
 
 class Backoff(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kframework.core.queue.queued_pod import QueuedPod
+from kframework.state.queued_pod import QueuedPod
 
 
 class Heap:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from kframework.core.queue.queued_pod import QueuedPod
+from kframework.state.queued_pod import QueuedPod
 
 #: A profile and one of its plugins, both by name.
 Holder = tuple[str, str]

@@ -18,10 +18,10 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.in_flight import InFlight
 from kframework.core.queue.pool import Holder, Pool
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.framework.events import ActionType, EventResource, Occurrence, pod_updates
-from kframework.framework.status import Status
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Status
 from kframework.verbosity import V5
 
 log: logging.Logger = logging.getLogger(__name__)

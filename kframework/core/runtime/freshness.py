@@ -10,7 +10,7 @@ from kframework.core.runtime.steps import PreFilterAnswer, Step
 from kframework.framework.answers import NodeNames
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source, WhenStale
-from kframework.framework.status import Code, Skip, Status
+from kframework.values.status import Code, Skip, Status
 
 #: The sources of each plugin that has some.
 PluginSources = Mapping[str, Sequence[Source[object]]]

@@ -16,9 +16,9 @@ from kframework.core.runtime.steps import FilterStep, Hook, PreFilterStep, Statu
 from kframework.errors import FAULTS, shown
 from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt, Rows
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status, Wait
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Code, Status, Wait
 
 #: Looked up once, for what is asked in every cycle: an enumeration takes a tenth of a microsecond to find a member.
 _SKIP = Code.SKIP

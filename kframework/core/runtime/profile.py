@@ -11,7 +11,6 @@ from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
 from kframework.config.models import camel
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.code_place import code_place
 from kframework.core.runtime.freshness import PluginSources, admit, gate, guarded, score
 from kframework.core.runtime.hooks import WRAPPABLE, hooks_of, storing_before
@@ -32,8 +31,9 @@ from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source, SourceChange
-from kframework.framework.status import REJECTIONS, Code, Status
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import REJECTIONS, Code, Status
 
 R = TypeVar("R")
 _C = TypeVar("_C", bound=Callable[..., object])

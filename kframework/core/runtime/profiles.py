@@ -16,7 +16,6 @@ from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.config.models import POINTS
 from kframework.config.problems import Problem
 from kframework.core.queue.pool import Holder
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
@@ -28,8 +27,9 @@ from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source
-from kframework.framework.status import Status
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Status
 from kframework.verbosity import V5
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from kframework.errors import FAULTS, shown
 from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
-from kframework.framework.status import REJECTIONS, Code, Skip, Status
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import REJECTIONS, Code, Skip, Status
 
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
 FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]

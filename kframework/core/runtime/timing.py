@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from kframework.core.runtime.profile import Profile
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
-from kframework.framework.status import Code, Status, Wait
+from kframework.values.status import Code, Status, Wait
 
 _C = TypeVar("_C", bound=Callable[..., object])
 

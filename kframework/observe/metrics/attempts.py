@@ -8,9 +8,9 @@ from typing import Final
 
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import PointTiming
-from kframework.framework.status import Code
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals, as_labels
+from kframework.values.status import Code
 
 #: In so many of the attempts plugins are timed one by one, and once a second at least. kube-scheduler times a tenth,
 #: which at 55 us for an attempt would cost more than all else that is counted of a pod.

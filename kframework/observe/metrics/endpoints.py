@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kframework.observe.explain.slices import at_rest
+from kframework.explain.slices import at_rest
 from kframework.observe.metrics import families
 from kframework.observe.metrics.metrics import HealthResults
 from kframework.observe.metrics.readings import pod_resources

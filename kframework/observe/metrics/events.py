@@ -12,14 +12,14 @@ from time import perf_counter_ns
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.pool import Holder
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.queue.scheduling_queue import QueueRules
 from kframework.framework.events import ActionType, EventResource, Occurrence
-from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Pod
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Histograms, Series
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Code, Status
 
 #: Told of a run of PreEnqueue: its nanoseconds, how it ended, and the profile.
 Gated = Callable[[int, Code, str], None]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import perf_counter_ns
 
-from kframework.cluster.transport import Request, Response, Stream, Transport, TransportLayer
+from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.errors import ClusterError
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels

@@ -18,7 +18,7 @@ from kframework.config.configuration import Configuration
 from kframework.core.effects import EngineHost
 from kframework.core.runtime.registry import installed
 from kframework.errors import ConfigError, InputError
-from kframework.observe.explain.explanation import EngineExplanation, Unexplainable
+from kframework.explain.explanation import EngineExplanation, Unexplainable
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, RecordedEngine, Recorder
 from kframework.scheduler.scheduler import Engine

@@ -18,12 +18,12 @@ from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Status
 from kframework.observe.recording.pod_engine import PodEngines
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.told import Told
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Status
 
 
 class Replay(NullEffects):

@@ -22,7 +22,6 @@ from kframework.core.effects import EngineHost
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Status
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import Opening
 from kframework.observe.recording.reader import Recorded
@@ -30,6 +29,7 @@ from kframework.observe.recording.writer import Header, Line, RecordedEngine, Re
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.state.inbox import Activated, Message, Nominated, SourceChanged, SourceFailed, Synced
+from kframework.values.status import Status
 
 
 class Allowed(msgspec.Struct, frozen=True):

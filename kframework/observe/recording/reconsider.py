@@ -22,14 +22,14 @@ from kframework.core.cycle.search import Search
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
-from kframework.framework.status import Code, Status
 from kframework.observe.recording.following import Replay
+from kframework.state.queued_pod import QueuedPod
+from kframework.values.status import Code, Status
 
 
 class Disagreement(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from kframework import __version__
-from kframework.cluster.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
+from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
 from kframework.errors import ConfigError, visible_json
 
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from opentelemetry.trace import (
 from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
-from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter, otlp_line
 from kframework.observe.tracing.span import Span
 from kframework.observe.tracing.traces import UNSET, Traces, context
+from kframework.values.status import Code
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor

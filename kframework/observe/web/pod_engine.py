@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.pool import Holder
-from kframework.core.queue.queued_pod import QueuedPod
-from kframework.observe.explain.account import explain
+from kframework.explain.account import explain
 from kframework.observe.web.sections import Details
 from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
 from kframework.state.pods import PodInfo
+from kframework.state.queued_pod import QueuedPod
 
 #: So many nodes are asked about in all for the explanations of a report, but for the first few of these: each asks
 #: about all nodes.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kframework.observe.explain.slices import at_rest, finished_giving_way
+from kframework.explain.slices import at_rest, finished_giving_way
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues

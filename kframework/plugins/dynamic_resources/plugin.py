@@ -21,7 +21,6 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.status import Code, Skip, Status, error, unresolvable, unschedulable
 from kframework.framework.suggestions import Efforts, Suggestions
 from kframework.objects import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from kframework.objects.claims import is_controlled_by
@@ -62,6 +61,7 @@ from kframework.plugins.dynamic_resources.shortfall_words import explained
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Code, Skip, Status, error, unresolvable, unschedulable
 
 _log = logging.getLogger(__name__)
 

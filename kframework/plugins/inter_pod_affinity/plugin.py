@@ -13,7 +13,6 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.framework.status import Skip, Status, error, unresolvable, unschedulable
 from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
 from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
@@ -25,6 +24,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import Jointly, LabelClass, Weighed
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.topology import Tally, Topology
+from kframework.values.status import Skip, Status, error, unresolvable, unschedulable
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

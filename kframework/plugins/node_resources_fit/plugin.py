@@ -15,7 +15,6 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.status import Status, unresolvable, unschedulable
 from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
 from kframework.objects import DeviceClass, Node
 from kframework.objects.requests import allocatable, is_scalar
@@ -25,6 +24,7 @@ from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate
+from kframework.values.status import Status, unresolvable, unschedulable
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"

@@ -13,7 +13,6 @@ from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.status import Skip, Status, error
 from kframework.framework.suggestions import Efforts, Suggestions
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
 from kframework.objects.label_selectors import SelectorError
@@ -30,6 +29,7 @@ from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, Sprea
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Skip, Status, error
 
 #: What default constraints are deduced from, and the resources under which its events come.
 _Selecting = Service | ReplicationController | ReplicaSet | StatefulSet

@@ -11,7 +11,6 @@ import numpy as np
 
 from kframework.framework.answers import Rows, Scores
 from kframework.framework.pod_suggestions import DropSpread, RaiseMaxSkew
-from kframework.framework.status import Status, unresolvable, unschedulable
 from kframework.framework.suggestions import (
     BEYOND_HELP,
     MOST,
@@ -27,6 +26,7 @@ from kframework.state.domain_counts import DomainCounts, pods_in_domain
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Status, unresolvable, unschedulable
 
 REASON = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{REASON} (missing required label)"

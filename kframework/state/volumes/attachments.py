@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.status import Status
 from kframework.objects import (
     ApiObject,
     CSINode,
@@ -26,6 +25,7 @@ from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.volumes.volume_ids import Source, UsedVolumes, VolumeId, VolumeIds, limited_volumes
+from kframework.values.status import Status
 
 #: Who uses volumes of a row: its pods, and under the node's name the VolumeAttachments.
 User = PodInfo | str

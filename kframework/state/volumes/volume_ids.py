@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kframework.framework.status import Code, Status, error, unresolvable
 from kframework.objects import (
     CSISource,
     PersistentVolume,
@@ -28,6 +27,7 @@ from kframework.objects.csi_migration import (
 )
 from kframework.state.objects import Stores
 from kframework.state.pods import PodInfo
+from kframework.values.status import Code, Status, error, unresolvable
 
 #: Kind, namespace and name of an object that was looked up, whether it exists or not.
 Source = tuple[type, str, str]

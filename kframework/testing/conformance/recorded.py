@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 
-from kframework.framework.status import Status
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult
 from kframework.testing.conformance.claims import Details
+from kframework.values.status import Status
 
 
 class Verdict(ApiStruct, frozen=True, kw_only=True):

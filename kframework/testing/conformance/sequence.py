@@ -8,7 +8,6 @@ import msgspec
 
 from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Status
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult, Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.answers import compare_pre_enqueue
@@ -17,6 +16,7 @@ from kframework.testing.conformance.claims import PROFILE, compare_allocations, 
 from kframework.testing.conformance.recorded import Verdict
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
+from kframework.values.status import Status
 
 #: Plugins of the default set that no recorded case gives anything to say: none uses declared features.
 _SILENT = {"NodeDeclaredFeatures"}

@@ -15,7 +15,6 @@ from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.steps import Step
 from kframework.errors import ConfigError
 from kframework.framework.answers import Diagnosis, Preempt
-from kframework.framework.status import Code, Status
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.answers import Answers, compare_pre_enqueue, in_our_words
@@ -30,6 +29,7 @@ from kframework.testing.conformance.claims import (
 from kframework.testing.conformance.recorded import Candidate, PostFilter, Recorded, Verdict
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
+from kframework.values.status import Code, Status
 
 _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
 

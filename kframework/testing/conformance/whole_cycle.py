@@ -11,14 +11,14 @@ from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, Sche
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Profile
-from kframework.framework.status import Status
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.claims import PROFILE
 from kframework.testing.conformance.recorded import Verdict
+from kframework.values.status import Status
 
 
 class WholeCycle:

@@ -21,13 +21,13 @@ from kframework.errors import in_words
 from kframework.framework.answers import NodeNames, Rows
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
-from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.testing.alone import SourceValues, profile_of
 from kframework.testing.clusters import RandomCluster
 from kframework.testing.contract.violation import ContractViolation
+from kframework.values.status import Code, Status
 
 T = TypeVar("T")
 

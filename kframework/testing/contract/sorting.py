@@ -7,8 +7,8 @@ from itertools import combinations, permutations
 from typing import Any
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.errors import in_words
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing.contract.questions import Questions
 
 _REMEDY = "answer numbers and text, or tuples of these, all of one shape, that depend on the pod and its times alone"

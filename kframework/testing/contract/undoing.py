@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.status import Code, Status
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.contract.questions import Answers, Questions
+from kframework.values.status import Code, Status
 
 #: So often a place is reserved and given back: what is not given back adds up.
 _TIMES = 3

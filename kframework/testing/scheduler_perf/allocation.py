@@ -10,7 +10,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import AllocationResult, DeviceClass, Node, ResourceClaim, ResourceSlice
 from kframework.objects.kinds import T
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices

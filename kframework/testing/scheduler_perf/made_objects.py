@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from kframework.cluster.admission import generated_name
 from kframework.errors import InputError
+from kframework.in_memory.admission import generated_name
 from kframework.objects import (
     ApiObject,
     Container,

@@ -12,11 +12,11 @@ from time import perf_counter, process_time
 
 import msgspec
 
-from kframework.cluster.kind_store import Change
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.framework.status import Code
+from kframework.in_memory.kind_store import Change
 from kframework.objects import Pod
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
+from kframework.values.status import Code
 
 #: How often the throughput is sampled, in seconds; as in scheduler_perf.
 SAMPLE = 1.0

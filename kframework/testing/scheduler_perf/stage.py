@@ -18,15 +18,15 @@ import anyio
 from msgspec.structs import replace
 
 from kframework.clock import Seeds, SystemClock
-from kframework.cluster import admission
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.controllers.claim_controller import ClaimController
-from kframework.controllers.volume_controller import VolumeController
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
+from kframework.in_memory import admission
+from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.garbage import collect

@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import cast
 
-from kframework.cluster.field_names import UnknownField, unknown_fields
+from kframework.client.field_names import UnknownField, unknown_fields
 from kframework.errors import InputError
 from kframework.objects import ApiObject, kind_named
 from kframework.objects.beta_devices import as_v1

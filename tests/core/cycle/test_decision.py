@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.cycle.decision import Binding, Decision, Result, fit_error
-from kframework.framework.status import Code
+from kframework.values.status import Code
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from kframework.core.cycle.oracle import Oracle, VerificationError, verify
 from kframework.core.cycle.search import Search
-from kframework.framework.status import unschedulable
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
+from kframework.values.status import unschedulable
 from tests.core.cycle.test_search import Likes, Narrows, Remembers, Says, Stretches, broken, on
 from tests.support.searching import Searching
 from tests.support.searching import profile_of as profile

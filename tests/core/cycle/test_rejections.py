@@ -27,10 +27,10 @@ from kframework.core.cycle.rejections import (
 from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.framework.status import Status, error, unresolvable, unschedulable
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
+from kframework.values.status import Status, error, unresolvable, unschedulable
 from tests.support.searching import profile_of
 
 orders = st.integers(0, 10_000)

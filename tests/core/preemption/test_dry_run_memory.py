@@ -19,13 +19,13 @@ from kframework.core.preemption.dry_run_memory import Answers, DryRunMemory
 from kframework.core.preemption.dry_runs import DryRun, Ranked
 from kframework.core.preemption.evaluator import Evaluator
 from kframework.core.preemption.preempting import Preempting
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Diagnosis
 from kframework.framework.handle import DryRuns
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.slow_rules import World
 from tests.core.preemption.test_evaluator.stopped import NOTHING, WEB, Cycle, budget, full, profiles, unfit

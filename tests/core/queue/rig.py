@@ -7,12 +7,12 @@ from functools import cache
 
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pool import Holder
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
-from kframework.framework.status import Code, Status
 from kframework.state.pods import Interned, PendingPod
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_pod
+from kframework.values.status import Code, Status
 
 __all__ = [
     "ANYTHING",

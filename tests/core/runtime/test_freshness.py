@@ -8,7 +8,7 @@ from kframework import Source, Status
 from kframework.core.runtime.freshness import admit, gate, guarded, score
 from kframework.core.runtime.steps import PreFilterStep, Step
 from kframework.framework.source import SourceSettings, WhenStale
-from kframework.framework.status import Code, Skip
+from kframework.values.status import Code, Skip
 from tests.extension_points.scripted import plugin
 from tests.support.outside import nothing
 

@@ -10,12 +10,12 @@ from kframework.config.load import parse
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Registry
 from kframework.framework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import alone, plugin, profile
 

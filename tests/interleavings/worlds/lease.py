@@ -7,11 +7,11 @@ from random import Random
 
 import anyio
 
+from kframework.client.write_fence import WriteFence
 from kframework.clock import LoopClock
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.write_fence import WriteFence
 from kframework.config.models import LeaderElection as Settings
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease
 from kframework.process.lease import LeaderElection
 from tests.interleavings.gated import GatedCluster

@@ -16,10 +16,10 @@ from kframework_batch.settings import Settings
 from kframework_batch.testing import make_gang, make_queue
 from msgspec.structs import replace
 
+from kframework.client.transitions import has_ended
 from kframework.clock import LoopClock
-from kframework.cluster.kind_store import Change
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transitions import has_ended
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node

@@ -6,12 +6,12 @@ from random import Random
 
 from msgspec.structs import replace
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.cluster import Cluster
+from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock
-from kframework.cluster import Cluster
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from tests.interleavings.gated_transport import GatedTransport

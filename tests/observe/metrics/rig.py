@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable
 import anyio
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Series

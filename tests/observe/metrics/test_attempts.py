@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kframework.core.cycle.decision import Binding, Decision, Result
-from kframework.framework.status import Code
 from kframework.observe.metrics.attempts import EXTENSION_POINTS, Attempts
+from kframework.values.status import Code
 from tests.observe.metrics.reading import count_of, sum_of, text, values
 
 OK, UNFIT, ERROR = Code.SUCCESS, Code.UNSCHEDULABLE, Code.ERROR

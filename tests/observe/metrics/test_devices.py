@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kframework.cluster.memory import Fault
 from kframework.config.load import parse
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault
 from kframework.objects import ResourceClaim
 from kframework.testing import make_node, make_pod
 from tests.observe.metrics.rig import Rig, ran

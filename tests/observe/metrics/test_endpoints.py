@@ -12,15 +12,15 @@ import pytest
 from prometheus_client import REGISTRY, Counter
 
 from kframework.clock import SystemClock
-from kframework.cluster.health import PING
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
-from kframework.process.endpoints import Listener, health_routes, serve
+from kframework.process.http.endpoints import Listener, health_routes, serve
+from kframework.process.http.health import PING
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.observe.metrics.reading import samples

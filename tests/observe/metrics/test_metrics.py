@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import kframework
-from kframework.framework.status import Code
 from kframework.observe.metrics.metrics import HealthResults, build_info
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Code
 from tests.observe.metrics.reading import samples, text
 from tests.observe.metrics.rig import Rig, ran
 

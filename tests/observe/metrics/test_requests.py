@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kframework.cluster.transport import Request, Response, Stream
+from kframework.client.transport import Request, Response, Stream
 from kframework.errors import ClusterError
 from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from tests.observe.metrics.reading import count_of, samples, sum_of, text, values

@@ -11,7 +11,6 @@ import pytest
 from kframework import Plugin, Status, hookimpl
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
-from kframework.framework.status import Code
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.observe.recording.annotations import KEPT, WithheldError, guarded, keeping, without_values
 from kframework.observe.recording.pod_engine import recorded_by
@@ -19,6 +18,7 @@ from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Code
 from tests.extension_points.scripted import alone
 from tests.faults.lines import lines_of
 

@@ -20,11 +20,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
-from kframework.framework.status import Code
 from kframework.observe.tracing.export import otlp_exporter
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Code
 from tests.observe.tracing.test_spans import binding, decision
 
 RECORDS = (

@@ -15,12 +15,12 @@ from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.framework.status import Status
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 from kframework.scheduler.simulate import simulate
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Status
 from tests.extension_points.scripted import alone
 
 

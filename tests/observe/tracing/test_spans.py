@@ -16,8 +16,8 @@ from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.runtime.timing import PluginTiming
-from kframework.framework.status import Code
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.values.status import Code
 
 SECOND = 10**9
 EPOCH = int(VIRTUAL_EPOCH) * SECOND

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.runtime.timing import PluginTiming, PointTiming
-from kframework.framework.status import Code
 from kframework.observe.history import History
+from kframework.values.status import Code
 
 __all__ = ["binding", "decision", "history"]
 

@@ -28,7 +28,7 @@ from kframework.observe.showing import (
     Tone,
 )
 from kframework.observe.web.routes import web_routes
-from kframework.process.endpoints import Listener, serve
+from kframework.process.http.endpoints import Listener, serve
 from kframework.state.inbox import Changed, Synced
 from tests.support.closed_engine import ClosedEngine
 

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import cast
 
 from kframework.errors import ClusterError
-from kframework.observe.explain.routes import explain_routes
+from kframework.explain.routes import explain_routes
 from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.routes import web_routes
-from kframework.process.endpoints import Listener, serve
+from kframework.process.http.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler
-from tests.observe.explain.scene import Scene
+from tests.explain.scene import Scene
 
 __all__ = ["served"]
 

@@ -9,12 +9,12 @@ import pytest
 from kframework import unschedulable
 from kframework.core.runtime.registry import Registry
 from kframework.errors import visible
+from kframework.explain import text as explanation_text
 from kframework.objects import Taint
-from kframework.observe.explain import text as explanation_text
 from kframework.state.inbox import Changed, Gone, SourceChanged
 from kframework.testing import make_node, make_pod
+from tests.explain.scene import Scene
 from tests.extension_points.scripted import alone, plugin
-from tests.observe.explain.scene import Scene
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
 from tests.observe.web.serving import served
 from tests.support.devices import claiming

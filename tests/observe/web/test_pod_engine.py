@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.observe.explain.explanation import Explanation
+from kframework.explain.explanation import Explanation
 from kframework.observe.web import pod_engine
 from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.sections import Details
 from kframework.testing import make_node, make_pod
-from tests.observe.explain.scene import Scene
+from tests.explain.scene import Scene
 
 
 def shown() -> PodEngineShown:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.status import Code
 from kframework.observe.history import History
 from kframework.observe.web.profiles import PluginPart, ProfilePart, Time, profile_parts
+from kframework.values.status import Code
 from tests.extension_points.scripted import plugin, profile
 from tests.observe.web.records import binding, decision, history
 

@@ -17,7 +17,7 @@ from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.summary import attempts, summary
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
-from tests.observe.explain.scene import Scene
+from tests.explain.scene import Scene
 from tests.observe.web.serving import served
 
 

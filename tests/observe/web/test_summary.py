@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.decision import Result
-from kframework.framework.status import Code
 from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
 from kframework.testing import make_node, make_pod
-from tests.observe.explain.scene import Scene
+from kframework.values.status import Code
+from tests.explain.scene import Scene
 from tests.observe.web.records import binding, decision, history
 
 MANY = history(*(decision(number, f"pod-{number}") for number in range(1, 11)), binding(9, "pod-9"))

@@ -10,8 +10,8 @@ import msgspec
 
 from kframework import ClusterError
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.framework.handle import Api
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, DeviceClass, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.testing import stub_handle

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import CycleState, PendingPod, Plugin, Skip, Status, Wait, error, hookimpl, unresolvable, unschedulable
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.config.args import DynamicResourcesArgs
 from kframework.config.duration import Duration
 from kframework.errors import ClusterError
 from kframework.framework.answers import Diagnosis
 from kframework.framework.events import EventResource, QueueingHint, queue_if
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import (
     ApiObject,
     Node,

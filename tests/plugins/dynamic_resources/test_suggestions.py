@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from kframework.explain.full_evaluation import evaluate
+from kframework.explain.remedies.suggestions import Suggestions
+from kframework.explain.slices import finished
 from kframework.framework.suggestions import BEYOND_HELP
 from kframework.objects import AllocationResult, ApiObject, DeviceClass, NodeSelector, Pod, ResourceClaim
-from kframework.observe.explain.full_evaluation import evaluate
-from kframework.observe.explain.remedies.suggestions import Suggestions
-from kframework.observe.explain.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.devices import claiming
 from tests.support.helping import engine_of, lines, pending

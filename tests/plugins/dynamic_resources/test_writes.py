@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kframework.cluster.memory import Fault, MemoryCluster
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import (
     AllocationResult,
     ContainerExtendedResourceRequest,

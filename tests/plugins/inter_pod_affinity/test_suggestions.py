@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kframework.explain.remedies.suggestions import of_pod
 from kframework.framework.suggestions import MOST, DeletePod
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.observe.explain.remedies.suggestions import of_pod
 from kframework.testing import make_node, make_pod
 from tests.support.helping import suggested
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kframework import CycleState
+from kframework.explain.remedies.suggestions import Proposal, of_pod
 from kframework.framework.pod_suggestions import LowerRequest
 from kframework.framework.suggestions import BEYOND_HELP, DeletePod, FreeResource
 from kframework.objects import ApiObject, DeviceClass, Pod
-from kframework.observe.explain.remedies.suggestions import Proposal, of_pod
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_resources_fit.suggestions import Shortage, shortages
 from kframework.testing import make_node, make_pod

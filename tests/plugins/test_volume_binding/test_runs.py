@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.core.runtime.registry import Registry
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kframework.objects.claims import is_bound
 from kframework.plugins.volume_binding import VolumeBinding

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.framework.status import Code
 from kframework.objects import (
     AWSElasticBlockStore,
     OpaqueSource,
@@ -15,6 +14,7 @@ from kframework.objects import (
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PodInfo
 from kframework.state.volumes.volume_ids import Source, VolumeId, VolumeIds, claim_names, limited_volumes
+from kframework.values.status import Code
 from tests.support.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using
 
 EBS = Volume(name="ebs", aws_elastic_block_store=AWSElasticBlockStore(volume_id="vol-1"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.framework.status import Skip, unschedulable
 from kframework.testing.conformance.recorded import PASSES, Recorded, Scored, Verdict
+from kframework.values.status import Skip, unschedulable
 
 SOME, NONE = Verdict(code="Success", node_names=("a",)), Verdict(code="Success", no_nodes=True)
 NO = Verdict(code="Unschedulable", reasons=("no",))

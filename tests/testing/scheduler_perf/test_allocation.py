@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.clock import SystemClock
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, DeviceClass, Node, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.testing.scheduler_perf.allocation import allocate

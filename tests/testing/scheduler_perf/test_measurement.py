@@ -7,12 +7,12 @@ from itertools import count
 
 import pytest
 
-from kframework.cluster.kind_store import Change
 from kframework.core.cycle.decision import Binding, Decision, Result
-from kframework.framework.status import Code
+from kframework.in_memory.kind_store import Change
 from kframework.testing import make_pod
 from kframework.testing.scheduler_perf import measurement
 from kframework.testing.scheduler_perf.measurement import Collector, Percentiles
+from kframework.values.status import Code
 
 
 @pytest.fixture

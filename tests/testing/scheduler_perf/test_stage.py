@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.cluster.memory import MemoryCluster
 from kframework.config.load import default_configuration
 from kframework.errors import KFrameworkError
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Service
 from kframework.testing.scheduler_perf import stage as stage_module
 from kframework.testing.scheduler_perf.stage import Stage

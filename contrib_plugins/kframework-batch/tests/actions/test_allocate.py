@@ -15,8 +15,8 @@ from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 
-from kframework.framework.status import Status, unschedulable
 from kframework.objects import Node, ObjectMeta, PriorityClass
+from kframework.values.status import Status, unschedulable
 
 CONFIGURATION = """
 actions: "enqueue, allocate"

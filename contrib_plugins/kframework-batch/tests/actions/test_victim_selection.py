@@ -10,7 +10,7 @@ from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.session import Session
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 
-from kframework.framework.status import Status, unschedulable
+from kframework.values.status import Status, unschedulable
 
 CONFIGURATION = """
 actions: reclaim

@@ -13,8 +13,8 @@ from kframework_batch.objects import Job, JobSpec, JobStatus, TaskSpec
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, Service
 
 KINDS: tuple[type[ApiObject], ...] = (ConfigMap, Secret, Service, NetworkPolicy)

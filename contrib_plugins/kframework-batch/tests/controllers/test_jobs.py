@@ -19,7 +19,7 @@ from kframework_batch.pod_templates import template_spec
 from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop
-from kframework.controllers.kubelet import EXIT_CODE
+from kframework.in_memory.kubelet import EXIT_CODE
 from kframework.objects import ObjectMeta, OwnerReference, Pod, PriorityClass, Service
 from kframework.testing import make_pod
 from tests.support.volcano_jobs import job, on, running, task, template

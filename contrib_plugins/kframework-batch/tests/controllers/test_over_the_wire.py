@@ -15,13 +15,13 @@ from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, Queue, T
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.faults import FaultyTransport, Rates
+from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.faults import FaultyTransport, Rates
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.kubelet import RUN_SECONDS, Kubelet
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
 from kframework.objects import ObjectMeta, Pod, Service
 from kframework.testing import make_pod
 

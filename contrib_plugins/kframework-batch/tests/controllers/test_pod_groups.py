@@ -12,7 +12,7 @@ from kframework_batch.objects import PodGroup
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import (
     ApiObject,
     ObjectMeta,

@@ -11,7 +11,7 @@ from kframework_batch.controllers.queues import CLOSED_BY_PARENT, QueueControlle
 from kframework_batch.objects import Command, PodGroup, PodGroupSpec, Queue, QueueSpec, QueueStatus
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, OwnerReference
 
 

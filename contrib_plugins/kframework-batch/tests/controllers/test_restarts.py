@@ -29,11 +29,11 @@ from kframework_batch.objects import (
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
+from kframework.client.cluster import Cluster
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster import Cluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.controllers.kubelet import RUN_SECONDS, Kubelet
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
 from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, Service
 from kframework.state.inbox import Message
 from kframework.testing import make_pod

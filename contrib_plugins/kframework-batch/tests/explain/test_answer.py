@@ -18,7 +18,7 @@ from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework import Unexplainable
 from kframework.engine import Scheduler
-from kframework.observe.explain.explanation import read
+from kframework.explain.explanation import read
 from kframework.observe.showing import EngineExplanation, finished
 from kframework.state.inbox import Changed
 

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from kframework.clock import rfc3339
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.effects import PodEvent
-from kframework.framework.status import Code, Status
 from kframework.objects import (
     Affinity,
     LabelSelector,
@@ -32,6 +31,7 @@ from kframework.objects import (
 )
 from kframework.state.inbox import BindingEnded
 from kframework.testing import make_pod, make_taint
+from kframework.values.status import Code, Status
 
 GPU, HOSTNAME = "nvidia.com/gpu", "kubernetes.io/hostname"
 GANG_TIMEOUT = 3.0

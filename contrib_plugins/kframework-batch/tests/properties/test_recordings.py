@@ -23,8 +23,8 @@ from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
 from kframework.clock import Clock
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay

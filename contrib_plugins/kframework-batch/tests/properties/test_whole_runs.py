@@ -13,7 +13,7 @@ from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
 from kframework.clock import Clock
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.batch_world import RATE, World, configuration, leftovers, objects, untold
 

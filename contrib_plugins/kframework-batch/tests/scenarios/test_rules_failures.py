@@ -18,8 +18,8 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
 from kframework.errors import PluginError
-from kframework.framework.status import Code, Status, unschedulable
 from kframework.objects import ObjectMeta, PriorityClass
+from kframework.values.status import Code, Status, unschedulable
 
 TIERS = """
 tiers:

@@ -16,8 +16,8 @@ from kframework_batch.resource import dominant_share
 from kframework_batch.scenario import Record, Scenario, make_job
 from kframework_batch.session import Session
 
-from kframework.cluster.memory import Fault, MemoryCluster
 from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
 from kframework.testing import create, make_node
 from kframework.testing.scenario import Action

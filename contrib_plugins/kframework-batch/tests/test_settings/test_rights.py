@@ -28,16 +28,16 @@ from kframework_batch.settings import MakeController, Settings, rights
 from kframework_batch.testing import make_gang, make_queue, make_task
 from msgspec.structs import replace
 
-from kframework.apiserver.in_process import InProcess
-from kframework.apiserver.server import ApiServer
+from kframework.client.cluster import Cluster
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.transport import Request, Response, Transport
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster import Cluster
-from kframework.cluster.kube_cluster import KubeCluster
-from kframework.cluster.memory import MemoryCluster
-from kframework.cluster.transport import Request, Response, Transport
 from kframework.config.models import LeaderElection
-from kframework.controllers.kubelet import Kubelet
-from kframework.controllers.volume_controller import VolumeController
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Event, ObjectMeta, OwnerReference, Pod, PodSchedulingGroup, PriorityClass
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod

@@ -15,7 +15,7 @@ from kframework_batch.program import compile_program
 from kframework_batch.settings import Settings
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.cluster.memory import MemoryCluster
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.scheduler.scheduler import Scheduler
 
 PROGRAM = compile_program(parse("actions: shuffle\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"))

@@ -21,9 +21,9 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.decision import Decision, Result
+from kframework.explain.full_evaluation import evaluate
+from kframework.explain.slices import finished
 from kframework.objects import ApiObject
-from kframework.observe.explain.full_evaluation import evaluate
-from kframework.observe.explain.slices import finished
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Changed

@@ -28,7 +28,6 @@ from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.evaluator import Evaluator
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Candidate, Diagnosis
@@ -44,6 +43,7 @@ from kframework.objects import (
     PodDisruptionBudgetStatus,
 )
 from kframework.state.cluster import ClusterState
+from kframework.state.queued_pod import QueuedPod
 from kframework.testing import make_node, make_pod
 
 __all__ = [

@@ -10,11 +10,11 @@ import pytest
 from kframework import Plugin, PluginArgs, hookimpl
 from kframework.config.models import POINTS
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.queued_pod import QueuedPod
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Handle
+from kframework.state.queued_pod import QueuedPod
 from tests.core.queue.rig import START, pending
 
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from kframework.core.cycle.decision import Decision, Result
-from kframework.framework.status import Code, Status
 from kframework.objects import ApiObject
 from kframework.observe.recording.file import Opening, Scribe
 from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
+from kframework.values.status import Code, Status
 
 
 class Header(msgspec.Struct):

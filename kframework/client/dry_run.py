@@ -1,0 +1,151 @@
+"""A cluster to which nothing is written, and which looks to the scheduler as if all had been.
+
+Pods that it binds sit on their nodes and take up room there, pods that it deletes are gone: for it, and for nobody
+else. Whatever the cluster does itself goes before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from msgspec.structs import replace
+
+from kframework.client import api_errors, transitions
+from kframework.client.cluster import Cluster
+from kframework.client.event_record import EventRecord
+from kframework.clock import Clock, rfc3339
+from kframework.objects import ApiObject, Event, Pod, PodCondition
+from kframework.objects.kinds import T
+from kframework.state.inbox import Changed, Gone, Message
+
+
+class DryRunCluster(Cluster):
+    """Another cluster as it would be if the scheduler had its way; `report` is called with every Event it records."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, report: Callable[[Event], None]) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._report = report
+        self._offer: Callable[[Message], None] = lambda message: None
+        # By uid: pods that wait for a node, pods that have one here only, pods that are gone here only.
+        self._waiting: dict[str, Pod] = {}
+        self._bound: dict[str, Pod] = {}
+        self._deleted: set[str] = set()
+
+    # -- what is seen ----------------------------------------------------------------------------------------------
+
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
+        """List these kinds, then follow them for ever, with pods as they would be."""
+        self._offer = offer
+        await self._cluster.watch(kinds, self._receive, ended_pods=ended_pods)
+
+    def _receive(self, message: Message) -> None:
+        match message:
+            case Changed(Pod() as pod):
+                self._pod_upserted(pod)
+            case Gone(Pod() as pod):
+                self._pod_deleted(pod)
+            case _:
+                self._offer(message)
+
+    def _pod_upserted(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if uid in self._deleted:
+            return
+        bound = self._bound.get(uid)
+        if pod.spec.node_name:
+            self._waiting.pop(uid, None)
+            self._bound.pop(uid, None)
+            if bound is not None and bound.spec.node_name != pod.spec.node_name:
+                self._offer(Gone(bound))  # another scheduler has chosen otherwise
+        else:
+            self._waiting[uid] = pod
+            if bound is not None:
+                pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
+        self._offer(Changed(pod))
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self._waiting.pop(uid, None)
+        bound = self._bound.pop(uid, None)
+        if uid in self._deleted:
+            self._deleted.remove(uid)
+        else:
+            self._offer(Gone(bound or pod))
+
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        """Tell of one object as it is."""
+        await self._cluster.follow(kind, name, namespace, tell)
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """Read one object as it is."""
+        return await self._cluster.get(kind, name, namespace)
+
+    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Read all objects of a kind as they are."""
+        return await self._cluster.list(kind, namespace)
+
+    # -- what is not written ---------------------------------------------------------------------------------------
+
+    async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Show the pod as bound; ClusterError as the API would refuse it."""
+        pod = self._bound.get(uid) or self._waiting.get(uid)
+        if pod is None:
+            raise api_errors.not_found(Pod, name)
+        self._bound[uid] = transitions.bound(pod, node_name, None, rfc3339(self._clock.now()))
+        self._offer(Changed(self._bound[uid]))
+
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        """Show a pod as gone at once; ClusterError 404, or 409 if it is not the one of this uid."""
+        found = await self._cluster.get(kind, name, namespace)
+        if uid not in ("", found.metadata.uid):
+            raise api_errors.recreated(kind, name, uid, found.metadata.uid)
+        if isinstance(found, Pod) and found.metadata.uid not in self._deleted:
+            self._deleted.add(found.metadata.uid)
+            self._waiting.pop(found.metadata.uid, None)
+            self._offer(Gone(self._bound.pop(found.metadata.uid, found)))
+
+    async def record_event(self, record: EventRecord) -> None:
+        """Report an Event."""
+        self._report(record.event())
+
+    async def patch_pod_status(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        condition: PodCondition | None = None,
+        nominated_node_name: str | None = None,
+    ) -> None:
+        """Do nothing: the scheduler knows what it would have written."""
+
+    async def create(self, obj: T) -> T:
+        """Answer as if the object had been created."""
+        return obj
+
+    async def update(self, obj: T) -> T:
+        """Answer as if the object had been replaced."""
+        return obj
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Answer with the object as it is."""
+        return await self._cluster.get(kind, name, namespace)
+
+    async def patch_status(
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+    ) -> T:
+        """Answer with the object as it is; ClusterError 404, or 409 if it is not the one of this uid."""
+        found = await self._cluster.get(kind, name, namespace)
+        if uid not in ("", found.metadata.uid):
+            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
+        return found

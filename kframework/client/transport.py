@@ -1,0 +1,134 @@
+"""How requests reach an API server: over HTTP to a real one, or straight into the fake one in this process.
+
+Everything above, from the paging of lists to the retries, is the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from kframework.client.users import User
+
+if TYPE_CHECKING:
+    import aiohttp
+
+JSON = "application/json"
+
+_EVENTS = "/apis/events.k8s.io/"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, as it stands in the HTTP message; `path` starts with a slash, values of `query` are not escaped.
+
+    `user` is who asks, where somebody found that out; a program of this process says nothing, and may do anything.
+    `user_agent` is the program that asks, if it says so.
+    `timeout` says after how many seconds without an answer, or without the next piece of a stream, it has failed. A
+    transport that waits for a connection asks `may_leave` right before it sends a body, and raises what that raises.
+    """
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    content_type: str = JSON
+    accept: str = JSON
+    if_none_match: str = ""
+    user: User | None = None
+    user_agent: str = ""
+    timeout: float | None = None
+    may_leave: Callable[[], None] | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return self.method != "GET"
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is about what schedulers tell of pods."""
+        return self.path.startswith(_EVENTS)
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer as a whole; names of headers are in lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """An answer that goes on: `lines` yields one JSON document each; with another status than 200, its body."""
+
+    status: int
+    lines: AsyncIterator[bytes]
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """Carries requests to one API server; a call that gets no answer raises ClusterError with status 0."""
+
+    async def send(self, request: Request) -> Response:
+        """Send a request and return the whole answer, whatever its status."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        """Send a request and return its answer line by line; leaving the context ends it."""
+        ...
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        ...
+
+
+class TransportLayer(Transport):
+    """Stands in front of another transport; what a layer does not change passes through."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Credentials(Protocol):
+    """Who we are to which server; `due` is when to renew that, on the loop's clock.
+
+    `authorization` is what a request says of it, None if the certificate says it all.
+    """
+
+    authorization: str | None
+    due: float
+
+    @property
+    def host(self) -> str:
+        """The URL of the server, to which paths are appended."""
+        ...
+
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must have, None for that of the host."""
+        ...
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy to the server."""
+        ...
+
+    def connector(self) -> aiohttp.BaseConnector:
+        """Make a pool of connections with the TLS that the credentials ask for."""
+        ...
+
+    async def renew(self) -> bool:
+        """Log in, again if need be, and return whether that takes new connections; raises ConfigError."""
+        ...

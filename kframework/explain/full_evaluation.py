@@ -1,0 +1,296 @@
+"""One pod, asked about again: what every plugin says of it now, on every node, with nothing changed by the asking.
+
+An attempt knows the first rejection to each node it looked at, and remembers much of it; an evaluation asks all plugins
+about all nodes, in columns where they have that form. It is work in slices (`in_slices`): between two of them the
+scheduler goes on, no Statement is open, and what the plugins drew or asked for meanwhile is taken back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.core.cycle.decision import fit_error
+from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
+from kframework.core.cycle.question import with_nominated_pods
+from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_pre_score
+from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
+from kframework.errors import PluginError
+from kframework.explain.slices import in_slices
+from kframework.framework.answers import Diagnosis, Scores
+from kframework.framework.cycle_state import CycleState
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Status, unresolvable
+
+#: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
+_FEW, _MANY = 16, 2_000
+
+#: Where the faults of plugins are logged.
+_faults = logging.getLogger("kframework.core.runtime.profile")
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
+    """Ask all plugins about the pod on all nodes, in slices; one that is on a node is asked about as if it were not."""
+    evaluation = FullEvaluation(engine, pod)
+    yield from in_slices(evaluation.work(), evaluation.aside)
+    return evaluation
+
+
+class ScoreColumn(msgspec.Struct, frozen=True):
+    """What one Score plugin makes of the feasible nodes: raw, normalised to 0..100, and the weight of the latter."""
+
+    plugin: str
+    weight: int
+    raw: Scores
+    normalized: Scores
+
+
+class FullEvaluation:
+    """What the plugins of the pod's profile say now, once its `work` is done.
+
+    `rows` are the nodes it is about, in their order, and `names` what they are called: rows are reused once nodes go.
+    `said` holds each Filter plugin's own rejection by row, PASS where it has none, whatever the others say; `first` the
+    first of them in configured order, which is what an attempt counts. `feasible` are the rows that all of them let
+    pass, in the order of the nodes; `scores` and `totals` are aligned to them. Like an attempt, it scores two feasible
+    nodes or more; unlike one, it looks at them all.
+    """
+
+    def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self.engine = engine
+        self.cluster: ClusterState = engine.cluster
+        self.nodes: NodeTable = engine.cluster.nodes
+        self.profile: Profile = engine.profiles[pod.scheduler_name]
+        self.pod = pod
+        self._random = self._generators()
+        self._generation = self.nodes.generation
+        self._reset()
+
+    def _reset(self) -> None:
+        self.pre_filter_result: PreFilterResult = PreFilterResult()
+        self.state: CycleState = CycleState()
+        self.rows: NDArray[np.int64] = self.nodes.order
+        #: Those of them that PreFilter leaves.
+        self.within: NDArray[np.int64] = _NONE
+        self.names: list[str] = []
+        #: The Filter plugins that have something to say about this pod, in order.
+        self.filters: tuple[FilterStep, ...] = ()
+        self.said: dict[str, Scores] = {}
+        self.first: Scores = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        #: The first rejections to the nodes in configured order, each with the number of nodes.
+        self.counted: list[tuple[Status, int]] = []
+        self.feasible: NDArray[np.int64] = _NONE
+        self.scores: list[ScoreColumn] = []
+        self.totals: Scores = _NONE
+        #: What a plugin did wrong in scoring; there are no totals then.
+        self.fault: Status | None = None
+        #: The pods nominated to a row that this one must leave room for.
+        self.nominated: dict[int, Sequence[PodInfo]] = {}
+        self._table = StatusTable(ATTEMPT)
+        self._words: dict[int, Status] = {}
+
+    # -- looking on ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
+        drawn = [(random, random.getstate()) for random in self._random]
+        with self.engine.aside(), _unsaid(), self.cluster.statement() as what_if:
+            placed = self.cluster.pods.get(self.pod.uid)
+            if placed is not None and placed.row >= 0:
+                what_if.remove(placed)
+            try:
+                yield
+            finally:
+                while self.cluster.statements[-1] is not what_if:
+                    self.cluster.statements[-1].rollback()  # a plugin left it open
+                for random, state in drawn:
+                    random.setstate(state)
+
+    def _generators(self) -> list[Random]:
+        """List the generators that plugins may draw from: of the gates, and of the plugins that do not sign the pod."""
+        profile = self.profile
+        try:
+            values: Sequence[object] = profile.sign(self.pod).values
+        except PluginError:
+            values = [None] * len(profile.placement)
+        drawing = {plugin.name for plugin, value in zip(profile.placement, values, strict=True) if value is None}
+        drawing |= {step.name for step in profile.pre_enqueue}
+        return [plugin.handle.random for name, plugin in profile.plugins.items() if name in drawing]
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def work(self) -> Iterator[None]:
+        """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        finished = False
+        while not finished:
+            self._generation, finished = self.nodes.generation, True
+            for _ in self._ask():
+                yield
+                if self.is_outdated:
+                    finished = False
+                    break
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether nodes have come or gone since it began: rows may be those of others."""
+        return self.nodes.generation != self._generation
+
+    def _ask(self) -> Iterator[None]:
+        self._reset()
+        self.pre_filter_result = ask_pre_filter(self.profile, self.state, self.pod, self.nodes)
+        yield
+        for piece in _pieces(self.rows, _MANY):
+            self.names += [self.nodes.by_row[row].name for row in piece.tolist()]
+            yield
+        among = self.pre_filter_result.nodes
+        rows = self.within = self.rows if among is None else self.rows[[name in among for name in self.names]]
+        if self.pre_filter_result.status is not None:
+            return
+        self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
+        for step in self.filters:
+            yield from self._ask_filter(step, rows)
+        yield from self._ask_beside_nominated_pods(rows)
+        for column in self.said.values():
+            np.minimum(self.first, column, out=self.first)
+        yield
+        yield from self._count()
+        self.feasible = rows[self.first[rows] == PASS]
+        if len(self.feasible) > 1:
+            yield from self._ask_scores()
+
+    def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
+        column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+        for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
+            rejections = np.full(len(piece), PASS, dtype=np.int64)
+            ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
+            column[piece] = rejections
+            yield
+
+    def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
+        """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
+        nominator = self.cluster.nominator
+        for name in list(nominator.node_names):
+            row = self.nodes.row(name)
+            # Some may have arrived meanwhile, or have lost their nomination.
+            nominated = nominator.beside(self.pod, name)
+            if nominated and row is not None and row in rows:
+                self.nominated[row] = nominated
+                self._ask_beside(row, nominated)
+                yield
+
+    def _ask_beside(self, row: int, nominated: Sequence[PodInfo]) -> None:
+        node = self.nodes[row]
+        with with_nominated_pods(self, self.state, node, nominated) as state:
+            if isinstance(state, Status):
+                self.first[row] = self._table.rejection(FIRST, state)
+                return
+            for step in self.filters:
+                status = step.ask(state, self.pod, node)
+                if status is not None:
+                    self.said[step.name][row] = self._table.rejection(step.order, status)
+
+    def _ask_scores(self) -> Iterator[None]:
+        skipped = ask_pre_score(self.profile, self.state, self.pod, self.nodes, self.feasible)
+        yield
+        if isinstance(skipped, Status):
+            self.fault = skipped
+            return
+        totals = np.zeros(len(self.feasible), dtype=np.int64)
+        for step in self.profile.scores:
+            if step.name not in skipped:
+                yield from self._ask_score(step)
+                if self.fault is not None:
+                    return
+                totals += self.scores[-1].normalized * step.weight
+        self.totals = totals
+
+    def _ask_score(self, step: ScoreStep) -> Iterator[None]:
+        raw: list[Scores] = []
+        for piece in _pieces(self.feasible, _FEW if step.ask_rows is None else _MANY):
+            scores, faults = ask_score_rows(step, self.state, self.pod, self.nodes, piece)
+            if faults:
+                self.fault = next(iter(faults.values()))
+                return
+            raw.append(scores)
+            yield
+        column = np.concatenate(raw)
+        normalized = column if step.normalize is None else step.normalized(self.state, self.pod, column.copy())
+        if isinstance(normalized, Status):
+            self.fault = normalized
+        else:
+            self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
+
+    # -- what was said ---------------------------------------------------------------------------------------------
+
+    def status(self, rejection: int) -> Status:
+        """Put a rejection into words."""
+        status = self._words.get(rejection)
+        if status is None:
+            status = self._words[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)
+        return status
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """On how many nodes each reason is the first that stands against the pod."""
+        if self.pre_filter_result.status is not None:
+            return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
+        reasons = Counter[str]()
+        for status, count in self.counted:
+            for reason in status.reasons:
+                reasons[reason] += count
+        return dict(reasons)
+
+    def _count(self) -> Iterator[None]:
+        first = self.first[self.rows]
+        rejections, counts = np.unique(first[first != PASS], return_counts=True)
+        for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
+            self.counted.append((self.status(rejection), count))
+            yield
+        excluded = self.pre_filter_result.excluded
+        if excluded is not None:
+            self.counted.append((excluded, len(self.rows) - len(self.within)))
+
+    @property
+    def message(self) -> str:
+        """Why no node is feasible, word for word as an attempt says it, but for what PostFilter adds."""
+        status = self.pre_filter_result.status
+        return fit_error(len(self.rows), self.reasons, pre_filter_message=status.message if status is not None else "")
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What stands against the nodes, as PostFilter plugins get it."""
+        result = self.pre_filter_result
+        nobody = result.excluded or result.status or unresolvable()
+        rejectors = sorted({status.plugin for status, _ in self.counted} | set(result.narrowed_by))
+        return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
+
+    def __repr__(self) -> str:
+        return f"<FullEvaluation into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
+
+
+@contextmanager
+def _unsaid() -> Iterator[None]:
+    """Keep out of the log what plugins do wrong: an attempt will say it, and whoever asks is told."""
+    before, _faults.disabled = _faults.disabled, True
+    try:
+        yield
+    finally:
+        _faults.disabled = before
+
+
+def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:
+    return (rows[begin : begin + length] for begin in range(0, len(rows), length))

@@ -1,0 +1,255 @@
+"""What would help: the smallest changes of the cluster, or of the pod, that would make a pending pod schedulable.
+
+Promising nodes are found in columns (`Prospects`). On each, the plugins' rejections are answered one after the other
+until none is left, every step in a what-if in which PreFilter is asked again (`Trials`). What is not needed of that is
+left out, down to the last unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import cast
+
+import msgspec
+from msgspec.structs import replace
+
+from kframework.core.pod_engine import PodEngine
+from kframework.explain.full_evaluation import FullEvaluation
+from kframework.explain.remedies.prospects import Prospects
+from kframework.explain.remedies.suggestions import Proposal, Suggestions, of_pod
+from kframework.explain.remedies.trials import Trials
+from kframework.explain.slices import in_slices
+from kframework.framework.claim_suggestions import ClaimChange
+from kframework.framework.pod_suggestions import AnyChange
+from kframework.framework.suggestions import MOST, Change, DeletePod, FreeResource, joined, listed
+from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.status import Status
+
+#: The kinds of change, the one that is shown first, first.
+_ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyChange.__args__)}
+
+#: At most so many remedies are found.
+_SHOWN = 5
+#: So many nodes are tried for each pattern of rejections to them, and so many in all.
+_EACH, _TRIED = 3, 12
+#: So many plugins' rejections to a node are answered at most.
+_STEPS = 8
+#: Nodes may come and go while a remedy is sought; after so many new beginnings it is given up.
+_BEGINNINGS = 3
+
+_Work = Generator[None, None, Proposal | None]
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """Changes that, all made, let the pod be scheduled without preemption; with one unit less of any it is not.
+
+    Extenders are not asked. `text` says the changes in one line.
+    """
+
+    text: str
+    changes: tuple[AnyChange, ...]
+
+
+def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, tuple[Remedy, ...]]:
+    """Find what would help a pending pod, in slices: single changes, or else the fewest on one node.
+
+    The kinds of change take turns. Nothing is found for a pod that is schedulable as it is.
+    """
+    search = _Search(engine, pod)
+    yield from in_slices(search.work(), FullEvaluation(engine, pod).aside)
+    return tuple(Remedy(in_words(changes), cast("tuple[AnyChange, ...]", changes)) for changes in search.proved)
+
+
+class _Search:
+    """The search for the remedies of one pod."""
+
+    def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
+        self._engine = engine
+        self._pod = pod
+        self._profile = engine.profiles[pod.scheduler_name]
+        self._suggestions = Suggestions(self._profile)
+        self.proved: list[Proposal] = []
+
+    def work(self) -> Iterator[None]:
+        """Search; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
+        nodes = self._engine.cluster.nodes
+        for _ in range(_BEGINNINGS):
+            generation = nodes.generation
+            for _ in self._search():
+                yield
+                if nodes.generation != generation:
+                    break
+            else:
+                return
+        self.proved = []
+
+    def _search(self) -> Iterator[None]:
+        self.proved = []
+        self._trials = Trials(self._engine.cluster, self._profile, self._pod)
+        base = yield from self._accepted()
+        if base is None:
+            return
+        evaluation = FullEvaluation(self._engine, self._trials.changed(base))
+        yield from evaluation.work()
+        if len(evaluation.feasible):
+            found = [base] if base else []
+        else:
+            prospects = Prospects(evaluation, self._suggestions)
+            yield from prospects.work()
+            # Change the cluster where that is promising; or the pod, for each plugin where nothing else is in its way.
+            found = yield from self._all_mended(prospects.promising(_EACH)[:_TRIED], base, (False,))
+            alone = [row for plugin in prospects.rejecting if (row := prospects.alone(plugin)) is not None]
+            found += yield from self._all_mended(alone, base, (True,))
+            found += yield from self._other_requests(alone, base)
+            if not any(len(changes) == len(base) + 1 for changes in found):
+                # Change the cluster and, where that is not enough, the pod as well.
+                found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
+        yield from self._prove(found, len(base))
+
+    # -- finding ---------------------------------------------------------------------------------------------------
+
+    def _accepted(self) -> _Work:
+        """Find the changes of the pod without which it is rejected before any node is looked at; None if none help."""
+        changes: Proposal = ()
+        for _ in range(_STEPS):
+            with self._trials.made(changes) as trial:
+                rejected = trial.rejection
+                if rejected is None:
+                    return changes
+                proposals = [each for each in self._suggestions.of(trial, None, rejected) if of_pod(each)]
+            yield
+            settled = yield from self._settled("", changes, rejected, proposals)
+            if settled is None:
+                return None
+            changes = settled
+        return None
+
+    def _all_mended(
+        self, rows: Iterable[int], base: Proposal, sides: Sequence[bool]
+    ) -> Generator[None, None, list[Proposal]]:
+        found: list[Proposal] = []
+        for row in rows:
+            found += yield from self._mended(row, base, sides)
+        return found
+
+    def _mended(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:
+        """Answer what stands against a node, one plugin after the other; return the changes if that succeeds.
+
+        `sides` says whether they may be `of_pod`: those of the cluster alone come first.
+        """
+        name = self._engine.cluster.nodes[row].name
+        for _ in range(_STEPS):
+            with self._trials.made(changes) as trial:
+                said = trial.rejections(name)
+                if not said:
+                    return [changes]
+                # Room comes last: pods that go for other reasons leave some.
+                status = next((each for each in said if each.plugin != "NodeResourcesFit"), said[0])
+                suggested = self._suggestions.of(trial, trial.nodes[row], status)
+                proposals = [each for side in sides for each in suggested if of_pod(each) == side]
+            yield
+            settled = yield from self._settled(name, changes, status, sorted(proposals, key=len))
+            if settled is None:
+                return []
+            changes = settled
+        return []
+
+    def _other_requests(self, rows: Iterable[int], base: Proposal) -> Generator[None, None, list[Proposal]]:
+        """Find the single changes of claims that would do on these nodes: none of them is better than the others."""
+        found: list[Proposal] = []
+        for row in rows:
+            name = self._engine.cluster.nodes[row].name
+            with self._trials.made(base) as trial:
+                said = trial.rejections(name)
+                proposals = self._suggestions.of(trial, trial.nodes[row], said[0]) if said else []
+            for change in (each[0] for each in proposals if len(each) == 1 and isinstance(each[0], ClaimChange)):
+                yield
+                with self._trials.made((*base, change)) as trial:
+                    found += [] if trial.rejections(name) else [(*base, change)]
+        return found
+
+    def _settled(self, name: str, changes: Proposal, status: Status, proposals: Sequence[Proposal]) -> _Work:
+        """Add the first proposal that answers a plugin's rejection; None if none does."""
+        for proposal in proposals:
+            tried = (*changes, *(change for change in proposal if change not in changes))
+            if len(changes) < len(tried) <= MOST:
+                with self._trials.made(tried) as trial:
+                    if all(each.plugin != status.plugin for each in trial.rejections(name)):
+                        return tried
+                yield
+        return None
+
+    # -- proving ---------------------------------------------------------------------------------------------------
+
+    def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
+        """Keep what is needed of what was found, the shortest first, until there is enough of it."""
+        single = [changes for changes in found if len(changes) <= base + 1]
+        several = sorted((changes for changes in found if len(changes) > base + 1), key=len)
+        for changes in (*_in_turns(single, base), *several):
+            if len(self.proved) == _SHOWN:
+                break
+            needed = self._illustrated((yield from self._needed(changes)))
+            self.proved += [needed] if needed not in self.proved else []
+            yield
+        shortest = min(map(len, self.proved), default=0)
+        self.proved = [changes for changes in self.proved if len(changes) <= max(shortest, base + 1)]
+
+    def _needed(self, changes: Proposal) -> Generator[None, None, Proposal]:
+        """Leave out the changes that are not needed, and the units of the others that are not."""
+        for place, change in enumerate(changes):
+            before, behind = changes[:place], changes[place + 1 :]
+            others = (*before, *behind)
+            if others and (yield from self._trials.anywhere(others)):
+                return (yield from self._needed(others))
+            amount = yield from self._least(before, change, behind)
+            if amount < change.amount:
+                changes = (*before, change.with_amount(amount), *behind)
+        return tuple(sorted(changes, key=lambda change: (_ORDER[type(change)], change.text)))
+
+    def _least(self, before: Proposal, change: Change, behind: Proposal) -> Generator[None, None, int]:
+        """Find the least amount of a change that will do: mostly it is as it should be."""
+        too_little, enough = 0, change.amount
+        tried = enough - 1
+        while too_little < tried:
+            if (yield from self._trials.anywhere((*before, change.with_amount(tried), *behind))):
+                enough = tried
+            else:
+                too_little = tried
+            tried = (too_little + enough) // 2
+        return enough
+
+    def _illustrated(self, changes: Proposal) -> Proposal:
+        """Keep the examples of pods to delete only where that would really do."""
+        freed = [change for change in changes if isinstance(change, FreeResource) and change.examples]
+        others = [change for change in changes if change not in freed]
+        deletions = [DeletePod.of(pod) for change in freed for pod in self._examples(change)]
+        with self._trials.made([*others, *deletions]) as trial:
+            if not freed or not trial.rejections(freed[0].node):
+                return changes
+        return tuple(replace(each, examples=()) if isinstance(each, FreeResource) else each for each in changes)
+
+    def _examples(self, change: FreeResource) -> list[PodInfo]:
+        node = self._engine.cluster.nodes.named(change.node)
+        return [pod for pod in node.pods if pod.key in change.examples] if node is not None else []
+
+
+def in_words(changes: Sequence[Change]) -> str:
+    """Say changes, all of which it takes, in one line."""
+    deleted = [change for change in changes if isinstance(change, DeletePod)]
+    parts = [change.text for change in changes if not isinstance(change, DeletePod)]
+    if len(deleted) > 1:
+        nodes = {change.node for change in deleted}
+        where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
+        return joined([*parts, f"delete pods {listed([change.pod for change in deleted])}{where}"])
+    return joined([*parts, *(change.text for change in deleted)])
+
+
+def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:
+    """Let the kinds of change take turns, each in the order found."""
+    by_kind: dict[int, list[Proposal]] = {}
+    for changes in found:
+        by_kind.setdefault(_ORDER[type(changes[min(base, len(changes) - 1)])], []).append(changes)
+    kinds = [by_kind[kind] for kind in sorted(by_kind)]
+    for turn in zip_longest(*kinds):
+        yield from (changes for changes in turn if changes is not None)

@@ -1,0 +1,79 @@
+"""Explanations over HTTP: `GET /explain?pod=NAMESPACE/NAME` at the port of a running scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kframework.errors import ClusterError
+from kframework.explain.account import explaining
+from kframework.explain.explanation import Explanation, Unexplainable
+from kframework.explain.finding import known_pod, not_known
+from kframework.explain.slices import finished_giving_way
+from kframework.objects import Pod
+from kframework.observe.history import History
+from kframework.scheduler.scheduler import Scheduler
+from kframework.state.pods import PendingPod
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+#: What is added where another replica leads.
+STANDS_BY = "this scheduler stands by while another one leads"
+
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+
+
+def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]:
+    """Return the route that explains one pod in JSON; 404 with an `error` for one that there is nothing to say of."""
+    cluster = scheduler.engine.cluster
+
+    async def explained(namespace: str, name: str) -> Explanation:
+        pod = await finished_giving_way(cluster, known_pod(scheduler.engine, namespace, name))
+        whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
+        if pod is None:
+            raise Unexplainable(not_known(namespace, name, whole, scheduler.profiles))
+        explanation = await finished_giving_way(cluster, explaining(scheduler.engine, history, pod, whole))
+        if scheduler.standing_by:
+            return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDS_BY))
+        return explanation
+
+    return [explain_route(explained)]
+
+
+def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.RouteDef:
+    """Return the route by which what has a namespace and a name is explained, one at a time; Unexplainable is a 404."""
+    from aiohttp import web
+
+    one_at_a_time = asyncio.Lock()
+
+    async def answer(request: web.Request) -> web.Response:
+        before, _, name = (request.query.get("pod") or request.query.get("job", "")).rpartition("/")
+        namespace = before.rpartition("/")[2]  # a job may go by an API group before it
+        if not namespace or not name:
+            return _json({"error": "say which pod: /explain?pod=NAMESPACE/NAME"}, status=400)
+        try:
+            async with one_at_a_time:
+                return _json(await explained(namespace, name))
+        except Unexplainable as refusal:
+            return _json({"error": str(refusal)}, status=404)
+
+    return web.get("/explain", answer)
+
+
+async def _whole(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
+    """Return the pod as the API has it; None if it has none, or does not say."""
+    try:
+        return await scheduler.api.get(Pod, name, namespace)
+    except ClusterError:
+        return None
+
+
+def _json(data: object, *, status: int = 200) -> web.Response:
+    from aiohttp import web
+
+    body = msgspec.json.encode(data)
+    return web.Response(body=body, status=status, content_type="application/json", headers=_NO_SNIFFING)

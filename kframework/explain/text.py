@@ -1,0 +1,322 @@
+"""An explanation in words: what `kframework explain` prints, in less than forty lines unless more is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kframework.errors import visible
+from kframework.observe.text_table import NONE, table
+
+if TYPE_CHECKING:
+    from kframework.core.cycle.decision import Decision
+    from kframework.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
+    from kframework.observe.outside_data import OutsideData
+
+#: So many reasons, examples of nodes, best nodes, nodes with room kept, victims, remedies and wakers are shown.
+_REASONS, _EXAMPLES, _TOP, _KEPT, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
+
+#: What has happened, in words.
+_ACTIONS = {
+    "add": "added",
+    "delete": "deleted",
+    "update": "changed",
+    "update_node_allocatable": "allocatable changed",
+    "update_node_label": "labels changed",
+    "update_node_taint": "taints changed",
+    "update_node_condition": "conditions changed",
+    "update_node_annotation": "annotations changed",
+    "update_node_declared_feature": "declared features changed",
+    "update_pod_label": "labels changed",
+    "update_pod_scale_down": "scaled down",
+    "update_pod_toleration": "tolerations added",
+    "update_pod_scheduling_gates_eliminated": "gates removed",
+    "update_pod_generated_resource_claim": "resource claim made",
+}
+
+
+def text_of(explanation: Explanation, *, wide: bool = False) -> str:
+    """Put an explanation into words; `wide` leaves nothing out."""
+    sections = (
+        _head(explanation, wide),
+        _placement(explanation, wide),
+        _help(explanation, wide),
+        _preemption(explanation.preemption, wide) if explanation.preemption is not None else (),
+        _end(explanation, wide),
+    )
+    return "\n\n".join(filter(None, ("\n".join(map(visible, section)) for section in sections))) + "\n"
+
+
+# -- the pod -----------------------------------------------------------------------------------------------------------
+
+
+def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
+    fields = {
+        "Pod": explanation.pod,
+        "Scheduler": explanation.profile,
+        "Requests": ", ".join(f"{resource} {amount}" for resource, amount in explanation.requests.items()),
+        "Claims": ", ".join(explanation.claims),
+        "Priority": str(explanation.priority or ""),
+        "Status": _status(explanation),
+        "Node": explanation.node or NONE,
+        "Nominated": explanation.nominated,
+        "Last attempt": _then(explanation),
+        "Condition": explanation.condition if explanation.then is None else "",
+        "Message": explanation.then.message if wide and explanation.then is not None else "",
+    }
+    width = max(map(len, fields)) + 2
+    for name, value in fields.items():
+        if value:
+            yield f"{name + ':':{width}}{value}"
+
+
+def _status(explanation: Explanation) -> str:
+    tries = explanation.attempts
+    attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
+    return f"{explanation.state}, {attempts}"
+
+
+def _then(explanation: Explanation) -> str:
+    then = explanation.then
+    if then is None:
+        return ""
+    when = f"{_span(explanation.at - then.popped_at)} ago"
+    if then.node:
+        ended = explanation.binding.message if explanation.binding is not None else ""
+        return f"{when}: {_choice(then)}{f'; {ended}' if ended else ''}"
+    if then.reasons and then.reasons == explanation.now.reasons and then.nodes == explanation.now.nodes:
+        return f"{when}, with the same result as now"
+    return f"{when}: {then.message}"
+
+
+def _choice(then: Decision) -> str:
+    if not then.top:
+        return f"{then.node}, the only node that fitted of {_nodes(then.evaluated)} looked at"
+    drawn = f", drawn from {then.ties} that shared it" if then.ties > 1 else ""
+    others = [f"{node} had {score}" for node, score in then.top if node != then.node]
+    ahead = f" ({', '.join(others)})" if others and not drawn else ""
+    fitted = f"{then.feasible} of {_nodes(then.evaluated)} looked at fitted"
+    return f"{then.node} with score {then.score}{drawn}{ahead}; {fitted}"
+
+
+# -- the nodes ---------------------------------------------------------------------------------------------------------
+
+
+def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
+    now = explanation.now
+    gated = " once it is let in" if explanation.state.value == "gated" else ""
+    again = " if it were scheduled again" if explanation.node else gated
+    if now.fault:
+        yield f"FAULT: {now.fault}"
+    if not now.nodes:
+        yield "There are no nodes."
+    elif not now.feasible:
+        yield f"WHY NOT: {_nodes(now.nodes, 'none')} would do{again}. ALONE: nothing else stands against the pod there."
+        yield from _rejections(now, wide)
+    else:
+        rest = f", {now.nodes - now.feasible} would not" if now.feasible < now.nodes else ""
+        yield f"WHERE: {now.feasible} of {_nodes(now.nodes)} would do{again}{rest}."
+        yield from _best(now, explanation.node, wide)
+        if wide and now.rejections:
+            yield from _rejections(now, wide)
+    yield from _kept_room(now, wide)
+
+
+def _rejections(now: Assessment, wide: bool) -> Iterator[str]:
+    shown = now.rejections if wide else now.rejections[:_REASONS]
+    examples = None if wide else _EXAMPLES
+    named = [_listed(each.examples, each.nodes, examples) for each in shown]
+    cells = [(str(each.nodes), str(each.alone), each.plugin, each.reason) for each in shown]
+    rows = [(*row, nodes) for row, nodes in zip(cells, named, strict=True)]
+    yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows))
+    more = len(now.rejections) - len(shown) + now.reasons_left_out
+    if more:
+        yield f"  ... and {more} more reasons{'' if wide else '; -o wide shows more'}"
+    yield from _details(now, wide)
+
+
+def _details(now: Assessment, wide: bool) -> Iterator[str]:
+    """Say what is behind the reasons of plugins that tell, on the first of their nodes or on all."""
+    told = set[str]()
+    for each in now.details:
+        if wide or each.plugin not in told:
+            told.add(each.plugin)
+            yield f"  On {each.node} {each.plugin} finds:"
+            yield from (f"    {line}" for line in each.lines)
+
+
+def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:
+    if not now.top:
+        return
+    best = now.top[0]
+    if now.feasible == 1:
+        yield f"  It is {best.node}; where there is no choice, nothing is scored."
+        return
+    if now.ties > 1:
+        yield f"  {now.ties} nodes share the best score of {best.total}: one of them would be drawn."
+    elif len(now.top) > 1:
+        second = now.top[1].node
+        yield f"  {best.node} is ahead of {second} by {now.margin}, most by what {now.decided_by} says."
+    own = next((each for each in now.top if each.node == node), None)
+    if own is not None:
+        yield f"  {node}, where the pod is, comes {_ordinal(own.place)} with {own.total}."
+    if now.feasible > now.enough:
+        yield f"  An attempt looks at the first {now.enough} that would do; here all of them are compared."
+    yield from _indented(_score_table(now.top, node, wide))
+
+
+def _score_table(top: Sequence[NodeScore], node: str, wide: bool) -> Iterator[str]:
+    """Set the best nodes side by side; unless it is `wide`, without the plugins that say the same of all of them."""
+    shown = [each for number, each in enumerate(top) if wide or number < _TOP or each.node == node]
+    rows: list[tuple[str, ...]] = []
+    alike: list[str] = []
+    for scores in zip(*(each.scores for each in shown), strict=True):
+        if not wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
+            alike.append(f"{scores[0].plugin} {scores[0].weighted}")
+        else:
+            rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, wide) for score in scores)))
+    if rows:
+        rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
+        yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows)
+    else:
+        yield f"These are {', '.join(each.node for each in shown)}, for example."
+    if alike:
+        yield f"The same for all of them: {', '.join(alike)}."
+
+
+def _cell(score: Score, wide: bool) -> str:
+    return f"{score.weighted} ({score.raw} -> {score.normalized})" if wide else str(score.weighted)
+
+
+def _kept_room(now: Assessment, wide: bool) -> Iterator[str]:
+    for kept in now.kept_room[: None if wide else _KEPT]:
+        yield f"  On {kept.node} room is kept for {_listed(kept.pods, len(kept.pods), _VICTIMS)}."
+
+
+# -- the way out -------------------------------------------------------------------------------------------------------
+
+
+def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
+    if explanation.help:
+        yield "WHAT WOULD HELP, each by itself:"
+        yield from (f"  - {remedy.text}" for remedy in explanation.help[: None if wide else _REMEDIES])
+
+
+def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
+    victims = _listed(preemption.victims, len(preemption.victims), None if wide else _VICTIMS)
+    if preemption.under_way:
+        have = "has" if len(preemption.victims) == 1 else "have"
+        yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {have} not ended yet."
+    elif preemption.node:
+        broken = preemption.broken_budgets
+        budgets = f", breaking {broken} disruption budgets" if broken else ""
+        yield f"PREEMPTION would help: on {preemption.node}, if {victims} went{budgets}."
+    else:
+        yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
+        reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
+        shown = reasons if wide else reasons[:_VICTIMS]
+        yield from (f"  {_nodes(count)}: {reason}" for reason, count in shown)
+
+
+# -- what it waits for -------------------------------------------------------------------------------------------------
+
+
+def _end(explanation: Explanation, wide: bool) -> Iterator[str]:
+    if explanation.waiting is not None:
+        yield from _waiting(explanation.waiting, explanation, wide)
+    if explanation.outside:
+        yield "OUTSIDE DATA that plugins go by:"
+        yield from (f"  {each.plugin}: source {each.source} {_heard(each)}" for each in explanation.outside)
+    yield from (f"Note: {note}." for note in explanation.notes)
+
+
+def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator[str]:
+    held = ", ".join(waiting.held_by)
+    match explanation.state.value:
+        case "active":
+            others = waiting.active - 1
+            yield f"WAITS FOR its turn{f', with {others} other active pods' if others else ''}."
+        case "backoff":
+            ends = _moment(waiting.until, explanation.at)
+            yield f"WAITS FOR the end of its backoff, {ends}, or for a moment with nothing else to do."
+        case "waiting on permit":
+            ends = _moment(waiting.until, explanation.at)
+            yield f"WAITS FOR {held} to permit it, for {_seconds(waiting, explanation)}; they give up {ends}."
+        case "binding":
+            hooks = ", ".join(f"{plugin}.{waiting.hook}" for plugin in waiting.held_by)
+            yield f"WAITS in {hooks} for {_seconds(waiting, explanation)}."
+        case "gated":
+            yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
+            yield from _wakers(waiting, wide)
+        case _:
+            yield "WAITS FOR one of these, if it may help:"
+            yield from _wakers(waiting, wide)
+            yield f"  It is tried all the same {_moment(waiting.retried_at, explanation.at)}."
+
+
+def _seconds(waiting: Waiting, explanation: Explanation) -> str:
+    since = explanation.at if waiting.queued_at is None else waiting.queued_at
+    return f"{explanation.at - since:.0f} s, since {_moment(since, explanation.at).removeprefix('at ')}"
+
+
+def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
+    shown = len(waiting.wakers) if wide else _WAKERS
+    for waker in waiting.wakers[:shown]:
+        resources: dict[tuple[str, ...], list[str]] = {}
+        for resource, actions in waker.events.items():
+            resources.setdefault(tuple(actions), []).append(resource)
+        events = "; ".join(
+            f"{', '.join(names)} {', '.join(_ACTIONS.get(action, action) for action in actions)}"
+            for actions, names in resources.items()
+        )
+        yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
+    others = [waker.plugin for waker in waiting.wakers[shown:]]
+    if others:
+        yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
+
+
+def _heard(data: OutsideData) -> str:
+    error = f": {data.error}" if data.error else ""
+    if data.age is None:
+        return f"has told nothing yet{error}"
+    values = f"{data.values} {data.by}{'' if data.values == 1 else 's'}"
+    if data.fresh:
+        return f"told of {values} {_span(data.age)} ago{f'; since then{error}' if error else ''}"
+    return f"is stale: it last told of {values} {_span(data.age)} ago{error}"
+
+
+# -- small words -------------------------------------------------------------------------------------------------------
+
+
+def _nodes(count: int, word: str = "") -> str:
+    number = f"{word} of {count}" if word else str(count)
+    return f"{number} node{'' if count == 1 else 's'}"
+
+
+def _listed(names: Sequence[str], count: int, shown: int | None) -> str:
+    """List names, and count those that are left out."""
+    named = names[:shown]
+    rest = count - len(named)
+    return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _ordinal(place: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
+
+
+def _span(seconds: float) -> str:
+    from kframework.config.duration import Duration
+
+    return str(Duration(max(round(seconds), 0)))
+
+
+def _moment(moment: float | None, now: float) -> str:
+    from kframework.clock import rfc3339
+
+    if moment is None:
+        return "at some time"
+    return f"at {rfc3339(moment)}, in {_span(moment - now)}" if moment > now else f"at {rfc3339(moment)}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)

@@ -1,0 +1,122 @@
+"""`metadata.managedFields`: who manages which fields of an object, since when, and by which kind of request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kframework.fake_api.apply.field_paths import NO_FIELDS, Fields, read, written
+from kframework.fake_api.wire.documents import Data
+from kframework.fake_api.wire.plain_data import mapping, value
+
+APPLY, UPDATE = "Apply", "Update"
+
+#: So many managers that update are kept apart; the oldest of more become one.
+MOST_UPDATERS = 10
+ANCIENT_CHANGES = "ancient-changes"
+
+
+class Owner(NamedTuple):
+    """Who manages fields: who applies has no version, so that he is the same one under another."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        """Write it as messages about conflicts do."""
+        name = msgspec.json.encode(self.manager).decode()
+        if self.subresource:
+            name = f'{name} with subresource "{self.subresource}"'
+        return f"{name} using {self.api_version}" if self.operation == UPDATE else name
+
+
+class Managed(NamedTuple):
+    """What one owner manages; `api_version` is that in which it names the fields, `time` may be empty."""
+
+    api_version: str
+    fields: Fields = NO_FIELDS
+    time: str = ""
+
+
+Managers = Mapping[Owner, Managed]
+
+
+class _Entry(msgspec.Struct, rename="camel", omit_defaults=True):
+    """An entry as the API has it."""
+
+    manager: str = ""
+    operation: str = ""
+    api_version: str = ""
+    time: str | None = None
+    fields_type: str = ""
+    fields_v1: Data | None = msgspec.field(default=None, name="fieldsV1")
+    subresource: str = ""
+
+
+def managers_of(data: Data) -> dict[Owner, Managed]:
+    """Read the managed fields of an object; ValueError for such as are none."""
+    found: dict[Owner, Managed] = {}
+    for entry in msgspec.convert(value(data, "metadata.managedFields") or [], list[_Entry]):
+        if entry.operation not in (APPLY, UPDATE) or not entry.api_version or entry.fields_type != "FieldsV1":
+            raise ValueError(f"not an entry of managedFields: {entry!r:.200}")
+        version = entry.api_version if entry.operation == UPDATE else ""
+        owner = Owner(entry.manager, entry.operation, version, entry.subresource)
+        found[owner] = Managed(entry.api_version, read(entry.fields_v1 or {}), entry.time or "")
+    return found
+
+
+def are_reset(data: Data) -> bool:
+    """Return whether an object says that nobody manages anything of it: by an empty list, or by an empty entry."""
+    return mapping(data, "metadata").get("managedFields") in ([], [{}])
+
+
+def with_managers(data: Data, managers: Managers) -> Data:
+    """Return an object with these managed fields, none where nobody manages anything."""
+    entries = [_entry(owner, managed) for owner, managed in sorted(managers.items(), key=_rank)]
+    return managed_as({"metadata": {"managedFields": entries}}, data)
+
+
+def managed_as(source: Data, data: Data) -> Data:
+    """Return an object with the managed fields of another."""
+    metadata = {field: said for field, said in mapping(data, "metadata").items() if field != "managedFields"}
+    if entries := mapping(source, "metadata").get("managedFields"):
+        metadata["managedFields"] = entries
+    return {**data, "metadata": metadata}
+
+
+def _rank(entry: tuple[Owner, Managed]) -> tuple[str, ...]:
+    owner, managed = entry
+    return owner.operation, managed.time, owner.manager, managed.api_version, owner.subresource
+
+
+def _entry(owner: Owner, managed: Managed) -> Data:
+    entry: Data = {"manager": owner.manager, "operation": owner.operation, "apiVersion": managed.api_version}
+    if managed.time:
+        entry["time"] = managed.time
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": written(managed.fields)}
+    return entry | ({"subresource": owner.subresource} if owner.subresource else {})
+
+
+def capped(managers: Managers) -> dict[Owner, Managed]:
+    """Return managers of which not too many update: the oldest of each version become one."""
+    left = dict(managers)
+    updaters = sorted((owner for owner in left if owner.operation == UPDATE), key=lambda each: (left[each].time, each))
+    first: dict[str, Owner] = {}
+    surplus = len(updaters) - MOST_UPDATERS
+    for owner in updaters:
+        if surplus <= 0:
+            break
+        version = owner.api_version
+        if version not in first:
+            first[version] = owner
+            continue
+        bucket = Owner(ANCIENT_CHANGES, UPDATE, version)
+        oldest, merged = left.pop(first[version]), left.pop(owner)
+        left[bucket] = Managed(version, oldest.fields | merged.fields, merged.time)
+        first[version] = bucket
+        surplus -= 1
+    return left

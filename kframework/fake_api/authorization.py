@@ -1,0 +1,163 @@
+"""Role-based access control: who may do what, by roles and their bindings, and how a refusal is worded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kframework.client.request_attributes import Attributes
+from kframework.client.users import MASTERS, User, service_account
+from kframework.errors import ClusterError
+
+GROUP = "rbac.authorization.k8s.io"
+
+_EVERYTHING = "*"
+
+#: API servers write no message that a browser could take for HTML.
+_SANITIZED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What may be done to some resources of an API group, or, with `resource_names`, to some of them only.
+
+    `non_resource_urls` are paths that are no object's; those of a rule in a Role grant nothing.
+    """
+
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
+
+    def allows(self, wanted: Attributes) -> bool:
+        """Return whether the rule is about this, wherever it holds; "*" stands for all."""
+        if not _among(wanted.verb, self.verbs):
+            return False
+        if not wanted.resource:
+            return any(_covers(url, wanted.path) for url in self.non_resource_urls)
+        return (
+            _among(wanted.group, self.api_groups)
+            and self._names_resource(wanted.resource)
+            # What has no name yet, or is one of many, has none of these either.
+            and (not self.resource_names or wanted.name in self.resource_names)
+        )
+
+    def _names_resource(self, resource: str) -> bool:
+        """Return whether a resource is named; a subresource is beside its resource, or as that of all, `*/status`."""
+        _, _, subresource = resource.partition("/")
+        return _among(resource, self.resources) or (subresource != "" and f"*/{subresource}" in self.resources)
+
+
+def _among(word: str, words: tuple[str, ...]) -> bool:
+    return word in words or _EVERYTHING in words
+
+
+def _covers(url: str, path: str) -> bool:
+    return url == path or (url.endswith("*") and path.startswith(url.rstrip("*")))
+
+
+class Grant(NamedTuple):
+    """A rule that holds in a namespace; in all, and outside of them, if that is empty."""
+
+    namespace: str
+    rule: Rule
+
+    def allows(self, wanted: Attributes) -> bool:
+        """Return whether this is granted."""
+        return self.namespace in ("", wanted.namespace) and self.rule.allows(wanted)
+
+
+class _RoleRef(msgspec.Struct):
+    kind: str
+    name: str
+
+
+class _Subject(msgspec.Struct):
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def means(self, user: User, namespace: str) -> bool:
+        """Return whether this is the user; an account without a namespace is one of its binding's."""
+        match self.kind:
+            case "User":
+                return self.name == user.name
+            case "Group":
+                return self.name in user.groups
+            case "ServiceAccount":
+                return service_account(self.namespace or namespace, self.name).name == user.name
+        return False
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Role(msgspec.Struct):
+    metadata: _Metadata
+    rules: tuple[Rule, ...] | None = None
+
+
+class _Binding(msgspec.Struct, rename="camel"):
+    metadata: _Metadata
+    role_ref: _RoleRef
+    subjects: tuple[_Subject, ...] | None = None
+
+
+class RoleBasedAuthorizer:
+    """Decides by the objects of RBAC among those that it is given, as plain data; others are passed over."""
+
+    def __init__(self, objects: Iterable[Mapping[str, object]]) -> None:
+        self._roles: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
+        self._bindings: list[_Binding] = []
+        for each in objects:
+            if not str(each.get("apiVersion")).startswith(f"{GROUP}/"):
+                continue
+            if each["kind"] in ("Role", "ClusterRole"):
+                role = msgspec.convert(each, _Role)
+                key = str(each["kind"]), role.metadata.namespace, role.metadata.name
+                self._roles[key] = role.rules or ()
+            elif each["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+                self._bindings.append(msgspec.convert(each, _Binding))
+
+    def grants(self, user: User) -> Iterator[Grant]:
+        """Yield all that is granted to a user, and where it holds."""
+        for binding in self._bindings:
+            namespace = binding.metadata.namespace
+            if any(subject.means(user, namespace) for subject in binding.subjects or ()):
+                role = binding.role_ref
+                where = namespace if role.kind == "Role" else ""
+                for rule in self._roles.get((role.kind, where, role.name), ()):
+                    yield Grant(namespace, rule)
+
+    def check(self, user: User, wanted: Attributes) -> None:
+        """Raise ClusterError 403 if this is not granted to the user, in the words of an API server."""
+        if MASTERS not in user.groups and not any(grant.allows(wanted) for grant in self.grants(user)):
+            raise forbidden(user, wanted)
+
+
+def forbidden(user: User, wanted: Attributes) -> ClusterError:
+    """Say that the user has no right to this."""
+    return ClusterError(_refusal(user, wanted), status=403, reason="Forbidden")
+
+
+def _refusal(user: User, wanted: Attributes) -> str:
+    if not wanted.resource:
+        return f"forbidden: {_cannot(user, wanted)} path {_quoted(wanted.path)}"
+    plural, _, _ = wanted.resource.partition("/")
+    what = f"{plural}.{wanted.group}" if wanted.group else plural
+    name = f' "{wanted.name}"' if wanted.name else ""
+    where = f"in the namespace {_quoted(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
+    right = f"{_cannot(user, wanted)} resource {_quoted(wanted.resource)} in API group {_quoted(wanted.group)} {where}"
+    return f"{what}{name} is forbidden: {right}"
+
+
+def _cannot(user: User, wanted: Attributes) -> str:
+    return f"User {_quoted(user.name)} cannot {wanted.verb}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_SANITIZED)}"'

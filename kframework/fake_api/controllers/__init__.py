@@ -1,0 +1,1 @@
+"""Controllers whose work only clients of the fake API see."""

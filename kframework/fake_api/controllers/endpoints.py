@@ -1,0 +1,177 @@
+"""The controllers of Endpoints and EndpointSlices: where the pods of services with selectors are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from kframework.clock import Clock
+from kframework.fake_api.controllers.service_endpoints import Member, Ports, has_endpoints, labels, members, selects
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.workloads.dependents import Dependents, key_of, owner_reference
+from kframework.objects import (
+    ApiObject,
+    Endpoint,
+    EndpointAddress,
+    EndpointConditions,
+    Endpoints,
+    EndpointSlice,
+    EndpointSubset,
+    Node,
+    ObjectMeta,
+    Pod,
+    Service,
+)
+
+#: How many endpoints a slice has at most.
+_MOST = 100
+#: How many seconds changes of pods are gathered: they come by the thousand, and each time all of a service is written.
+_GATHERED = 0.1
+_ZONE = "topology.kubernetes.io/zone"
+
+
+class _ServiceLoop(ControlLoop):
+    """Looks at services when they have changed, and some time after their pods have."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Service, Pod)
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        match change.subject:
+            case Service() as service:
+                yield key_of(service)
+            case Pod() as pod:
+                for service in self._cluster.objects(Service, pod.metadata.namespace):
+                    if any(isinstance(each, Pod) and selects(service, each) for each in (change.old, change.new)):
+                        yield key_of(service)
+
+    def _receive(self, change: Change) -> None:
+        for key in self._touched(change):
+            self._queue.add_after(key, 0.0 if isinstance(change.subject, Service) else _GATHERED)
+
+    def _members(self, service: Service) -> list[Member]:
+        return members(service, self._cluster.objects(Pod, service.metadata.namespace))
+
+
+class EndpointsController(_ServiceLoop):
+    """Keeps one object for a service, under its name."""
+
+    def _reconcile(self, key: Key) -> None:
+        service, old = self._cluster.find(Service, key[1], key[0]), self._cluster.find(Endpoints, key[1], key[0])
+        if service is None:
+            if old is not None:
+                self._cluster.remove(Endpoints, key[1], key[0], uid=old.metadata.uid)
+        elif has_endpoints(service):
+            told = labels(service, {"endpoints.kubernetes.io/managed-by": "endpoint-controller"})
+            subsets = _subsets(service, self._members(service))
+            if old is None:
+                metadata = ObjectMeta(name=key[1], namespace=key[0], labels=told)
+                self._cluster.add(Endpoints(metadata=metadata, subsets=subsets))
+            else:
+                self._cluster.replace(replace(old, metadata=replace(old.metadata, labels=told), subsets=subsets))
+
+
+class EndpointSliceController(_ServiceLoop):
+    """Keeps slices for a service; endpoints stay in the slice that they are in."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Service, Pod, EndpointSlice)
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(cluster, clock)
+        self._slices: Dependents[EndpointSlice] = Dependents(cluster, EndpointSlice)
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        yield from super()._touched(change)
+        if isinstance(change.subject, EndpointSlice):
+            self._slices.file(change)
+            name = change.subject.metadata.labels.get("kubernetes.io/service-name")
+            if name is not None and change.old is not None:  # somebody has changed it, or taken it away
+                yield change.subject.metadata.namespace, name
+
+    def _reconcile(self, key: Key) -> None:
+        service = self._cluster.find(Service, key[1], key[0])
+        if service is None or not has_endpoints(service) or service.metadata.deletion_timestamp is not None:
+            return
+        wanted: dict[Ports, dict[str, Endpoint]] = defaultdict(dict)
+        for member in self._members(service):
+            wanted[member.ports][member.pod.metadata.uid] = self._endpoint(service, member)
+        if not wanted:
+            wanted[()] = {}
+        slices = [each for each in self._slices.of(service) if each.metadata.deletion_timestamp is None]
+        filled = [(each, _kept(each, wanted[each.ports]) if each.ports in wanted else []) for each in slices]
+        seen: set[Ports] = set()
+        for old, endpoints in filled:
+            left = wanted.get(old.ports, {})
+            while left and len(endpoints) < _MOST:
+                endpoints.append(left.pop(next(iter(left))))
+            if not endpoints and (wanted.keys() != {()} or old.ports or old.ports in seen):
+                self._cluster.remove(EndpointSlice, old.metadata.name, key[0], uid=old.metadata.uid)
+                continue
+            seen.add(old.ports)
+            metadata = replace(old.metadata, labels=_labels(service))
+            self._cluster.replace(replace(old, metadata=metadata, endpoints=tuple(endpoints)))
+        for ports, left in wanted.items():
+            every = [*left.values()]
+            for begin in range(0, len(every) or int(ports not in seen), _MOST):
+                self._make(service, ports, tuple(every[begin : begin + _MOST]))
+
+    def _make(self, service: Service, ports: Ports, endpoints: tuple[Endpoint, ...]) -> None:
+        metadata = ObjectMeta(
+            generate_name=f"{service.metadata.name}-",
+            namespace=service.metadata.namespace,
+            labels=_labels(service),
+            owner_references=(owner_reference(service),),
+        )
+        self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=endpoints, ports=ports))
+
+    def _endpoint(self, service: Service, member: Member) -> Endpoint:
+        node_name = member.pod.spec.node_name
+        node = self._cluster.find(Node, node_name)
+        ready = service.spec.publish_not_ready_addresses or (member.serves and not member.is_ending)
+        return Endpoint(
+            addresses=(member.address,),
+            conditions=EndpointConditions(ready=ready, serving=member.serves, terminating=member.is_ending),
+            target_ref=member.reference,
+            node_name=node_name,
+            zone=node.metadata.labels.get(_ZONE) if node is not None else None,
+        )
+
+
+def _subsets(service: Service, found: list[Member]) -> tuple[EndpointSubset, ...]:
+    """Put pods together that have the same ports."""
+    early = service.spec.publish_not_ready_addresses
+    by_ports: dict[Ports, list[Member]] = defaultdict(list)
+    for member in sorted(found, key=lambda each: each.address):
+        reachable = member.ports or not service.spec.ports
+        if reachable and (early or not member.is_ending):
+            by_ports[member.ports].append(member)
+    return tuple(
+        EndpointSubset(
+            addresses=tuple(_address(each) for each in every if early or each.serves),
+            not_ready_addresses=tuple(_address(each) for each in every if not early and not each.serves),
+            ports=ports,
+        )
+        for ports, every in by_ports.items()
+    )
+
+
+def _address(member: Member) -> EndpointAddress:
+    return EndpointAddress(ip=member.address, node_name=member.pod.spec.node_name, target_ref=member.reference)
+
+
+def _kept(old: EndpointSlice, wanted: dict[str, Endpoint]) -> list[Endpoint]:
+    """Take what a slice keeps from what is wanted."""
+    uids = (each.target_ref.uid for each in old.endpoints if each.target_ref is not None)
+    return [wanted.pop(uid) for uid in uids if uid in wanted]
+
+
+def _labels(service: Service) -> dict[str, str]:
+    own = {
+        "kubernetes.io/service-name": service.metadata.name,
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+    }
+    return labels(service, own)

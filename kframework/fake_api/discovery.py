@@ -1,0 +1,145 @@
+"""What clients ask before anything else: which groups and kinds are there, and what can be done to them.
+
+What is `served` stands group by group, in the order in which clients are to know the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+import msgspec
+
+from kframework.client.transport import Response
+from kframework.fake_api.built_in_kinds import SUBRESOURCES
+from kframework.fake_api.served import Resource
+from kframework.fake_api.statuses import answered
+from kframework.fake_api.wire.documents import Data
+
+#: What `GET /version` answers: the release whose API this one follows.
+VERSION: Data = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.2+kframework",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
+
+
+# -- one document at a time ----------------------------------------------------------------------------------------
+
+
+def versions(accept: str, served: Iterable[Resource]) -> Response:
+    """Answer `GET /api`: the core group has one version."""
+    core = [resource for resource in served if not resource.group]
+    aggregated = _aggregated(accept, core)
+    return aggregated or answered({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+
+
+def groups(accept: str, served: Iterable[Resource]) -> Response:
+    """Answer `GET /apis`: all groups but the core."""
+    named = [resource for resource in served if resource.group]
+    found = [_group(name, list(members)) for name, members in groupby(named, key=lambda each: each.group)]
+    return _aggregated(accept, named) or answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": found})
+
+
+def group(name: str, served: Iterable[Resource]) -> Response | None:
+    """Answer `GET /apis/GROUP`; None if there is no such group."""
+    members = [resource for resource in served if resource.group == name]
+    return answered({"apiVersion": "v1", "kind": "APIGroup", **_group(name, members)}) if members else None
+
+
+def _group(name: str, members: list[Resource]) -> Data:
+    found = [{"groupVersion": each, "version": each.rpartition("/")[2]} for each in _versions(members)]
+    return {"name": name, "versions": found, "preferredVersion": found[0]}
+
+
+def resources(api_version: str, served: Iterable[Resource]) -> Response | None:
+    """Answer `GET /api/v1` and `GET /apis/GROUP/VERSION`; None if there is no such version."""
+    members = [resource for resource in served if resource.kind.api_version == api_version]
+    if not members:
+        return None
+    found = [entry for resource in members for entry in _entries(resource)]
+    return answered({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
+
+
+def _entries(resource: Resource) -> Iterator[Data]:
+    kind = resource.kind
+    whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
+    yield whole | _common(resource)
+    for name in sorted(resource.subresources):
+        part = SUBRESOURCES[name]
+        entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "verbs": part.verbs}
+        group_name, _, version = part.api_version.rpartition("/")
+        of_group = {"group": group_name, "version": version} if group_name else {}
+        yield entry | ({"kind": part.kind} | of_group if part.kind else {})
+
+
+# -- all at once ---------------------------------------------------------------------------------------------------
+
+
+def _aggregated(accept: str, served: list[Resource]) -> Response | None:
+    """Answer with all that a client would ask for one by one, if it prefers that."""
+    wanted = accept.partition(",")[0]
+    if "as=APIGroupDiscoveryList" not in wanted:
+        return None
+    version = "v2" if "v=v2;" in f"{wanted};" else "v2beta1"
+    items = [
+        {"metadata": {"name": name} if name else {}, "versions": _all_of(list(members))}
+        for name, members in groupby(served, key=lambda each: each.group)
+    ]
+    found = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}}
+    media_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    return Response(200, msgspec.json.encode(found | {"items": items}), {"content-type": media_type})
+
+
+def _all_of(members: list[Resource]) -> list[Data]:
+    return [
+        {
+            "version": api_version.rpartition("/")[2],
+            "freshness": "Current",
+            "resources": [_described(each) for each in members if each.kind.api_version == api_version],
+        }
+        for api_version in _versions(members)
+    ]
+
+
+def _described(resource: Resource) -> Data:
+    kind = resource.kind
+    subresources = []
+    for name in sorted(resource.subresources):
+        part = SUBRESOURCES[name]
+        shown = _kind_named(part.api_version or kind.api_version, part.kind or kind.name)
+        subresources.append({"subresource": name, "responseKind": shown, "verbs": part.verbs})
+    return {
+        "resource": kind.plural,
+        "responseKind": _kind_named(kind.api_version, kind.name),
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        **_common(resource),
+        "subresources": subresources,
+    }
+
+
+def _kind_named(api_version: str, name: str) -> Data:
+    group_name, _, version = api_version.rpartition("/")
+    return {"group": group_name, "version": version, "kind": name}
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _common(resource: Resource) -> Data:
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {"verbs": resource.verbs, **names}
+
+
+def _versions(members: Iterable[Resource]) -> list[str]:
+    """List the apiVersions of a group, the preferred one first: `v2` before `v1` before `v1beta1` before `v1alpha1`."""
+    found = {resource.kind.api_version: resource.version for resource in members}
+    newest_first = sorted(found, key=found.__getitem__, reverse=True)
+    return sorted(newest_first, key=lambda each: ("alpha" in found[each], "beta" in found[each]))

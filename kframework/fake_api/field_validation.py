@@ -1,0 +1,168 @@
+"""Fields that a kind does not have, and fields that stand twice: what becomes of them, as their writer wants it.
+
+That is `fieldValidation` of the query: `Strict` refuses them, `Warn`, which holds without it, says so in a header, and
+`Ignore` says nothing. What is unknown is never stored. The texts are kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from kframework.client import api_errors
+from kframework.client.field_names import UnknownField, unknown_fields, without
+from kframework.client.models import model_of
+from kframework.client.transport import JSON
+from kframework.config.problems import written
+from kframework.errors import ClusterError
+from kframework.fake_api.calls import Call, json_object, object_in
+from kframework.fake_api.duplicate_fields import duplicates
+from kframework.fake_api.patch.patches import JSON_PATCH
+from kframework.fake_api.schema.decoding import undecodable
+from kframework.fake_api.schema.defaults.kinds import with_defaults
+from kframework.fake_api.schema.shared_specs import SharedSpecs
+from kframework.fake_api.wire.documents import Data
+from kframework.fake_api.wire.protobuf import PROTOBUF
+from kframework.objects import Pod
+
+_DIRECTIVES = ("", "Ignore", "Strict", "Warn")
+
+#: So many problems are told. Where warnings have more characters together, each is cut off after a few.
+_PROBLEMS = 100
+_TOGETHER, _EACH = 4096, 256
+
+
+class FieldValidation:
+    """Looks at the fields of what one call writes; ClusterError 422 for a directive that there is not.
+
+    `headers` are for the answer: what the client is warned of.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._request = call.request
+        self._resource = call.resource
+        self._directive = call.query.get("fieldValidation", "")
+        self.headers: dict[str, str] = {}
+        if self._directive not in _DIRECTIVES:
+            supported = ", ".join(map(_quoted, _DIRECTIVES))
+            why = f"Unsupported value: {_quoted(self._directive[:_EACH])}: supported values: {supported}"
+            raise call.invalid("fieldValidation", why)
+
+    def said(self) -> Data:
+        """Return the object in the body with its defaults; ClusterError as `object_in`, and 400 for one refused."""
+        if self._resource.kind.struct is Pod and self._request.content_type.startswith(JSON):
+            shared = _shared_specs.read(self._request.body)
+            if shared is not None:
+                return shared
+        data = object_in(self._request)
+        if self._request.content_type.startswith(PROTOBUF):
+            return self._filled(data)  # fields have numbers there, and who knows a number has the field
+        known, unknown = self._known(data)
+        if refusal := self._undecodable(known) or self._refusal([*unknown, *self._twice()]):
+            kind, version = self._resource.kind.name, self._resource.version
+            raise api_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {refusal}')
+        return self._filled(known)
+
+    def patched(self, data: Data) -> Data:
+        """Return what a patch has made of an object; ClusterError 422 for one that is refused."""
+        known, unknown = self._known(data)
+        if why := self._undecodable(known):
+            raise _unpatchable(msgspec.json.encode(data), why)
+        prefix = "json patch " if self._request.content_type.startswith(JSON_PATCH) else ""
+        if refusal := self._refusal([*(f"{prefix}{each}" for each in self._twice()), *unknown]):
+            raise _unpatchable(self._request.body, refusal)
+        return self._filled(known)
+
+    def _filled(self, data: Data) -> Data:
+        kind, custom = self._resource.kind, self._resource.custom
+        return with_defaults(data, kind.api_version, kind.name) if custom is None else custom.defaulted(data)
+
+    def _undecodable(self, data: Data) -> str:
+        kind = self._resource.kind
+        model = model_of(kind.api_version, kind.name) if self._resource.custom is None else None
+        return undecodable(data, model) if model else undecodable(data.get("metadata"), "V1ObjectMeta", ("metadata",))
+
+    def _known(self, data: Data) -> tuple[Data, list[str]]:
+        kind, custom = self._resource.kind, self._resource.custom
+        unknown = unknown_fields(data, kind.api_version, kind.name)
+        if custom is not None:
+            unknown += [UnknownField(path, None) for path in custom.unknown(data)]
+        return without(data, unknown), [f"unknown field {_quoted(written(field.path))}" for field in unknown]
+
+    def _twice(self) -> list[str]:
+        return [f"duplicate field {_quoted(written(path))}" for path in duplicates(self._request.body)]
+
+    def _refusal(self, problems: Sequence[str]) -> str:
+        """Return why the object is refused, if it is; else note what its writer is warned of."""
+        told = list(dict.fromkeys(problems))[:_PROBLEMS]
+        if told and self._directive == "Strict":
+            return f"strict decoding error: {', '.join(told)}"
+        if told and self._directive != "Ignore":
+            self.headers["warning"] = ", ".join(_warnings(told))
+        return ""
+
+
+def _unpatchable(patch: bytes, why: str) -> ClusterError:
+    return api_errors.unpatchable(patch.decode(errors="replace")[:_TOGETHER], why)
+
+
+def _warnings(texts: Sequence[str]) -> Iterator[str]:
+    """Write warnings as a header has them; there is an end to what clients read of headers."""
+    longest = _EACH if sum(map(len, texts)) > _TOGETHER else _TOGETHER
+    length = 0
+    for text in texts:
+        if length < _TOGETHER:
+            escaped = text[:longest].replace("\\", "\\\\").replace('"', '\\"')
+            yield f'299 - "{escaped}"'
+        length += len(text[:longest])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _read_pod(body: bytes) -> Data | None:
+    """Read a pod, or a part of one; None if anything is wrong with it."""
+    data = json_object(body)
+    if not _is_plain(body) and (undecodable(data, "V1Pod") or unknown_fields(data, "v1", "Pod")):
+        return None
+    return None if duplicates(body) else data
+
+
+class _Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class _NoSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class _PlainPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What most pods say beside their spec."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: _Metadata = _Metadata()
+    spec: _NoSpec = _NoSpec()
+
+
+def _is_plain(body: bytes) -> bool:
+    """Return whether a body has only a few fields, all of their types; a tenth of the work of looking at each."""
+    try:
+        _plain_pods.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+_plain_pods = msgspec.json.Decoder(_PlainPod)
+
+
+_shared_specs = SharedSpecs(_read_pod, partial(with_defaults, api_version="v1", kind="Pod"))

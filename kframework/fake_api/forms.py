@@ -1,0 +1,114 @@
+"""The forms in which clients want objects: as they are, their metadata alone, or as a Table for `kubectl get`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from kframework.clock import Clock
+from kframework.errors import ClusterError
+from kframework.fake_api.media_types import accepted
+from kframework.fake_api.printers.tables import table
+from kframework.fake_api.served import Resource
+from kframework.fake_api.wire.documents import Data, Document
+
+
+class Form(Protocol):
+    """Writes objects of one kind in the form that the client asked for."""
+
+    def one(self, document: Document) -> bytes:
+        """Write one object."""
+        ...
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
+        """Write a list of objects; `metadata` is that of the list."""
+        ...
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        """Write what stands for no object, but says how far a watch has come."""
+        ...
+
+
+class Plain(Form):
+    """Objects as they are."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._head = msgspec.json.encode({"kind": resource.kind.name, "apiVersion": resource.kind.api_version})[:-1]
+        self._list_head = self._head.replace(b'",', b'List",', 1)
+
+    def one(self, document: Document) -> bytes:
+        return self._resource.body(document)
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
+        items = b",".join([self._resource.body(document) for document in documents])
+        return b'%b,"metadata":%b,"items":[%b]}' % (self._list_head, msgspec.json.encode(metadata), items)
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        return b'%b,"metadata":%b}' % (self._head, msgspec.json.encode(metadata))
+
+
+class Table(Form):
+    """Objects as rows; `include` says what each row carries of its object: None, Metadata or Object."""
+
+    def __init__(self, resource: Resource, clock: Clock, include: str) -> None:
+        self._resource = resource
+        self._clock = clock
+        self._include = include
+
+    def one(self, document: Document) -> bytes:
+        return self.many([document], {"resourceVersion": document.subject.metadata.resource_version})
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
+        rows = (self._resource.data(document) for document in documents)
+        resource = self._resource
+        laid_out = table(resource.kind, rows, self._clock.now(), self._include, resource.columns)
+        return msgspec.json.encode({**laid_out, "metadata": metadata})
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        return msgspec.json.encode({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []})
+
+
+class PartialMetadata(Form):
+    """Of objects their metadata alone, for those who only look at labels, owners and versions."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+
+    def one(self, document: Document) -> bytes:
+        return msgspec.json.encode(self._partial(document))
+
+    def many(self, documents: Sequence[Document], metadata: Mapping[str, str | int]) -> bytes:
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": metadata}
+        return msgspec.json.encode({**head, "items": [self._partial(document) for document in documents]})
+
+    def bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        return msgspec.json.encode({"kind": _PARTIAL, "apiVersion": _META, "metadata": metadata})
+
+    def _partial(self, document: Document) -> Data:
+        metadata = self._resource.data(document).get("metadata")
+        return {"kind": _PARTIAL, "apiVersion": _META, "metadata": metadata}
+
+
+_PARTIAL, _META = "PartialObjectMetadata", "meta.k8s.io/v1"
+
+
+def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> Form:
+    """Choose the form that the client prefers of those that there are; ClusterError 406 if there is none."""
+    for wanted in accepted(accept):
+        match wanted.form:
+            case "":
+                return Plain(resource)
+            case "Table":
+                return Table(resource, clock, include)
+            case form if form in (_PARTIAL, f"{_PARTIAL}List"):
+                return PartialMetadata(resource)
+    raise ClusterError(
+        "only the following media types are accepted: application/json, application/yaml,"
+        " application/json;as=Table;v=v1;g=meta.k8s.io"
+        " (of a client of Kubernetes, set acceptContentTypes to application/json)",
+        status=406,
+        reason="NotAcceptable",
+    )

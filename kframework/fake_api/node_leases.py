@@ -1,0 +1,115 @@
+"""The Leases of nodes, in `kube-node-lease`: nobody writes them, but everybody finds them renewed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kframework.clock import Clock, rfc3339_micro
+from kframework.fake_api.collection import Collection, Key, Written
+from kframework.fake_api.heartbeats import RENEW_EVERY, moment, renewed_at
+from kframework.fake_api.wire.documents import Document
+from kframework.in_memory.admission import uid_of
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
+from kframework.objects import ApiObject, Kind, Lease, LeaseSpec, Node, ObjectMeta, OwnerReference
+from kframework.objects.codec import encode
+
+#: Where they are.
+NAMESPACE = "kube-node-lease"
+#: After how many seconds without a renewal a node counts as lost.
+_DURATION = 40
+
+
+class NodeLeases(Collection):
+    """The Leases that are stored, and for each node without one of its name there that of its kubelet.
+
+    What somebody writes in the place of a kubelet's is stored as any other, and the kubelet leaves it alone; if that
+    goes, the kubelet makes its own again.
+    """
+
+    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(kind, cluster)
+        self._clock = clock
+        for node in cluster.objects(Node):
+            self._current.setdefault(_key(node), self._lease(_made_by(node)))
+        self._keys = sorted(self._current)
+        cluster.subscribe([Node], self._follow)
+
+    def renewed_every(self, namespace: str) -> float:
+        return RENEW_EVERY if namespace in ("", NAMESPACE) else math.inf
+
+    def renewed(self, namespace: str) -> Sequence[Document]:
+        if namespace not in ("", NAMESPACE):
+            return ()
+        return [each for each in self.at(self.version, NAMESPACE) if isinstance(each, _KubeletLease)]
+
+    def _receive(self, change: Change) -> None:
+        super()._receive(change)
+        metadata = change.subject.metadata
+        if change.new is None and metadata.namespace == NAMESPACE:
+            node = self._cluster.find(Node, metadata.name)
+            if node is not None:
+                lease = self._lease(_made_again(node, change.version, self._cluster.timestamp()))
+                self._take_down(Written(change.version, lease.key, None, lease))
+
+    def _follow(self, change: Change) -> None:
+        """Have a Lease come and go with its node."""
+        key, node = _key(change.subject), change.new
+        old = self._current.get(key)
+        if isinstance(node, Node) and old is None:
+            self._take_down(Written(change.version, key, None, self._lease(_made_by(node))))
+        elif node is None and isinstance(old, _KubeletLease):
+            self._take_down(Written(change.version, key, old, None))
+
+    def _lease(self, lease: Lease) -> Document:
+        return _KubeletLease(lease, self._cluster, self._clock)
+
+
+class _KubeletLease(Document):
+    """A Lease whose JSON is written whenever somebody looks."""
+
+    __slots__ = ("_clock", "_cluster", "_lease", "_made")
+
+    def __init__(self, lease: Lease, cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(lease, b"")
+        self._lease = lease
+        self._cluster = cluster
+        self._clock = clock
+        self._made = moment(lease.metadata.creation_timestamp or "") or 0.0
+
+    @property
+    def body(self) -> bytes:
+        node, now = self._cluster.find(Node, self._lease.metadata.name), self._clock.now()
+        renewed = max(self._made, renewed_at(node, now) if node is not None else now)
+        spec = replace(self._lease.spec, renew_time=rfc3339_micro(renewed))
+        return encode(replace(self._lease, spec=spec))
+
+
+def _made_by(node: Node) -> Lease:
+    """Return what a kubelet has made with its node."""
+    name, uid, created = node.metadata.name, node.metadata.uid, node.metadata.creation_timestamp
+    return Lease(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=NAMESPACE,
+            uid=uid_of(f"leases/{NAMESPACE}/{name}/{uid}"),
+            resource_version=node.metadata.resource_version,
+            creation_timestamp=created,
+            owner_references=(OwnerReference(api_version="v1", kind="Node", name=name, uid=uid),),
+        ),
+        spec=LeaseSpec(holder_identity=name, lease_duration_seconds=_DURATION),
+    )
+
+
+def _made_again(node: Node, version: int, now: str) -> Lease:
+    """Return what it makes when that has gone in a version."""
+    lease, written = _made_by(node), str(version)
+    uid = uid_of(f"{lease.metadata.uid}/{written}")
+    return replace(lease, metadata=replace(lease.metadata, uid=uid, resource_version=written, creation_timestamp=now))
+
+
+def _key(node: ApiObject) -> Key:
+    return NAMESPACE, node.metadata.name

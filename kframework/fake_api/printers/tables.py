@@ -1,0 +1,184 @@
+"""Lists as tables: the columns that `kubectl get` prints are chosen and filled in by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kframework.client import api_errors
+from kframework.fake_api.printers.ages import since
+from kframework.fake_api.printers.configuration import CONFIGURATION
+from kframework.fake_api.printers.custom_columns import custom_layout
+from kframework.fake_api.printers.devices import DEVICES
+from kframework.fake_api.printers.layouts import Cell, Document, Fill, Layout, columns, layout
+from kframework.fake_api.printers.networking import NETWORKING
+from kframework.fake_api.printers.pod_cells import pod_cells
+from kframework.fake_api.printers.storage import STORAGE
+from kframework.fake_api.printers.workloads import WORKLOADS, labels
+from kframework.fake_api.wire.event_versions import to_core
+from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, number, text, value
+from kframework.objects import ApiObject, Kind, PrinterColumn
+
+
+def table(
+    kind: Kind[ApiObject],
+    documents: Iterable[Document],
+    now: float,
+    include: str = "Metadata",
+    additional: tuple[PrinterColumn, ...] = (),
+) -> Document:
+    """Lay objects of a kind out as a Table of meta.k8s.io/v1, at a time in seconds since 1970.
+
+    `include` says what each row carries of its object: `None`, `Metadata` or `Object`; ClusterError 400 for any other.
+    `additional` are the columns of a kind that is not built in.
+    """
+    if include not in ("None", "Metadata", "Object"):
+        raise api_errors.bad_request(f"includeObject {include!r:.100} must be one of None, Metadata and Object")
+    described, cells = _LAYOUTS.get((kind.api_version, kind.name)) or custom_layout(additional)
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {},
+        "columnDefinitions": described,
+        "rows": [_row(document, cells(document, now), include) for document in documents],
+    }
+
+
+def _row(document: Document, cells: tuple[Cell, ...], include: str) -> Document:
+    row: Document = {"cells": list(cells)}
+    if document.get("kind") == "Pod" and text(document, "status.phase") in ("Succeeded", "Failed"):
+        row["conditions"] = [{"type": "Completed", "status": "True", "reason": text(document, "status.phase")}]
+    if include == "Object":
+        row["object"] = document
+    elif include == "Metadata":
+        metadata = document.get("metadata")
+        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return row
+
+
+# -- the kinds -----------------------------------------------------------------------------------------------------
+
+
+def _node_status(node: Document, now: float) -> str:
+    conditions = {text(each, "type"): text(each, "status") for each in entries(node, "status.conditions")}
+    ready = {"": "Unknown", "True": "Ready"}.get(conditions.get("Ready", ""), "NotReady")
+    return f"{ready},SchedulingDisabled" if flag(node, "spec.unschedulable") else ready
+
+
+def _roles(node: Document, now: float) -> str:
+    labels = mapping(node, "metadata.labels")
+    roles = {label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE)}
+    roles |= {str(role) for label, role in labels.items() if label == "kubernetes.io/role"}
+    return ",".join(sorted(roles - {""})) or "<none>"
+
+
+_ROLE = "node-role.kubernetes.io/"
+
+
+def _address(kind: str) -> Fill:
+    def fill(node: Document, now: float) -> str:
+        addresses = entries(node, "status.addresses")
+        return next((text(each, "address") for each in addresses if text(each, "type") == kind), "<none>")
+
+    return fill
+
+
+def _kernel(node: Document, now: float) -> str:
+    info = mapping(node, "status.nodeInfo")
+    kernel, architecture = text(info, "kernelVersion", "<unknown>"), text(info, "architecture")
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
+def _event(event: Document, now: float) -> tuple[Cell, ...]:
+    if "regarding" in event or "note" in event:
+        event = to_core(event)
+    first = since(text(event, "firstTimestamp") or text(event, "eventTime"), now)
+    last = since(text(event, "lastTimestamp"), now) if text(event, "lastTimestamp") else first
+    count = number(event, "count") or 1
+    if series := mapping(event, "series"):
+        last, count = since(text(series, "lastObservedTime"), now), number(series, "count")
+    subject = mapping(event, "involvedObject")
+    source = text(event, "source.component") or text(event, "reportingComponent")
+    instance = text(event, "source.host") or text(event, "reportingInstance")
+    return (
+        last,
+        text(event, "type"),
+        text(event, "reason"),
+        "/".join(filter(None, (text(subject, "kind").lower(), text(subject, "name")))),
+        text(subject, "fieldPath"),
+        f"{source}, {instance}" if instance else source,
+        text(event, "message").strip(),
+        first,
+        count,
+        name(event),
+    )
+
+
+def _cluster_address(service: Document, now: float) -> str:
+    addresses = value(service, "spec.clusterIPs")
+    address = addresses[0] if isinstance(addresses, list) and addresses else value(service, "spec.clusterIP")
+    return address if isinstance(address, str) and address else "<none>"
+
+
+def _external_address(service: Document, now: float) -> str:
+    kind = text(service, "spec.type", "ClusterIP")
+    if kind == "ExternalName":
+        return text(service, "spec.externalName")
+    ingress = entries(service, "status.loadBalancer.ingress") if kind == "LoadBalancer" else []
+    addresses = sorted({text(each, "ip") or text(each, "hostname") for each in ingress} - {""})
+    external = value(service, "spec.externalIPs")
+    addresses += map(str, external) if isinstance(external, list) else []
+    return ",".join(addresses) or ("<pending>" if kind == "LoadBalancer" else "<none>")
+
+
+def _ports(service: Document, now: float) -> str:
+    return ",".join(_port(port) for port in entries(service, "spec.ports")) or "<none>"
+
+
+def _port(port: Document) -> str:
+    node_port = number(port, "nodePort")
+    number_text = f"{number(port, 'port')}:{node_port}" if node_port else str(number(port, "port"))
+    return f"{number_text}/{text(port, 'protocol', 'TCP')}"
+
+
+_EVENTS = Layout(
+    columns("Last Seen, Type, Reason, Object, (Subobject), (Source), Message, (First Seen), (Count), (Name)"), _event
+)
+#: By apiVersion and kind.
+_LAYOUTS: dict[tuple[str, str], Layout] = {
+    **STORAGE,
+    **DEVICES,
+    **WORKLOADS,
+    **CONFIGURATION,
+    **NETWORKING,
+    ("v1", "Pod"): Layout(
+        columns("Name, Ready, Status, Restarts, Age, (IP), (Node), (Nominated Node), (Readiness Gates)"), pod_cells
+    ),
+    ("v1", "Node"): layout(
+        "Name, Status, Roles, Age, Version=status.nodeInfo.kubeletVersion, (Internal-IP), (External-IP), "
+        "(OS-Image)=status.nodeInfo.osImage|<unknown>, (Kernel-Version), "
+        "(Container-Runtime)=status.nodeInfo.containerRuntimeVersion|<unknown>",
+        {
+            **{"Status": _node_status, "Roles": _roles, "Kernel-Version": _kernel},
+            **{"Internal-IP": _address("InternalIP"), "External-IP": _address("ExternalIP")},
+        },
+    ),
+    ("v1", "Namespace"): layout("Name, Status=status.phase|Active, Age"),
+    ("v1", "Event"): _EVENTS,
+    ("events.k8s.io/v1", "Event"): _EVENTS,
+    ("v1", "Service"): layout(
+        "Name, Type=spec.type|ClusterIP, Cluster-IP, External-IP, Port(s), Age, (Selector)",
+        {
+            **{"Cluster-IP": _cluster_address, "External-IP": _external_address},
+            **{"Port(s)": _ports, "Selector": labels},
+        },
+    ),
+    ("policy/v1", "PodDisruptionBudget"): layout(
+        "Name, Min Available=spec.minAvailable|N/A, Max Unavailable=spec.maxUnavailable|N/A, "
+        "Allowed Disruptions:integer=status.disruptionsAllowed, Age"
+    ),
+    ("scheduling.k8s.io/v1", "PriorityClass"): layout(
+        "Name, Value:integer=value, Global-Default:boolean=globalDefault, Age, "
+        "PreemptionPolicy=preemptionPolicy|PreemptLowerPriority"
+    ),
+    ("coordination.k8s.io/v1", "Lease"): layout("Name, Holder=spec.holderIdentity, Age"),
+}

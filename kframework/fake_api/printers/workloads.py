@@ -1,0 +1,203 @@
+"""What tables say about workloads: how many of their pods there are and run, and which they are."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.clock import seconds_of
+from kframework.fake_api.printers.ages import human_duration, since
+from kframework.fake_api.printers.layouts import Cell, Document, Fill, layout
+from kframework.fake_api.wire.plain_data import entries, flag, mapping, number, text, value
+from kframework.objects import LabelSelector
+from kframework.objects.label_selectors import label_selector
+
+
+def labels(workload: Document, now: float) -> str:
+    """Write a selector that is a mapping."""
+    return written(mapping(workload, "spec.selector"))
+
+
+def written(said: Document) -> str:
+    """Write labels in one line."""
+    return ",".join(f"{key}={said[key]}" for key in sorted(said)) or "<none>"
+
+
+def selector(workload: Document, now: float) -> str:
+    """Write the selector of a workload."""
+    return selector_at(workload, "spec.selector")
+
+
+def selector_at(document: Document, path: str) -> str:
+    """Write a selector with labels and expressions."""
+    try:
+        return str(label_selector(msgspec.convert(value(document, path), LabelSelector))) or "<none>"
+    except ValueError:
+        return "<none>" if value(document, path) is None else "<error>"
+
+
+def _of_containers(field: str, path: str = "spec.template.spec.containers") -> Fill:
+    return lambda workload, now: ",".join(text(each, field) for each in entries(workload, path))
+
+
+def _wanted(workload: Document, path: str = "spec.replicas") -> int:
+    return 1 if value(workload, path) is None else number(workload, path)
+
+
+def _ready_replicas(workload: Document, now: float) -> str:
+    return f"{number(workload, 'status.readyReplicas')}/{_wanted(workload)}"
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------------
+
+
+def _job_status(job: Document, now: float) -> str:
+    holding = {text(each, "type") for each in entries(job, "status.conditions") if text(each, "status") == "True"}
+    if text(job, "metadata.deletionTimestamp"):
+        return "Terminating"
+    for condition, status in _JOB_STATES:
+        if condition in holding:
+            return status
+    return "Running"
+
+
+_JOB_STATES = (
+    ("Complete", "Complete"),
+    ("Failed", "Failed"),
+    ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)
+
+
+def _completions(job: Document, now: float) -> str:
+    succeeded = number(job, "status.succeeded")
+    if value(job, "spec.completions") is not None:
+        return f"{succeeded}/{number(job, 'spec.completions')}"
+    parallelism = _wanted(job, "spec.parallelism")
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(job: Document, now: float) -> str:
+    started, ended = text(job, "status.startTime"), text(job, "status.completionTime")
+    if not started:
+        return ""
+    return human_duration((seconds_of(ended) if ended else now) - seconds_of(started))
+
+
+def _last_schedule(cron: Document, now: float) -> str:
+    last = text(cron, "status.lastScheduleTime")
+    return since(last, now) if last else "<none>"
+
+
+def _active(cron: Document, now: float) -> int:
+    return len(entries(cron, "status.active"))
+
+
+def _suspended(cron: Document, now: float) -> str:
+    return str(flag(cron, "spec.suspend"))
+
+
+_CRON_CONTAINERS = "spec.jobTemplate.spec.template.spec.containers"
+
+
+# -- others ------------------------------------------------------------------------------------------------------------
+
+
+def _controller(revision: Document, now: float) -> str:
+    """Name the workload that a revision is one of."""
+    owner = next((each for each in entries(revision, "metadata.ownerReferences") if flag(each, "controller")), None)
+    if owner is None:
+        return "<none>"
+    kind, group = text(owner, "kind").lower(), text(owner, "apiVersion").rpartition("/")[0]
+    return f"{kind}.{group}/{text(owner, 'name')}" if group else f"{kind}/{text(owner, 'name')}"
+
+
+def _reference(scaler: Document, now: float) -> str:
+    return f"{text(scaler, 'spec.scaleTargetRef.kind')}/{text(scaler, 'spec.scaleTargetRef.name')}"
+
+
+def _targets(scaler: Document, now: float) -> str:
+    current = entries(scaler, "status.currentMetrics")
+    shown = [_target(each, current, place) for place, each in enumerate(entries(scaler, "spec.metrics"))]
+    more = f" + {len(shown) - 2} more..." if len(shown) > 2 else ""
+    return ", ".join(shown[:2]) + more if shown else "<none>"
+
+
+def _target(metric: Document, current: list[Document], place: int) -> str:
+    kind = text(metric, "type")
+    field = f"{kind[:1].lower()}{kind[1:]}"
+    wanted = mapping(metric, f"{field}.target")
+    has = mapping(current[place], f"{field}.current") if place < len(current) else {}
+    prefix = f"{text(metric, f'{field}.name')}: " if field in ("resource", "containerResource") else ""
+    if "averageUtilization" in wanted:
+        now = f"{number(has, 'averageUtilization')}%" if "averageUtilization" in has else "<unknown>"
+        return f"{prefix}{now}/{number(wanted, 'averageUtilization')}%"
+    unit = "averageValue" if "averageValue" in wanted else "value"
+    suffix = " (avg)" if unit == "averageValue" and field not in ("resource", "containerResource") else ""
+    return f"{prefix}{text(has, unit, '<unknown>')}/{text(wanted, unit)}{suffix}"
+
+
+def _pod_labels(template: Document, now: float) -> str:
+    return written(mapping(template, "template.metadata.labels"))
+
+
+def _node_selector(workload: Document, now: float) -> Cell:
+    return written(mapping(workload, "spec.template.spec.nodeSelector"))
+
+
+_CONTAINERS = {"Containers": _of_containers("name"), "Images": _of_containers("image")}
+_REPLICAS = (
+    "Name, Desired:integer=spec.replicas|1, Current:integer=status.replicas, Ready:integer=status.readyReplicas, Age, "
+    "(Containers), (Images), (Selector)"
+)
+#: By apiVersion and kind.
+WORKLOADS = {
+    ("v1", "ReplicationController"): layout(_REPLICAS, _CONTAINERS | {"Selector": labels}),
+    ("v1", "PodTemplate"): layout(
+        "Name, Containers, Images, Pod Labels",
+        {
+            "Containers": _of_containers("name", "template.spec.containers"),
+            "Images": _of_containers("image", "template.spec.containers"),
+            "Pod Labels": _pod_labels,
+        },
+    ),
+    ("apps/v1", "ReplicaSet"): layout(_REPLICAS, _CONTAINERS | {"Selector": selector}),
+    ("apps/v1", "StatefulSet"): layout(
+        "Name, Ready, Age, (Containers), (Images)", _CONTAINERS | {"Ready": _ready_replicas}
+    ),
+    ("apps/v1", "Deployment"): layout(
+        "Name, Ready, Up-to-date:integer=status.updatedReplicas, Available:integer=status.availableReplicas, Age, "
+        "(Containers), (Images), (Selector)",
+        _CONTAINERS | {"Ready": _ready_replicas, "Selector": selector},
+    ),
+    ("apps/v1", "DaemonSet"): layout(
+        "Name, Desired:integer=status.desiredNumberScheduled, Current:integer=status.currentNumberScheduled, "
+        "Ready:integer=status.numberReady, Up-to-date:integer=status.updatedNumberScheduled, "
+        "Available:integer=status.numberAvailable, Node Selector, Age, (Containers), (Images), (Selector)",
+        _CONTAINERS | {"Node Selector": _node_selector, "Selector": selector},
+    ),
+    ("apps/v1", "ControllerRevision"): layout(
+        "Name, Controller, Revision:integer=revision, Age", {"Controller": _controller}
+    ),
+    ("batch/v1", "Job"): layout(
+        "Name, Status, Completions, Duration, Age, (Containers), (Images), (Selector)",
+        _CONTAINERS | {"Status": _job_status, "Completions": _completions, "Duration": _duration, "Selector": selector},
+    ),
+    ("batch/v1", "CronJob"): layout(
+        "Name, Schedule=spec.schedule, Timezone=spec.timeZone|<none>, Suspend, Active:integer, Last Schedule, Age, "
+        "(Containers), (Images), (Selector)",
+        {
+            "Suspend": _suspended,
+            "Active": _active,
+            "Last Schedule": _last_schedule,
+            "Containers": _of_containers("name", _CRON_CONTAINERS),
+            "Images": _of_containers("image", _CRON_CONTAINERS),
+            "Selector": lambda cron, now: selector_at(cron, "spec.jobTemplate.spec.selector"),
+        },
+    ),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"): layout(
+        "Name, Reference, Targets, MinPods=spec.minReplicas|<unset>, MaxPods:integer=spec.maxReplicas, "
+        "Replicas:integer=status.currentReplicas, Age",
+        {"Reference": _reference, "Targets": _targets},
+    ),
+}

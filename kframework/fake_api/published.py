@@ -1,0 +1,123 @@
+"""The fake API server where kubectl finds it: served over HTTP, with a kubeconfig that leads there."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from kframework.client.users import ADMIN, User
+from kframework.errors import ConfigError
+from kframework.fake_api.access import AlwaysAllow, Authorizer
+from kframework.fake_api.authentication import Authenticator
+from kframework.fake_api.certificates import issue
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+
+#: What cluster and context are called in the kubeconfigs written here.
+NAME = "kframework-fake-api"
+
+#: Addresses that mean every interface, and one at which this machine reaches itself.
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to serve, 0 being any free port, and the kubeconfig to write: None for one that goes with the server.
+
+    With `tls` it shows a certificate which its kubeconfig vouches for, and so it does where people have to log in, as
+    kubectl sends tokens to nobody else. `tokens` says who may ask by which token beside the administrator of the
+    kubeconfig; None makes everybody one, unless `authorize` makes something else decide what they may do.
+    """
+
+    bind_address: str = "127.0.0.1"
+    port: int = 0
+    kubeconfig: str | None = None
+    tls: bool = False
+    tokens: Mapping[str, User] | None = None
+    authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
+
+
+@asynccontextmanager
+async def published(server: ApiServer, publication: Publication) -> AsyncIterator[Path]:
+    """Serve meanwhile and yield the kubeconfig; ConfigError if either cannot be."""
+    from kframework.fake_api.web import Serving, serve
+
+    host = publication.bind_address
+    reachable = _EVERYWHERE.get(host, host)
+    is_open = publication.tokens is None and publication.authorize is AlwaysAllow
+    issued = issue([host, reachable]) if publication.tls or not is_open else None
+    token = secrets.token_urlsafe() if issued else ""  # without one kubectl asks for a name where there is TLS
+    if issued:
+        server.cluster.certificate_authority = issued.authority.decode()
+    if not is_open:
+        server.authenticator = Authenticator(server.accounts, {token: ADMIN, **(publication.tokens or {})})
+    serving = Serving(host, publication.port, issued.context if issued else None)
+    async with AsyncExitStack() as stack:
+        try:
+            port = await stack.enter_async_context(serve(server, serving))
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            remedy = "choose another --bind-address or --port, or no --port for any free one"
+            raise ConfigError(f"cannot listen on {host}:{publication.port}: {why}; {remedy}") from error
+        address = f"[{reachable}]" if ":" in reachable else reachable
+        url = f"{'https' if issued else 'http'}://{address}:{port}"
+        kubeconfig = _kubeconfig(url, issued.authority if issued else b"", token)
+        if publication.kubeconfig is None:
+            yield stack.enter_context(_passing(kubeconfig))
+        else:
+            yield _lasting(Path(publication.kubeconfig), kubeconfig)
+
+
+@contextmanager
+def _passing(kubeconfig: str) -> Iterator[Path]:
+    """Write a kubeconfig that is removed at the end."""
+    handle, name = tempfile.mkstemp(prefix="kframework-", suffix=".yaml")
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(kubeconfig)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _lasting(file: Path, kubeconfig: str) -> Path:
+    """Write a kubeconfig to a file which may be there only if it was written here too; its owner alone reads it."""
+    if file.exists() and not _is_ours(file):
+        raise ConfigError("exists, and is not the kubeconfig of a fake API; name another file to write", file=str(file))
+    try:
+        with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as written:
+            written.write(kubeconfig)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from error
+    return file.absolute()
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        known = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return False
+    contexts = known.get("contexts") if isinstance(known, dict) else None
+    return isinstance(contexts, list) and [each.get("name") for each in contexts if isinstance(each, dict)] == [NAME]
+
+
+def _kubeconfig(url: str, authority: bytes, token: str) -> str:
+    cluster = {"server": url}
+    if authority:
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "users": [{"name": NAME, "user": {"token": token} if token else {}}],
+        "current-context": NAME,
+    }
+    return yaml.safe_dump(document, sort_keys=False)

@@ -1,0 +1,242 @@
+"""Whether a body can be read as an object of its kind, in the words of Go's decoder.
+
+The decoder notes the first value of a wrong type and reads on; what a type reads by itself (times, quantities) ends it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from kframework.client.models import Type, fields
+from kframework.fake_api.schema.formats import INT_OR_STRING, bits, is_bytes, is_quantity
+from kframework.fake_api.schema.names import type_name
+from kframework.objects.quantity import Quantity, QuantityError
+
+_QUANTITY_SHAPE = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+_NO_QUANTITY = f"quantities must match the regular expression '{_QUANTITY_SHAPE}'"
+_NO_SUFFIX = "unable to parse quantity's suffix"
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d?:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+#: A time, part by part, each as Go's layout spells it.
+_PARTS = (
+    *((r"\d{4}", "2006"), ("-", "-"), (r"(0[1-9]|1[0-2])", "01"), ("-", "-"), (r"\d\d", "02"), ("T", "T")),
+    *((r"\d\d?", "15"), (":", ":"), (r"\d\d", "04"), (":", ":"), (r"\d\d([.,]\d+)?", "05"), ("Z", "Z07:00")),
+)
+
+#: Texts for which Go has types of their own, of those that people write.
+_NAMED = {
+    ("Container", "imagePullPolicy"): "v1.PullPolicy",
+    ("Container", "terminationMessagePolicy"): "v1.TerminationMessagePolicy",
+    ("ContainerPort", "protocol"): "v1.Protocol",
+    ("CronJobSpec", "concurrencyPolicy"): "v1.ConcurrencyPolicy",
+    ("LabelSelectorRequirement", "operator"): "v1.LabelSelectorOperator",
+    ("NodeSelectorRequirement", "operator"): "v1.NodeSelectorOperator",
+    ("PersistentVolumeClaimSpec", "accessModes"): "v1.PersistentVolumeAccessMode",
+    ("PodSpec", "dnsPolicy"): "v1.DNSPolicy",
+    ("PodSpec", "restartPolicy"): "v1.RestartPolicy",
+    ("Secret", "type"): "v1.SecretType",
+    ("ServicePort", "protocol"): "v1.Protocol",
+    ("ServiceSpec", "sessionAffinity"): "v1.ServiceAffinity",
+    ("ServiceSpec", "type"): "v1.ServiceType",
+    ("Taint", "effect"): "v1.TaintEffect",
+    ("Toleration", "effect"): "v1.TaintEffect",
+    ("Toleration", "operator"): "v1.TolerationOperator",
+}
+_GO = {"str": "string", "bool": "bool", "float": "float64", "datetime": "v1.Time"}
+
+
+class _Place(NamedTuple):
+    """Where a value stands: in which field of which type, on which path; elements of lists and maps have no path."""
+
+    model: str
+    field: str
+    path: tuple[str, ...]
+
+
+class _Unreadable(Exception):
+    """A value that its type cannot read."""
+
+
+def undecodable(data: object, model: str, path: tuple[str, ...] = ()) -> str:
+    """Return why a value is no object of this model, empty if it is one; `path` is where it stands in the body."""
+    decoder = _Decoder()
+    try:
+        decoder.read(data, Type((), model), _Place(model, "", path))
+    except _Unreadable as why:
+        return str(why)
+    return decoder.mistake
+
+
+class _Decoder:
+    def __init__(self) -> None:
+        self.mistake = ""
+
+    def read(self, data: object, type: Type, place: _Place) -> None:
+        if not isinstance(data, dict):
+            if data is not None:
+                self._note(_spoken(data), type, place)
+            return
+        model = type.name
+        for name, simple, field in _to_read(model, tuple(data)):
+            value = data[name]
+            if value.__class__ is not simple:
+                self._value(value, field, _Place(model, name, (*place.path, name)))
+
+    def _value(self, value: object, type: Type, place: _Place) -> None:
+        if value is None:
+            return
+        match type.within:
+            case ("list", *_):
+                self._list(value, type, place)
+            case ("map", *_):
+                self._map(value, type, place)
+            case _ if type.is_model:
+                if fields(type.name):
+                    self.read(value, type, place)
+            case _:
+                self._simple(value, type, place)
+
+    def _list(self, value: object, type: Type, place: _Place) -> None:
+        if not isinstance(value, list):
+            self._note(_spoken(value), type, place)
+            return
+        for item in value:
+            self._value(item, type.inner, place)
+
+    def _map(self, value: object, type: Type, place: _Place) -> None:
+        if not isinstance(value, dict):
+            self._note(_spoken(value), type, place)
+            return
+        inner = type.inner
+        simple = _right(place.model, place.field, inner)
+        for item in value.values():
+            if item.__class__ is not simple:
+                self._value(item, inner, place)
+
+    def _simple(self, value: object, type: Type, place: _Place) -> None:
+        match type.name:
+            case "str" if is_quantity(place.model, place.field, type):
+                _read_quantity(value)
+            case "str" if is_bytes(place.model, place.field) and isinstance(value, str):
+                _read_bytes(value)
+            case "datetime":
+                self._time(value, place)
+            case "int":
+                self._integer(value, bits(place.model, place.field), place)
+            case "object" if place.field in INT_OR_STRING and not isinstance(value, str):
+                self._integer(value, 32, place)
+            case "float" if isinstance(value, int | float) and not isinstance(value, bool):
+                pass
+            case "str" if isinstance(value, str):
+                pass
+            case "bool" if isinstance(value, bool):
+                pass
+            case "str" | "bool" | "float":
+                self._note(_spoken(value), type, place)
+
+    def _integer(self, value: object, size: int, place: _Place) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self._note(_spoken(value), f"int{size}", place)
+        elif isinstance(value, float) or not -(1 << size - 1) <= value < 1 << size - 1:
+            self._note(f"number {value}", f"int{size}", place)
+
+    def _time(self, value: object, place: _Place) -> None:
+        if not isinstance(value, str):
+            raise _Unreadable(_cannot(_spoken(value), "string", place))
+        if value and not _TIME.fullmatch(value):
+            raise _Unreadable(_no_time(value))
+
+    def _note(self, spoken: str, type: Type | str, place: _Place) -> None:
+        if not self.mistake:
+            self.mistake = _cannot(spoken, type if isinstance(type, str) else _in_go(type, place), place)
+
+
+@lru_cache(maxsize=4096)  # thousands of pods have the same few shapes
+def _to_read(model: str, names: tuple[str, ...]) -> tuple[tuple[str, type[object] | None, Type], ...]:
+    """List the fields of an object that its model knows, each with the class that is right without another look."""
+    known = fields(model)
+    return tuple((name, _right(model, name, known[name]), known[name]) for name in names if name in known)
+
+
+@lru_cache(maxsize=4096)
+def _right(model: str, name: str, type: Type) -> type[object] | None:
+    if type.within or is_quantity(model, name, type) or is_bytes(model, name):
+        return None
+    return {"str": str, "bool": bool}.get(type.name)
+
+
+def _cannot(spoken: str, type: str, place: _Place) -> str:
+    if not place.path:
+        return f"json: cannot unmarshal {spoken} into Go value of type {type}"
+    where = f"{type_name(place.model).name}.{'.'.join(place.path)}"
+    return f"json: cannot unmarshal {spoken} into Go struct field {where} of type {type}"
+
+
+def _spoken(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+    return "object"
+
+
+def _in_go(type: Type, place: _Place) -> str:
+    """Spell a type as Go does."""
+    quantities = is_quantity(place.model, place.field, type)
+    match type.within:
+        case ("list", *_):
+            return f"[]{_in_go(type.inner, place)}"
+        case ("map", *_):
+            return "v1.ResourceList" if quantities else f"map[string]{_in_go(type.inner, place)}"
+    if type.is_model:
+        return str(type_name(type.name))
+    if quantities:
+        return "resource.Quantity"
+    if is_bytes(place.model, place.field):
+        return "[]uint8"
+    if type.name == "int":
+        return f"int{bits(place.model, place.field)}"
+    return _NAMED.get((type_name(place.model).name, place.field), _GO.get(type.name, type.name))
+
+
+def _read_quantity(value: object) -> None:
+    text = value.strip() if isinstance(value, str) else json.dumps(value)
+    if not re.fullmatch(_QUANTITY_SHAPE[1:-1], text, re.ASCII):
+        raise _Unreadable(_NO_QUANTITY)
+    try:
+        Quantity.parse(text)
+    except QuantityError:
+        raise _Unreadable(_NO_SUFFIX) from None
+
+
+def _read_bytes(text: str) -> None:
+    try:
+        base64.b64decode("".join(text.splitlines()), validate=True)
+    except (binascii.Error, ValueError):
+        raise _Unreadable(f"illegal base64 data at input byte {_first_illegal(text)}") from None
+
+
+def _first_illegal(text: str) -> int:
+    found = re.search(r"[^A-Za-z0-9+/\r\n]", text)
+    return found.start() if found else len(text) // 4 * 4
+
+
+def _no_time(text: str) -> str:
+    rest, parts = text, list(_PARTS)
+    while len(parts) > 1 and (found := re.match(parts[0][0], rest, re.ASCII)):
+        rest = rest[found.end() :]
+        del parts[0]
+    layout = parts[0][1]
+    quoted = json.dumps(text, ensure_ascii=False)
+    failed = f"cannot parse {json.dumps(rest, ensure_ascii=False)} as {json.dumps(layout)}"
+    return f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": {failed}'

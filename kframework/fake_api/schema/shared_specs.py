@@ -1,0 +1,72 @@
+"""Specs of pods that many have: read, looked through and filled in once, and shared by all of them.
+
+Pods come from templates: of thousands of bodies all that differs is the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kframework.fake_api.wire.documents import Data
+
+#: Reads a body that must have nothing wrong with it; None if it has.
+Read = Callable[[bytes], Data | None]
+
+#: Larger ones are read each time: what is kept must have an end.
+_LARGEST = 16 * 1024
+
+#: How many specs are remembered.
+_MOST = 1024
+
+F = TypeVar("F")
+
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class SharedSpecs:
+    """Remembers the specs in bodies by their text; `fill` gives an object its defaults."""
+
+    def __init__(self, read: Read, fill: Callable[[Data], Data]) -> None:
+        self._read = read
+        self._fill = fill
+        self._spec = lru_cache(maxsize=1024)(self._read_spec)
+
+    def read(self, body: bytes) -> Data | None:
+        """Read a body, with a spec that may be shared; None if something is wrong with it, or it cannot be told."""
+        try:
+            raw = _parts.decode(body).get("spec")
+        except (ValueError, RecursionError):
+            return None
+        text = bytes(raw) if raw is not None else b""
+        if not 0 < len(text) <= _LARGEST or body.count(text) != 1:
+            return None
+        spec = self._spec(text)
+        whole = self._read(body.replace(text, b"{}")) if spec is not None else None
+        return None if whole is None else {**whole, "spec": spec}
+
+    def _read_spec(self, text: bytes) -> object:
+        whole = self._read(b'{"spec":%b}' % text)
+        return None if whole is None else self._fill(whole).get("spec")
+
+
+class SpecMemory(Generic[F]):
+    """Remembers what was found out about specs, which never change: that many pods have one, it is looked at once."""
+
+    def __init__(self, find: Callable[[Data], F]) -> None:
+        self._find = find
+        self._known: dict[int, tuple[Data, F]] = {}
+
+    def of(self, spec: Data) -> F:
+        """Return what there is to be found out about a spec."""
+        known = self._known.get(id(spec))
+        if known is not None and known[0] is spec:
+            return known[1]
+        found = self._find(spec)
+        if len(self._known) >= _MOST:
+            del self._known[next(iter(self._known))]
+        self._known[id(spec)] = spec, found
+        return found

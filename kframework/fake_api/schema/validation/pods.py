@@ -1,0 +1,173 @@
+"""Whether a spec of a pod makes sense, be it a pod's or a template's; `path` is where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
+from kframework.fake_api.schema.shared_specs import SpecMemory
+from kframework.fake_api.wire.documents import Data
+from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.objects.quantity import Quantity, QuantityError
+from kframework.objects.syntax import dns_label, env_name, port_name, port_number
+
+_CHOICES = {
+    "restartPolicy": ("Always", "OnFailure", "Never"),
+    "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+}
+_PULLS = ("Always", "IfNotPresent", "Never")
+_HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
+_SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+#: What a volume must say of where it comes from.
+_NEEDED = {
+    "configMap": "name",
+    "hostPath": "path",
+    "persistentVolumeClaim": "claimName",
+    "secret": "secretName",
+}
+
+
+def pod_causes(spec: Data) -> list[Cause]:
+    """List what is wrong with the spec of a pod, which is never changed in place."""
+    return _found.of(spec)
+
+
+def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
+    """Yield what is wrong with a spec of a pod."""
+    volumes = entries(spec, "volumes")
+    yield from _volumes(volumes, f"{path}.volumes")
+    if not spec.get("containers"):
+        yield required(f"{path}.containers")
+    known = {text(volume, "name") for volume in volumes}
+    names: set[str] = set()
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(entries(spec, field)):
+            yield from container_causes(container, f"{path}.{field}[{index}]", known, names)
+    for field, supported in _CHOICES.items():
+        if field in spec and spec[field] not in supported:
+            yield unsupported(f"{path}.{field}", spec[field], supported)
+    deadline, grace = spec.get("activeDeadlineSeconds"), spec.get("terminationGracePeriodSeconds")
+    if isinstance(deadline, int) and not 1 <= deadline < 2**31:
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
+    if isinstance(grace, int) and grace < 0:
+        yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
+
+
+def _volumes(volumes: list[Data], path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for index, volume in enumerate(volumes):
+        place = f"{path}[{index}]"
+        yield from _named(volume, place, seen)
+        sources = [field for field in volume if field != "name"]
+        for extra in sources[1:]:
+            yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
+        for source in sources[:1]:
+            if (needed := _NEEDED.get(source)) and not value(volume, f"{source}.{needed}"):
+                yield required(f"{place}.{source}.{needed}")
+
+
+def _named(subject: Data, path: str, seen: set[str]) -> Iterator[Cause]:
+    """Look at a name that must be a label, and be there once."""
+    name = text(subject, "name")
+    if not name:
+        yield required(f"{path}.name")
+    elif complaints := dns_label(name):
+        yield from (invalid(f"{path}.name", name, each) for each in complaints)
+    if name and name in seen:
+        yield duplicate(f"{path}.name", name)
+    seen.add(name)
+
+
+def container_causes(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
+    """Yield what is wrong with a container; `volumes` are those there are, `names` those taken, and its own then."""
+    yield from _named(container, path, names)
+    image = text(container, "image")
+    if not image:
+        yield required(f"{path}.image")
+    elif image != image.strip():
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+    if (pull := container.get("imagePullPolicy")) not in (None, *_PULLS):
+        yield unsupported(f"{path}.imagePullPolicy", pull, _PULLS)
+    yield from _ports(entries(container, "ports"), f"{path}.ports")
+    yield from _environment(entries(container, "env"), f"{path}.env")
+    yield from _mounts(entries(container, "volumeMounts"), f"{path}.volumeMounts", volumes)
+    yield from resources_causes(mapping(container, "resources"), f"{path}.resources")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if isinstance(found := container.get(probe), dict) and not found.keys() & _HANDLERS:
+            yield required(f"{path}.{probe}", "must specify a handler type")
+
+
+def _ports(ports: list[Data], path: str) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        place, name = f"{path}[{index}]", text(port, "name")
+        if name:
+            yield from (invalid(f"{place}.name", name, each) for each in port_name(name))
+            if name in names:
+                yield duplicate(f"{place}.name", name)
+            names.add(name)
+        number = port.get("containerPort", 0)
+        if not number:
+            yield required(f"{place}.containerPort")
+        for field in ("containerPort", "hostPort"):
+            if isinstance(number := port.get(field, 0), int) and number:
+                yield from (invalid(f"{place}.{field}", number, each) for each in port_number(number))
+        if (protocol := port.get("protocol")) not in (None, *_PROTOCOLS):
+            yield unsupported(f"{place}.protocol", protocol, _PROTOCOLS)
+
+
+def _environment(variables: list[Data], path: str) -> Iterator[Cause]:
+    for index, variable in enumerate(variables):
+        place, name = f"{path}[{index}]", text(variable, "name")
+        if not name:
+            yield required(f"{place}.name")
+        else:
+            yield from (invalid(f"{place}.name", name, each) for each in env_name(name))
+        source = variable.get("valueFrom")
+        if not isinstance(source, dict):
+            continue
+        if not source:
+            yield invalid(f"{place}.valueFrom", "", _SOURCES)
+        elif len(source) > 1:
+            yield invalid(f"{place}.valueFrom", "", "may not have more than one field specified at a time")
+        if variable.get("value"):
+            yield invalid(f"{place}.valueFrom", "", "may not be specified when `value` is not empty")
+
+
+def _mounts(mounts: list[Data], path: str, volumes: set[str]) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for index, mount in enumerate(mounts):
+        place, name, at = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
+        if not name:
+            yield required(f"{place}.name")
+        elif name not in volumes:
+            yield not_found(f"{place}.name", name)
+        if not at:
+            yield required(f"{place}.mountPath")
+        elif at in seen:
+            yield invalid(f"{place}.mountPath", at, "must be unique")
+        seen.add(at)
+
+
+def resources_causes(resources: Data, path: str) -> Iterator[Cause]:
+    """Yield what is wrong with requests and limits."""
+    limits = mapping(resources, "limits")
+    for field in ("limits", "requests"):
+        for name, told in mapping(resources, field).items():
+            amount, most = _quantity(told), _quantity(limits.get(name))
+            if amount is not None and amount.sign < 0:
+                yield invalid(f"{path}.{field}[{name}]", str(told), "must be greater than or equal to 0")
+            if field == "requests" and amount is not None and most is not None and amount.cmp(most) > 0:
+                said = f"must be less than or equal to {name} limit of {limits[name]}"
+                yield invalid(f"{path}.requests", str(told), said)
+
+
+def _quantity(told: object) -> Quantity | None:
+    try:
+        return None if told is None else Quantity.parse(str(told))
+    except QuantityError:
+        return None
+
+
+_found: SpecMemory[list[Cause]] = SpecMemory(lambda spec: list(spec_causes(spec, "spec")))

@@ -1,0 +1,197 @@
+"""Whether a value is what a JSON schema says, in the words of the API server's validator."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import cast
+
+from kframework.fake_api.schema import string_formats
+from kframework.fake_api.schema.causes import Cause, invalid, invalid_type, required, too_long, too_many, unsupported
+
+#: A schema as plain data.
+Schema = Mapping[str, object]
+
+#: Objects nested more deeply than this are not looked into: no schema needs it, and the stack has an end.
+_DEEPEST = 200
+
+
+def causes(schema: Schema, value: object, path: str = "") -> list[Cause]:
+    """List what keeps a value from being valid; `path` is where it stands in its object."""
+    return list(_causes(schema, value, path, 0))
+
+
+def type_of(value: object) -> str:
+    """Name the type of a JSON value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"
+
+
+def _causes(schema: Schema, value: object, path: str, depth: int) -> Iterator[Cause]:
+    if depth > _DEEPEST or (value is None and schema.get("nullable") is True):
+        return
+    yield from _of_type(schema, value, path)
+    if value is None:
+        return
+    if isinstance(value, str):
+        yield from _of_text(schema, value, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _of_number(schema, value, path)
+    elif isinstance(value, list):
+        yield from _of_list(schema, value, path, depth)
+    elif isinstance(value, dict):
+        yield from _of_object(schema, value, path, depth)
+    allowed = schema.get("enum")
+    if isinstance(allowed, list) and value not in allowed:
+        yield unsupported(path, value, [each if isinstance(each, str) else json.dumps(each) for each in allowed])
+    yield from _of_several(schema, value, path, depth)
+
+
+def _of_type(schema: Schema, value: object, path: str) -> Iterator[Cause]:
+    wanted = ["integer", "string"] if schema.get("x-kubernetes-int-or-string") is True else [schema.get("type")]
+    found = type_of(value)
+    if not any(isinstance(each, str) and each for each in wanted) or found in wanted:
+        return
+    is_whole = isinstance(value, float) and value.is_integer() and "integer" in wanted
+    if not is_whole and not (found == "integer" and "number" in wanted):
+        yield _wrong_type(path, ",".join(map(str, wanted)), found)
+
+
+def _wrong_type(path: str, wanted: str, found: str) -> Cause:
+    return invalid_type(path, found, f"{_body(path)} must be of type {wanted}: {json.dumps(found)}")
+
+
+def _body(path: str) -> str:
+    return f"{path} in body"
+
+
+def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
+    if (most := _number(schema, "maxLength")) is not None and len(value) > most:
+        yield too_long(path, int(most))
+    if (least := _number(schema, "minLength")) is not None and len(value) < least:
+        yield invalid(path, value, f"{_body(path)} should be at least {int(least)} chars long")
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not _matcher(pattern)(value):
+        yield invalid(path, value, f"{_body(path)} should match '{pattern}'")
+    name = schema.get("format")
+    if isinstance(name, str) and not string_formats.is_valid(name, value):
+        yield invalid_type(path, value, f"{_body(path)} must be of type {name}: {json.dumps(value)}")
+
+
+@lru_cache(maxsize=1024)
+def _matcher(pattern: str) -> Callable[[str], object]:
+    """Compile a pattern, which is RE2's: one of a user must not hold up the server."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return cast("Callable[[str], object]", re2.compile(pattern, options).search)
+    except re2.error:
+        return lambda text: True
+
+
+def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
+    least, most, factor = (_number(schema, name) for name in ("minimum", "maximum", "multipleOf"))
+    if most is not None and (value > most or (schema.get("exclusiveMaximum") is True and value == most)):
+        bound = "less than" if schema.get("exclusiveMaximum") is True else "less than or equal to"
+        yield invalid(path, value, f"{_body(path)} should be {bound} {_shown(most)}")
+    if least is not None and (value < least or (schema.get("exclusiveMinimum") is True and value == least)):
+        bound = "greater than" if schema.get("exclusiveMinimum") is True else "greater than or equal to"
+        yield invalid(path, value, f"{_body(path)} should be {bound} {_shown(least)}")
+    if factor and not math.isclose(quotient := value / factor, round(quotient), rel_tol=1e-12, abs_tol=1e-12):
+        yield invalid(path, value, f"{_body(path)} should be a multiple of {_shown(factor)}")
+
+
+def _of_list(schema: Schema, value: list[object], path: str, depth: int) -> Iterator[Cause]:
+    items = schema.get("items")
+    if isinstance(items, dict):
+        for index, item in enumerate(value):
+            yield from _causes(items, item, f"{path}[{index}]", depth + 1)
+    if (least := _number(schema, "minItems")) is not None and len(value) < least:
+        yield invalid(path, len(value), f"{_body(path)} should have at least {int(least)} items")
+    if (most := _number(schema, "maxItems")) is not None and len(value) > most:
+        yield too_many(path, len(value), int(most))
+
+
+def _of_object(schema: Schema, value: dict[str, object], path: str, depth: int) -> Iterator[Cause]:
+    if (least := _number(schema, "minProperties")) is not None and len(value) < least:
+        yield invalid(path, len(value), f"{_body(path)} should have at least {int(least)} properties")
+    if (most := _number(schema, "maxProperties")) is not None and len(value) > most:
+        yield too_many(path, len(value), int(most))
+    needed, properties = schema.get("required"), schema.get("properties")
+    if schema.get("x-kubernetes-embedded-resource") is True:
+        yield from (required(_under(path, name)) for name in ("apiVersion", "kind") if name not in value)
+    for name in needed if isinstance(needed, list) else ():
+        if isinstance(name, str) and name not in value:
+            yield required(_under(path, name))
+    known = properties if isinstance(properties, dict) else {}
+    others = schema.get("additionalProperties")
+    for name, item in value.items():
+        inner = known.get(name, others)
+        if isinstance(inner, dict):
+            yield from _causes(inner, item, _under(path, name), depth + 1)
+
+
+def _under(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _of_several(schema: Schema, value: object, path: str, depth: int) -> Iterator[Cause]:
+    quoted = json.dumps(path)
+    for each in _schemas(schema, "allOf"):
+        found = list(_causes(each, value, path, depth + 1))
+        yield from found
+        if found:
+            yield _of_all(f"{quoted} must validate all the schemas (allOf)")
+    if (options := _schemas(schema, "anyOf")) and all(_fails(each, value, path, depth) for each in options):
+        yield _of_all(f"{quoted} must validate at least one schema (anyOf)")
+        yield from _causes(options[0], value, path, depth + 1)
+    if options := _schemas(schema, "oneOf"):
+        valid = sum(not _fails(each, value, path, depth) for each in options)
+        if valid != 1:
+            found_valid = f"Found {valid} valid alternatives" if valid else "Found none valid"
+            yield _of_all(f"{quoted} must validate one and only one schema (oneOf). {found_valid}")
+        if not valid:
+            yield from _causes(options[0], value, path, depth + 1)
+    unwanted = schema.get("not")
+    if isinstance(unwanted, dict) and not _fails(unwanted, value, path, depth):
+        yield _of_all(f"{quoted} must not validate the schema (not)")
+
+
+def _fails(schema: Schema, value: object, path: str, depth: int) -> bool:
+    return next(_causes(schema, value, path, depth + 1), None) is not None
+
+
+def _of_all(text: str) -> Cause:
+    """Say what is about no single field; the API server has no better name for that."""
+    return invalid("<nil>", "", text)
+
+
+def _schemas(schema: Schema, name: str) -> Sequence[Schema]:
+    found = schema.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _number(schema: Schema, name: str) -> float | None:
+    found = schema.get(name)
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def _shown(number: float) -> str:
+    return re.sub(r"\.0$", "", f"{number}")

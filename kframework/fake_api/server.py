@@ -1,0 +1,265 @@
+"""The fake API server: a cluster in memory behind Kubernetes' REST interface, without the network.
+
+`answer` and `follow` are all of it; over HTTP it is reached through `kframework.fake_api.web`, from within the process
+through `kframework.fake_api.in_process`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from functools import lru_cache
+
+from kframework.client import api_errors
+from kframework.client.models import read_models
+from kframework.client.request_attributes import Attributes, Path
+from kframework.client.transport import JSON, Request, Response, Stream
+from kframework.clock import Clock
+from kframework.errors import ClusterError
+from kframework.fake_api import discovery
+from kframework.fake_api.access import AlwaysAllow, Authorizer
+from kframework.fake_api.authentication import Authenticator
+from kframework.fake_api.built_in_kinds import SUBRESOURCES
+from kframework.fake_api.calls import Call, in_json
+from kframework.fake_api.collection import Collect, Collection
+from kframework.fake_api.containers import IN_A_PROCESS, logs, no_process
+from kframework.fake_api.forms import Form, negotiated
+from kframework.fake_api.media_types import encoding
+from kframework.fake_api.reviews import review
+from kframework.fake_api.root_paths import nothing_at, root_path
+from kframework.fake_api.schema.openapi import OpenApi
+from kframework.fake_api.selection import Selection
+from kframework.fake_api.served import Resource
+from kframework.fake_api.service_account_tokens import ServiceAccountTokens
+from kframework.fake_api.statuses import NOBODY, Subject, answered, failure, in_yaml
+from kframework.fake_api.store import Store
+from kframework.fake_api.subresources import bind, evict
+from kframework.fake_api.verbs import ScaleVerbs, Verbs
+from kframework.fake_api.watches import Watch
+from kframework.fake_api.webhooks.chain import Webhooks
+from kframework.fake_api.wire.documents import Document
+from kframework.fake_api.wire.yaml_bodies import YAML
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import ApiObject, kind_of
+
+
+class ApiServer:
+    """Serves a cluster in memory as an API server would; every answer is a Response, also that something failed.
+
+    `collect` makes the documents of a kind, which may show what the cluster does not know of.
+    """
+
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        clock: Clock,
+        collect: Collect = Collection,
+        authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+    ) -> None:
+        self.cluster: MemoryCluster = cluster
+        #: Decides about requests of which it is known who sends them.
+        self.authorizer: Authorizer = authorize(cluster)
+        self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
+        #: Knows who sends requests by their tokens.
+        self.authenticator: Authenticator = Authenticator(self.accounts)
+        self._store = Store(cluster, clock, collect)
+        #: Programs of others that look at writes; over HTTP they are asked before.
+        self.webhooks: Webhooks = Webhooks(self._store, self.begin)
+        self._openapi = OpenApi()
+        self._prepared = set[tuple[str, str]]()  # of which kinds the fields are read, by group version and plural
+
+    def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
+        """Encode the objects of some kinds now, which else the first who asks for them waits for."""
+        for kind in kinds:
+            self._store.collection(kind_of(kind))
+
+    def documents(self) -> Iterator[Document]:
+        """Yield all objects that there are, each as the kind under which it is kept."""
+        for stored in dict.fromkeys(each.stored for each in self._store.catalogue.resources() if not each.is_review):
+            if self._store.cluster.objects(stored.struct):
+                yield from self._store.collection(stored).stored()
+
+    async def prepare(self, request: Request) -> None:
+        """Read and make outside the loop what an answer would hold it up with: documents, fields of kinds.
+
+        It takes a thread, and so is not for virtual time.
+        """
+        if request.path.startswith("/openapi/"):
+            await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
+        elif request.writes and (path := _path(request.path)) is not None:
+            if (path.api_version, path.plural) in self._prepared:
+                return
+            resource = self._store.catalogue.find(path.api_version, path.plural)
+            if resource is not None:
+                await asyncio.to_thread(read_models, [resource.kind])
+                self._prepared.add((path.api_version, path.plural))
+
+    def begin(self, request: Request) -> Response | Watch:
+        """Answer a request as a whole, or begin the watch that it asks for."""
+        answer = self._begun(request)
+        if request.accept != JSON and isinstance(answer, Response) and encoding(request.accept) == YAML:
+            return in_yaml(answer)
+        return answer
+
+    def _begun(self, request: Request) -> Response | Watch:
+        subject = NOBODY
+        try:
+            if request.user is not None:
+                wanted = Attributes.of(request)
+                subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
+                self.authorizer.check(request.user, wanted)
+            path = _path(request.path)
+            if path is None:
+                subject = NOBODY
+                return self._described(request) or nothing_at(request.path)
+            call = self._call(request, path)
+            if call is None:
+                return nothing_at(request.path)
+            subject = call.subject
+            return self._watch(call) if call.is_watch and "watch" in call.resource.verbs else self._done(call)
+        except ClusterError as error:
+            return failure(error, subject)
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request as a whole; one that asks for a watch is refused."""
+        answer = self.begin(request)
+        if isinstance(answer, Watch):
+            return failure(api_errors.bad_request("a watch has no end: follow it"), NOBODY)
+        return answer
+
+    @asynccontextmanager
+    async def follow(self, request: Request) -> AsyncIterator[Stream]:
+        """Answer a request line by line: a watch until it ends, anything else in one."""
+        answer = self.begin(request)
+        if isinstance(answer, Response):
+            yield Stream(answer.status, _one(answer.body), answer.headers)
+            return
+        async with aclosing(answer.batches()) as batches, aclosing(_one_by_one(batches)) as lines:
+            yield Stream(200, lines, {"content-type": JSON})
+
+    # -- objects -------------------------------------------------------------------------------------------------------
+
+    def _call(self, request: Request, path: Path) -> Call | None:
+        """Find out which objects a request is about; None if there can be none at its path."""
+        resource = self._store.catalogue.find(path.api_version, path.plural)
+        if resource is None or not _exists(path, resource):
+            return None
+        return Call(path, resource, dict(request.query), in_json(request) if request.body else request)
+
+    def _watch(self, call: Call) -> Watch:
+        if encoding(call.request.accept) == YAML:
+            raise _not_streamed()
+        selection = Selection(call.resource, call.path.namespace, call.query)
+        return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
+
+    def _done(self, call: Call) -> Response:
+        part = call.path.subresource
+        allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
+        match call.request.method, bool(call.path.name):
+            case "GET" | "POST", True if part in IN_A_PROCESS:
+                raise no_process(call)
+            case "GET", True if part == "log":
+                return logs(self._store.cluster, call)
+            case "GET", True if "get" in allowed:
+                return self._verbs(call).get()
+            case "GET", False if "list" in allowed:
+                return self._verbs(call).list()
+            case "POST", True if part and "create" in allowed:
+                return self._sent(call)
+            case "POST", False if "create" in allowed and bool(call.path.namespace) == call.resource.kind.namespaced:
+                if call.resource.is_review:
+                    return review(call, self.authorizer, self.authenticator)
+                return self._verbs(call).create()
+            case "PUT", True if "update" in allowed:
+                return self._verbs(call).update()
+            case "PATCH", True if "patch" in allowed:
+                verbs = self._verbs(call)
+                return verbs.apply() if call.is_apply else verbs.patch()
+            case "DELETE", True if "delete" in allowed:
+                return self._verbs(call).delete()
+            case "DELETE", False if "deletecollection" in allowed:
+                return self._verbs(call).delete_all()
+        raise _not_allowed()
+
+    def _sent(self, call: Call) -> Response:
+        """Do what is sent to a subresource."""
+        match call.path.subresource:
+            case "binding":
+                return bind(self._store.cluster, call)
+            case "eviction":
+                return evict(self._store.cluster, call)
+            case _:
+                return self.accounts.request(call)
+
+    def _verbs(self, call: Call) -> Verbs:
+        scale = call.resource.scale if call.path.subresource == "scale" else None
+        form = self._form(call)
+        return Verbs(self._store, call, form) if scale is None else ScaleVerbs(self._store, call, form, scale)
+
+    def _form(self, call: Call) -> Form:
+        include = call.query.get("includeObject", "Metadata")
+        return negotiated(call.request.accept, call.resource, self._store.clock, include)
+
+    # -- all else ------------------------------------------------------------------------------------------------------
+
+    def _described(self, request: Request) -> Response | None:
+        """Answer what is asked of the server itself; None if there is nothing at the path."""
+        if request.method != "GET":
+            raise _not_allowed()
+        served = self._store.catalogue.resources()
+        match request.path.strip("/").split("/"):
+            case ["version"]:
+                return answered(discovery.VERSION)
+            case ["api"]:
+                return discovery.versions(request.accept, served)
+            case ["apis"]:
+                return discovery.groups(request.accept, served)
+            case ["apis", name]:
+                return discovery.group(name, served)
+            case ["api", version]:
+                return discovery.resources(version, served)
+            case ["apis", name, version]:
+                return discovery.resources(f"{name}/{version}", served)
+            case ["openapi", "v2"]:
+                return self._openapi.version_2(request, served)
+            case ["openapi", "v3"]:
+                return self._openapi.index(request, served)
+            case ["openapi", "v3", *place]:
+                return self._openapi.document(request, "/".join(place), served)
+        return root_path(request, served)
+
+
+@lru_cache(maxsize=64)  # who prepares for a request and who answers it read the same
+def _path(text: str) -> Path | None:
+    return Path.read(text)
+
+
+def _exists(path: Path, resource: Resource) -> bool:
+    """Return whether there can be something at a path."""
+    kind = resource.kind
+    if path.namespace and not kind.namespaced:
+        return False
+    if path.name and bool(path.namespace) != kind.namespaced:
+        return False
+    return not path.subresource or path.subresource in resource.subresources
+
+
+def _not_allowed() -> ClusterError:
+    message = "the server does not allow this method on the requested resource"
+    return ClusterError(message, status=405, reason="MethodNotAllowed")
+
+
+def _not_streamed() -> ClusterError:
+    message = "only the following media types are accepted: application/json;stream=watch"
+    return ClusterError(message, status=406, reason="NotAcceptable")
+
+
+async def _one(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
+
+
+async def _one_by_one(batches: AsyncGenerator[list[bytes], None]) -> AsyncGenerator[bytes, None]:
+    async for batch in batches:
+        for line in batch:
+            yield line

@@ -1,0 +1,96 @@
+"""Answers that are no object: the Status in which an API server says what went wrong, or that all went well."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from kframework.client.api_errors import cause_of
+from kframework.client.transport import JSON, Response
+from kframework.errors import ClusterError
+from kframework.fake_api.wire.documents import Data
+from kframework.fake_api.wire.yaml_bodies import YAML, yaml_of
+
+
+class Subject(NamedTuple):
+    """What a request was about, as a Status names it; `kind` is its plural name."""
+
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+#: What a request is about that is about no object.
+NOBODY = Subject()
+
+
+def answered(data: object, status: int = 200) -> Response:
+    """Answer with a JSON document."""
+    return Response(status, msgspec.json.encode(data), {"content-type": JSON})
+
+
+def in_yaml(response: Response) -> Response:
+    """Write an answer in YAML that is a JSON document."""
+    if response.headers.get("content-type") != JSON:
+        return response
+    headers = {**response.headers, "content-type": YAML}
+    return msgspec.structs.replace(response, body=yaml_of(response.body), headers=headers)
+
+
+def success(subject: Subject, uid: str = "", status: int = 200) -> Response:
+    """Say that it is done."""
+    details = _named(subject) | ({"uid": uid} if uid else {})
+    return answered(_status("Success") | ({"details": details} if details else {}), status)
+
+
+def failure(error: ClusterError, subject: Subject) -> Response:
+    """Say why it is not done."""
+    response = answered(status_of(error, subject), error.status)
+    if not error.retryable:
+        return response
+    return msgspec.structs.replace(response, headers={**response.headers, "retry-after": "1"})
+
+
+def status_of(error: ClusterError, subject: Subject = NOBODY) -> Data:
+    """Put an error as an API server does; clients match on reason and details."""
+    details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
+    if error.causes:
+        details["causes"] = list(error.causes)
+    elif error.reason == "Invalid" and " is invalid: " in error.message:
+        details["causes"] = [_cause(error.message)]
+    if error.retryable:
+        details["retryAfterSeconds"] = 1
+    failed = {"message": error.message, "reason": error.reason, "code": error.status}
+    return _status("Failure") | failed | ({"details": details} if details else {})
+
+
+#: Errors that are about a request, not about what it is for.
+_ABOUT_NOBODY = ("BadRequest", "Expired", "Timeout", "TooManyRequests", "Unauthorized")
+#: How messages begin that name what they are about: `pods "web" not found`, `ReplicaSet.apps "web" is invalid`.
+_SUBJECT = re.compile(r'(?:Operation cannot be fulfilled on )?([A-Za-z0-9-]+)(?:\.([a-z0-9.-]+))? "([^"]*)"')
+
+
+def _about(error: ClusterError, subject: Subject) -> Subject:
+    """Return what an error is about, which may be another object than the request was for, or a new one."""
+    told = _SUBJECT.match(error.message)
+    if told is not None:
+        return Subject(told[2] or "", told[1], told[3])
+    return NOBODY if error.reason == "Invalid" else subject  # of a patch it is said that it makes no object
+
+
+def _status(status: str) -> Data:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status}
+
+
+def _named(subject: Subject) -> Data:
+    return {field: value for field, value in subject._asdict().items() if value}
+
+
+def _cause(message: str) -> Data:
+    """Read from the message which field is meant: `Pod "web" is invalid: spec.nodeName: why`."""
+    field, _, why = message.partition(" is invalid: ")[2].partition(": ")
+    if not why:
+        return {"reason": "FieldValueInvalid", "message": message}
+    return {"reason": cause_of(why), "message": why, "field": field}

@@ -1,0 +1,111 @@
+"""What can be done to a pod beside changing it: bind it to a node, and evict it if its budgets allow that."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import structs
+
+from kframework.client import api_errors
+from kframework.client.transitions import has_ended
+from kframework.client.transport import Response
+from kframework.errors import ClusterError
+from kframework.fake_api.calls import Call, DeleteOptions, read_body
+from kframework.fake_api.controllers.disruption_controller import selector_of
+from kframework.fake_api.statuses import Subject, answered, status_of, success
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Pod, PodDisruptionBudget
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Target(msgspec.Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class _Binding(msgspec.Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+    target: _Target = _Target()
+
+
+class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: _Metadata = _Metadata()
+    delete_options: DeleteOptions = DeleteOptions()
+
+
+def bind(cluster: MemoryCluster, call: Call) -> Response:
+    """Bind a pod to a node; ClusterError 400, 404, 409 or 422 as an API server."""
+    namespace, name = call.key
+    binding = read_body(call.request, _Binding)
+    metadata, target = binding.metadata, binding.target
+    if metadata.name not in ("", name):
+        why = f"the name of the object ({metadata.name:.253}) does not match the name on the URL ({name})"
+        raise api_errors.bad_request(why)
+    if target.kind not in ("", "Node"):
+        raise _invalid(
+            name, "target.kind", f'Unsupported value: "{target.kind:.100}": supported values: "Node", "<empty>"'
+        )
+    if not target.name:
+        raise _invalid(name, "target.name", "Required value")
+    if not call.is_dry_run:
+        pod = cluster.assign(namespace, name, metadata.uid, target.name)
+        if metadata.annotations:
+            annotations = pod.metadata.annotations | metadata.annotations
+            cluster.replace(structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations)))
+    return success(Subject(), status=201)
+
+
+def _invalid(name: str, path: str, why: str) -> ClusterError:
+    return ClusterError(f'Binding "{name}" is invalid: {path}: {why}', status=422, reason="Invalid")
+
+
+def evict(cluster: MemoryCluster, call: Call) -> Response:
+    """Delete a pod, and charge its budget; 429 if that does not allow it, ClusterError 404 or 409."""
+    namespace, name = call.key
+    options = read_body(call.request, _Eviction).delete_options
+    uid = options.preconditions.uid
+    pod = cluster.read(Pod, name, namespace, uid=uid)
+    runs = bool(pod.spec.node_name) and not has_ended(pod) and pod.metadata.deletion_timestamp is None
+    budget = _budget(cluster, pod) if runs else None
+    if budget is not None and budget.status.disruptions_allowed <= 0:
+        return _too_many(budget)
+    if not call.is_dry_run and "All" not in options.dry_run:
+        if budget is not None:
+            cluster.replace(_charged(budget, name, cluster.timestamp()))
+        cluster.remove(Pod, name, namespace, uid=uid, grace=options.grace_period_seconds)
+    return success(Subject(), status=201)
+
+
+def _budget(cluster: MemoryCluster, pod: Pod) -> PodDisruptionBudget | None:
+    """Find the budget that covers a pod; ClusterError 500 if there are several, which no server can charge at once."""
+    budgets = cluster.objects(PodDisruptionBudget, pod.metadata.namespace)
+    covering = [each for each in budgets if selector_of(each).matches(pod.metadata.labels)]
+    if len(covering) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ClusterError(message, status=500, reason="InternalError")
+    return covering[0] if covering else None
+
+
+def _charged(budget: PodDisruptionBudget, name: str, now: str) -> PodDisruptionBudget:
+    status = structs.replace(
+        budget.status,
+        disruptions_allowed=budget.status.disruptions_allowed - 1,
+        disrupted_pods=budget.status.disrupted_pods | {name: now},
+    )
+    return structs.replace(budget, status=status)
+
+
+def _too_many(budget: PodDisruptionBudget) -> Response:
+    error = ClusterError(
+        "Cannot evict pod as it would violate the pod's disruption budget.", status=429, reason="TooManyRequests"
+    )
+    needs = (
+        f"The disruption budget {budget.metadata.name} needs {budget.status.desired_healthy} healthy pods and has "
+        f"{budget.status.current_healthy} currently"
+    )
+    causes = [{"reason": "DisruptionBudget", "message": needs}]
+    return answered(status_of(error) | {"details": {"causes": causes}}, error.status)

@@ -1,0 +1,223 @@
+"""What clients do with objects: get, list, create, update, patch, apply and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kframework.client import api_errors
+from kframework.client.transitions import FOREGROUND, ORPHAN
+from kframework.client.transport import JSON, Response
+from kframework.client.users import ADMIN
+from kframework.errors import ClusterError
+from kframework.fake_api.apply.field_manager import FieldManager
+from kframework.fake_api.apply.managed_fields import managed_as
+from kframework.fake_api.calls import Call, DeleteOptions, json_object, object_in
+from kframework.fake_api.field_validation import FieldValidation
+from kframework.fake_api.forms import Form
+from kframework.fake_api.lists import listed
+from kframework.fake_api.parts import with_part
+from kframework.fake_api.patch.patches import apply_patch
+from kframework.fake_api.scales import ScalePaths, scale_of, scaled
+from kframework.fake_api.schema.defaults.addresses import addressed, with_kept_addresses
+from kframework.fake_api.selection import Selection
+from kframework.fake_api.statuses import answered, success
+from kframework.fake_api.store import Store
+from kframework.fake_api.wire.documents import Data, Document, Draft
+from kframework.fake_api.wire.plain_data import name
+from kframework.fake_api.writes import amended, asked_by, check_name, check_uid, created
+from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Verbs:
+    """Answers one call about the objects of a collection."""
+
+    def __init__(self, store: Store, call: Call, form: Form) -> None:
+        self._store = store
+        self._cluster = store.cluster
+        self._collection = store.collection(call.resource.stored)
+        self._call = call
+        self._resource = call.resource
+        self._form = form
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def get(self) -> Response:
+        """Return one object."""
+        return self._answer(self._form.one(self._found()))
+
+    def list(self) -> Response:
+        """Return what is selected, in pages if the client wants."""
+        selection = Selection(self._resource, self._call.path.namespace, self._call.query)
+        return self._answer(self._form.many(*listed(self._collection, selection, self._call.query)))
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def create(self) -> Response:
+        """Store a new object."""
+        fields, manager = FieldValidation(self._call), self._manager()
+        return self._create(manager.created(fields.said()), fields.headers)
+
+    def update(self) -> Response:
+        """Store an object in place of the one of its name."""
+        fields, manager = FieldValidation(self._call), self._manager()
+        return self._change(self._found(), fields.said(), manager, fields.headers)
+
+    def patch(self) -> Response:
+        """Change an object as a patch says."""
+        old, fields, manager = self._found(), FieldValidation(self._call), self._manager()
+        new = fields.patched(self._patch(self._resource.data(old)))
+        check_uid(old, new)
+        return self._change(old, new, manager, fields.headers)
+
+    def apply(self) -> Response:
+        """Merge a configuration into an object, or make one of it."""
+        manager, fields = self._manager(), FieldValidation(self._call)
+        config = json_object(self._call.request.body)
+        old = self._collection.find(self._call.key)
+        if old is None and not self._call.path.subresource:
+            new = fields.patched(manager.applied({}, config))
+            check_name(name(new), self._call.path.name)
+            return self._create(new, fields.headers)
+        old = self._found()
+        new = fields.patched(manager.applied(self._resource.data(old), config))
+        check_uid(old, new)
+        return self._replace(old, managed_as(new, self._part(old, new)), fields.headers)
+
+    def _manager(self) -> FieldManager:
+        return FieldManager(self._call, self._cluster)
+
+    def _patch(self, data: Data) -> Data:
+        return apply_patch(data, self._call.request.body, self._call.request.content_type)
+
+    def _create(self, data: Data, headers: Mapping[str, str]) -> Response:
+        data = asked_by(data, self._resource, self._call.request.user or ADMIN)
+        draft = created(self._cluster, self._resource, self._call.path.namespace, data)
+        metadata = draft.subject.metadata
+        if self._collection.find((metadata.namespace, metadata.name)) is not None:  # what is there without being stored
+            raise api_errors.already_exists(self._resource.kind.struct, metadata.name)
+        return self._answer(self._form.one(self._written(draft)), 201, headers)
+
+    def _change(self, old: Document, new: Data, manager: FieldManager, headers: Mapping[str, str]) -> Response:
+        """Store the part that the path is about."""
+        new = manager.updated(self._resource.data(old), self._part(old, new))
+        return self._replace(old, new, headers)
+
+    def _part(self, old: Document, new: Data) -> Data:
+        shown, part = self._resource.data(old), self._call.path.subresource
+        return with_part(self._resource, part, shown, new, self._cluster.timestamp())
+
+    def _replace(self, old: Document, new: Data, headers: Mapping[str, str]) -> Response:
+        if isinstance(old.subject, Service):
+            new = with_kept_addresses(self._resource.data(old), new)
+        return self._answer(self._form.one(self._amended(old, new)), headers=headers)
+
+    def _amended(self, old: Document, new: Data) -> Document:
+        """Store an object in place of the old one; what changes nothing is no write."""
+        draft = amended(self._cluster, self._resource, old, new, self._call.path.subresource)
+        return old if draft.data == old.data else self._written(draft)
+
+    def _written(self, draft: Draft) -> Document:
+        """Store a draft, unless the client only wants to see what that would come to."""
+        if isinstance(draft.subject, Service):
+            others = self._collection.at(self._collection.version)
+            draft = draft._replace(data=addressed(draft.data, others))
+        return draft.then(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
+
+    # -- deleting ------------------------------------------------------------------------------------------------------
+
+    def delete(self) -> Response:
+        """Delete an object; a pod on a node stays until its kubelet has ended it."""
+        old, options = self._found(), DeleteOptions.of(self._call)
+        subject, wanted = old.subject, options.preconditions
+        if wanted.uid not in ("", subject.metadata.uid):
+            raise api_errors.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
+        if wanted.resource_version not in ("", subject.metadata.resource_version):
+            raise _other_version(subject, wanted.resource_version)
+        if self._call.is_dry_run or "All" in options.dry_run:
+            return self._answer(self._form.one(old))
+        self._remove(subject, options)
+        left = self._collection.find(old.key)
+        if left is not None and left.subject.metadata.uid != subject.metadata.uid:
+            left = None  # somebody has made it again at once
+        if left is not None or isinstance(subject, Pod | Namespace):
+            return self._answer(self._form.one(left or old.at(self._collection.version)))
+        return success(self._call.subject, subject.metadata.uid)
+
+    def delete_all(self) -> Response:
+        """Delete what is selected, and return it as it was."""
+        options = DeleteOptions.of(self._call)
+        selection = Selection(self._resource, self._call.path.namespace, self._call.query)
+        page = listed(self._collection, selection, self._call.query)
+        if not self._call.is_dry_run and "All" not in options.dry_run:
+            for document in page.documents:
+                self._remove(document.subject, options)
+        return self._answer(self._form.many(*page))
+
+    def _remove(self, subject: ApiObject, options: DeleteOptions) -> None:
+        metadata, grace = subject.metadata, options.grace_period_seconds
+        self._store.delete_within(subject)
+        where = type(subject), metadata.name, metadata.namespace
+        if self._cluster.find(*where) is None:  # it was only reckoned
+            self._cluster.write(subject)
+        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=options.policy or _policy_of(subject))
+
+    # -- all -----------------------------------------------------------------------------------------------------------
+
+    def _found(self) -> Document:
+        found = self._collection.find(self._call.key)
+        if found is None:
+            raise api_errors.not_found(self._resource.kind.struct, self._call.path.name)
+        return found
+
+    def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
+        return Response(status, body, {"content-type": JSON, **headers})
+
+
+def _policy_of(subject: ApiObject) -> str | None:
+    """Return what becomes of an object's dependents where nobody says it: those of the oldest kinds stay."""
+    undecided = not {FOREGROUND, ORPHAN}.intersection(subject.metadata.finalizers)
+    return "Orphan" if undecided and isinstance(subject, Job | ReplicationController) else None
+
+
+class ScaleVerbs(Verbs):
+    """Answers a call about the scale of an object; `paths` says where its kind has that."""
+
+    def __init__(self, store: Store, call: Call, form: Form, paths: ScalePaths) -> None:
+        super().__init__(store, call, form)
+        self._paths = paths
+
+    def get(self) -> Response:
+        return self._shown(self._found())
+
+    def update(self) -> Response:
+        return self._rescale(self._found(), object_in(self._call.request))
+
+    def patch(self) -> Response:
+        old = self._found()
+        return self._rescale(old, self._patch(scale_of(self._paths, self._resource.data(old))))
+
+    def apply(self) -> Response:
+        manager, old, kind = self._manager(), self._found(), self._resource.kind
+        scale = json_object(self._call.request.body)
+        config = {"apiVersion": kind.api_version, "kind": kind.name} | scaled(self._paths, {}, scale)
+        return self._shown(self._amended(old, manager.applied(self._resource.data(old), config)))
+
+    def _rescale(self, old: Document, scale: Data) -> Response:
+        shown = self._resource.data(old)
+        new = self._manager().updated(shown, scaled(self._paths, shown, scale))
+        return self._shown(self._amended(old, new))
+
+    def _shown(self, document: Document) -> Response:
+        return answered(scale_of(self._paths, self._resource.data(document)))
+
+
+def _other_version(subject: ApiObject, wanted: str) -> ClusterError:
+    name, version = subject.metadata.name, subject.metadata.resource_version
+    why = (
+        f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). "
+        "The object might have been modified"
+    )
+    return api_errors.conflict(kind_of(subject).name, name, why)

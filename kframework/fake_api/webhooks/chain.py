@@ -1,0 +1,234 @@
+"""What becomes of a write on its way through the webhooks: they change it one after the other, then all may refuse it.
+
+What a write would come to is found out by trying it, so that webhooks see what would be stored. Where one has changed
+that, this is written in the place of what the client sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from kframework.client.request_attributes import Path
+from kframework.client.transport import JSON, Request, Response
+from kframework.client.users import ADMIN
+from kframework.errors import ClusterError
+from kframework.fake_api.built_in_kinds import SUBRESOURCES, built_in_kind
+from kframework.fake_api.patch.patches import JSON_PATCH, apply_patch
+from kframework.fake_api.served import Resource
+from kframework.fake_api.store import Store
+from kframework.fake_api.webhooks.calls import ask
+from kframework.fake_api.webhooks.hooks import Webhook, Write, webhooks_in
+from kframework.fake_api.webhooks.reviews import (
+    Answer,
+    Subject,
+    Unanswered,
+    answer_in,
+    denied,
+    failed,
+    headers,
+    patch_in,
+    question,
+    request_of,
+    undecided,
+)
+from kframework.fake_api.wire.documents import Data
+from kframework.fake_api.wire.plain_data import mapping, text
+from kframework.objects import ApiObject, Kind, Namespace
+
+#: What an API server sets itself: a webhook that has changed a new object sends it without.
+_SET = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+#: What follows from the priority class of a pod, which a webhook may have changed.
+_OF_CLASS = ("priority", "preemptionPolicy")
+
+#: Answers a request at once; a watch is never asked for.
+Begin = Callable[[Request], object]
+
+
+class Reviewed(NamedTuple):
+    """What is to be written after all, and the headers with what webhooks warn of."""
+
+    request: Request
+    headers: Mapping[str, str]
+
+
+class Webhooks:
+    """The admission webhooks of a cluster."""
+
+    def __init__(self, store: Store, begin: Begin) -> None:
+        self._store = store
+        self._begin = begin
+        self._mutating = built_in_kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
+        self._validating = built_in_kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+        self._asked = 0
+
+    async def reviewed(self, request: Request) -> Reviewed:
+        """Have webhooks look at a write; raises ClusterError where one refuses it, or cannot be asked."""
+        same = Reviewed(request, {})
+        if not request.writes or not self._has_any():
+            return same
+        subject = self._subject(request)
+        if subject is None:
+            return same
+        warnings: list[str] = []
+        changed = await self._mutated(subject, warnings)
+        await self._validate(changed, warnings)
+        if changed.new != subject.new:
+            request = _rewritten(request, changed)
+        return Reviewed(request, headers(warnings))
+
+    def _has_any(self) -> bool:
+        objects = self._store.cluster.objects
+        return bool(objects(self._mutating.struct) or objects(self._validating.struct))
+
+    # -- what it is about ----------------------------------------------------------------------------------------------
+
+    def _subject(self, request: Request) -> Subject | None:
+        """Find out what a write would come to; None for one that no webhook is asked about, or that will fail."""
+        path = Path.read(request.path)
+        resource = self._store.catalogue.find(path.api_version, path.plural) if path is not None else None
+        if path is None or resource is None or resource.is_review or (request.method == "DELETE" and not path.name):
+            return None
+        old = self._found(request) if path.name else None
+        if request.method == "DELETE":
+            return _about(path, resource, request, None, old) if old is not None else None
+        new = self._tried(request)
+        return _about(path, resource, request, new, old) if new is not None else None
+
+    def _found(self, request: Request) -> Data | None:
+        return _document(self._begin(Request(method="GET", path=request.path)))
+
+    def _tried(self, request: Request) -> Data | None:
+        query = (*((name, value) for name, value in request.query if name != "dryRun"), ("dryRun", "All"))
+        answer = _document(self._begin(replace(request, query=query, accept=JSON)))
+        if answer is not None and answer.get("kind") == "Status":
+            return _document(Response(200, request.body, {}))  # something that is only sent, as a binding is
+        return answer
+
+    # -- what webhooks say ---------------------------------------------------------------------------------------------
+
+    async def _mutated(self, subject: Subject, warnings: list[str]) -> Subject:
+        """Return what the mutating webhooks make of a write."""
+        hooks, changed_by = self._wanting(self._mutating, subject), -1
+        for place, hook in enumerate(hooks):
+            subject, changed = await self._change(hook, subject, warnings)
+            changed_by = place if changed else changed_by
+        for hook in hooks[: max(0, changed_by)]:
+            if hook.is_asked_again:
+                subject, _ = await self._change(hook, subject, warnings)
+        return subject
+
+    async def _change(self, hook: Webhook, subject: Subject, warnings: list[str]) -> tuple[Subject, bool]:
+        try:
+            answer = await self._answer(hook, subject, warnings)
+            patch = patch_in(answer) if subject.new is not None else None
+            if patch is None or subject.new is None:
+                return subject, False
+            new = apply_patch(subject.new, patch, JSON_PATCH)
+        except Unanswered as why:
+            if hook.may_fail:
+                return subject, False
+            raise failed(hook, why) from why
+        return subject._replace(new=new), new != subject.new
+
+    async def _validate(self, subject: Subject, warnings: list[str]) -> None:
+        """Ask all validating webhooks at once; the first in their order that refuses is told."""
+
+        async def refusal(hook: Webhook) -> ClusterError | None:
+            try:
+                await self._answer(hook, subject, warnings)
+            except Unanswered as why:
+                return None if hook.may_fail else failed(hook, why)
+            except ClusterError as error:
+                return error
+            return None
+
+        for error in await asyncio.gather(*map(refusal, self._wanting(self._validating, subject))):
+            if error is not None:
+                raise error
+
+    async def _answer(self, hook: Webhook, subject: Subject, warnings: list[str]) -> Answer:
+        """Ask a webhook; ClusterError if it refuses, Unanswered if it cannot be asked."""
+        self._asked += 1
+        uid, body = question(subject, self._asked)
+        answer = answer_in(await ask(hook, body), uid)
+        warnings += answer.warnings
+        if not answer.allowed:
+            raise denied(hook, answer)
+        return answer
+
+    def _wanting(self, kind: Kind[ApiObject], subject: Subject) -> list[Webhook]:
+        collection = self._store.collection(kind)
+        configurations: Iterator[Data] = (each.data for each in collection.at(collection.version))
+        objects, labels = [each for each in (subject.new, subject.old) if each is not None], self._labels(subject)
+        wanting = [hook for hook in webhooks_in(configurations) if hook.wants(subject.write, labels, objects)]
+        return [hook for hook in wanting if not hook.conditions or _meets_conditions(hook, subject)]
+
+    def _labels(self, subject: Subject) -> Mapping[str, str] | None:
+        """Return the labels of the namespace of what is written, a namespace's own; None for what is in none."""
+        if subject.kind == "Namespace":
+            document = subject.new or subject.old or {}
+            return {key: str(value) for key, value in mapping(document, "metadata.labels").items()}
+        home = self._store.cluster.find(Namespace, subject.namespace) if subject.namespace else None
+        return home.metadata.labels if home is not None else None
+
+
+def _about(path: Path, resource: Resource, request: Request, new: Data | None, old: Data | None) -> Subject:
+    operation = "DELETE" if new is None else "UPDATE" if old is not None and request.method != "POST" else "CREATE"
+    kind = resource.kind
+    shown = SUBRESOURCES[path.subresource].kind if path.subresource else ""
+    return Subject(
+        write=Write(operation, resource.group, resource.version, kind.plural, path.subresource, kind.namespaced),
+        kind=shown or kind.name,
+        namespace=path.namespace,
+        name=path.name or text(new, "metadata.name"),
+        new=new,
+        old=None if operation == "CREATE" else old,
+        user=request.user or ADMIN,
+        is_dry_run=("dryRun", "All") in request.query,
+    )
+
+
+def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
+    """Return whether a webhook's conditions hold; ClusterError if that cannot be said, and it must not fail."""
+    from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold  # few webhooks have any
+
+    try:
+        return hold(hook.conditions, request_of(subject))
+    except UndecidedError as why:
+        if hook.may_fail:
+            return False
+        raise undecided(subject, why) from why
+
+
+def _document(answer: object) -> Data | None:
+    """Return what was answered, None for a failure."""
+    if not isinstance(answer, Response) or answer.status >= 300:
+        return None
+    try:
+        found: Data = msgspec.json.decode(answer.body, type=dict[str, object])
+    except ValueError:
+        return None
+    return found
+
+
+def _rewritten(request: Request, subject: Subject) -> Request:
+    """Return the request that writes what webhooks have made of an object."""
+    assert subject.new is not None
+    method, path, new = request.method, request.path, subject.new
+    if subject.write.operation == "CREATE" and not subject.write.subresource:
+        metadata = {field: value for field, value in mapping(new, "metadata").items() if field not in _SET}
+        new = {field: value for field, value in new.items() if field != "status"} | {"metadata": metadata}
+        if subject.kind == "Pod":
+            new["spec"] = {field: value for field, value in mapping(new, "spec").items() if field not in _OF_CLASS}
+        if method == "PATCH":  # an object that is made by being applied
+            path = path.rpartition("/")[0]
+        method = "POST"
+    elif method == "PATCH":
+        method = "PUT"
+    return replace(request, method=method, path=path, body=msgspec.json.encode(new), content_type=JSON)

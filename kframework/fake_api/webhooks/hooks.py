@@ -1,0 +1,134 @@
+"""The webhooks that a cluster has, and which of them want to see a write."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from kframework.fake_api.wire.documents import Data
+from kframework.fake_api.wire.plain_data import entries, mapping, number, text
+from kframework.objects.label_selectors import SelectorError, label_selector
+from kframework.objects.meta import LabelSelector
+
+#: How long a webhook may take that does not say it, in seconds.
+_SECONDS = 10
+#: What webhooks are not asked about, or nobody could mend one that refuses everything.
+_SPARED = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+
+class Write(NamedTuple):
+    """A write as rules see it: CREATE, UPDATE or DELETE of a resource, or of a subresource of it."""
+
+    operation: str
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    namespaced: bool
+
+
+class Webhook(NamedTuple):
+    """One webhook of a configuration, as its author wrote it."""
+
+    said: Data
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return text(self.said, "name")
+
+    @property
+    def url(self) -> str:
+        """Where it is; empty if it is a Service."""
+        return text(self.said, "clientConfig.url")
+
+    @property
+    def authorities(self) -> str:
+        """The certificates that vouch for it, as PEM; empty for those of the machine."""
+        try:
+            return base64.b64decode(text(self.said, "clientConfig.caBundle")).decode("ascii")
+        except (binascii.Error, ValueError):
+            return ""
+
+    @property
+    def seconds(self) -> int:
+        """How long it may take."""
+        return number(self.said, "timeoutSeconds") or _SECONDS
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a write goes on where it cannot be asked."""
+        return text(self.said, "failurePolicy") == "Ignore"
+
+    @property
+    def conditions(self) -> list[Data]:
+        """Expressions that have to be true for it to be asked."""
+        return entries(self.said, "matchConditions")
+
+    @property
+    def is_asked_again(self) -> bool:
+        """Whether it wants to see what others changed after it."""
+        return text(self.said, "reinvocationPolicy") == "IfNeeded"
+
+    def wants(self, write: Write, labels: Mapping[str, str] | None, objects: list[Data]) -> bool:
+        """Return whether it is to be asked; `labels` are those of the namespace, None where there is none."""
+        if write.group == "admissionregistration.k8s.io" and write.resource in _SPARED:
+            return False
+        if not any(_covers(rule, write) for rule in entries(self.said, "rules")):
+            return False
+        if labels is not None and not _selects(mapping(self.said, "namespaceSelector"), labels):
+            return False
+        chosen = mapping(self.said, "objectSelector")
+        return any(_selects(chosen, _labels(each)) for each in objects) if objects else not chosen
+
+
+def webhooks_in(configurations: Iterator[Data]) -> list[Webhook]:
+    """List the webhooks of configurations, these by their names."""
+    ordered = sorted(configurations, key=lambda each: text(each, "metadata.name"))
+    return [Webhook(hook) for each in ordered for hook in entries(each, "webhooks")]
+
+
+def _covers(rule: Data, write: Write) -> bool:
+    scope = text(rule, "scope", "*")
+    return (
+        _lists(rule, "operations", write.operation)
+        and _lists(rule, "apiGroups", write.group)
+        and _lists(rule, "apiVersions", write.version)
+        and (scope == "*" or (scope == "Namespaced") == write.namespaced)
+        and any(_names(each, write) for each in _texts(rule, "resources"))
+    )
+
+
+def _names(said: str, write: Write) -> bool:
+    """Return whether a resource of a rule is meant: `*`, `pods`, `pods/*`, `*/scale`, `*/*`."""
+    resource, slash, subresource = said.partition("/")
+    if resource not in ("*", write.resource):
+        return False
+    return subresource in ("*", write.subresource) if slash else not write.subresource
+
+
+def _lists(rule: Data, field: str, value: str) -> bool:
+    return any(each in ("*", value) for each in _texts(rule, field))
+
+
+def _texts(rule: Data, field: str) -> list[str]:
+    found = rule.get(field)
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _labels(document: Data) -> dict[str, str]:
+    return {key: str(value) for key, value in mapping(document, "metadata.labels").items()}
+
+
+def _selects(selector: Data, labels: Mapping[str, str]) -> bool:
+    """Return whether a selector matches; an empty one matches all, one that makes no sense nothing."""
+    if not selector:
+        return True
+    try:
+        return label_selector(msgspec.convert(selector, LabelSelector)).matches(labels)
+    except (SelectorError, msgspec.ValidationError):
+        return False

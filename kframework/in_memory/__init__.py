@@ -1,0 +1,1 @@
+"""A cluster in memory, with its kubelets and controllers: all that a simulation needs."""

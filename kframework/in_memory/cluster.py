@@ -1,0 +1,246 @@
+"""A cluster in memory, the sibling of a real one: what an API server and its store do, without the network.
+
+`MemoryStore` is its own side. The async methods here are `Cluster`, what a client sees, and only they are subject to
+faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+from msgspec import structs
+
+from kframework.client import api_errors, transitions
+from kframework.client.cluster import Cluster
+from kframework.client.event_record import EventRecord
+from kframework.clock import Clock
+from kframework.errors import ClusterError
+from kframework.framework.handle import DONE
+from kframework.in_memory import admission
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.store import Data, MemoryStore
+from kframework.objects import (
+    KINDS,
+    ApiObject,
+    Event,
+    Namespace,
+    Pod,
+    PodCondition,
+    PodStatus,
+    PriorityClass,
+    kind_of,
+)
+from kframework.objects.codec import decode, encode
+from kframework.objects.kinds import T
+from kframework.state.inbox import Changed, Gone, Message, Synced
+
+A = TypeVar("A")
+
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
+#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
+_PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
+#: What other objects need at their own creation.
+_LOADED_FIRST = (Namespace, PriorityClass)
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What befalls a call: it takes `delay` seconds, then fails with `error`, if `done` only after it did its work."""
+
+    error: ClusterError | None = None
+    delay: float = 0.0
+    done: bool = False
+
+
+class MemoryCluster(MemoryStore, Cluster):
+    """A cluster that lives in this process, as its clients see it."""
+
+    def __init__(
+        self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
+    ) -> None:
+        super().__init__(clock, objects, written, version)
+        #: Asked (method, kind, namespace, name) before every call of a client; the first that answers has its way.
+        self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
+
+    # --- Cluster: what a client sees ----------------------------------------------------------------------------------
+
+    async def watch(
+        self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
+    ) -> None:
+
+        def shown(subject: ApiObject | None) -> ApiObject | None:
+            """Return an object, None for a pod that counts as gone."""
+            is_over = not ended_pods and isinstance(subject, Pod) and transitions.has_ended(subject)
+            return None if is_over else subject
+
+        def receive(change: Change) -> None:
+            if (new := shown(change.new)) is not None:
+                offer(Changed(new))
+            elif (old := shown(change.old)) is not None:
+                offer(Gone(old))
+
+        ordered = sorted(kinds, key=lambda kind: _PLACES.get(kind, len(_PLACES)))
+        for kind in ordered:
+            await self._call("watch", kind, "", "", lambda: None)
+        stop = self.subscribe(kinds, receive)
+        try:
+            for kind in ordered:
+                for each in self.objects(kind):
+                    receive(Change(0, None, each))
+            offer(Synced())
+            await asyncio.get_running_loop().create_future()
+        finally:
+            stop()
+
+    async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
+        await self._call("watch", kind, namespace, name, lambda: None)
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake(change: Change) -> None:
+            loop.call_soon_threadsafe(changed.set)  # whoever writes may do so in another thread
+
+        stop = self.subscribe([kind], wake)
+        try:
+            while True:
+                changed.clear()
+                tell(self.find(kind, name, namespace))
+                await changed.wait()
+        finally:
+            stop()
+
+    def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
+        def assign() -> None:
+            self.assign(namespace, name, uid, node_name)
+
+        return self._at_once("bind", Pod, namespace, name, assign)
+
+    def patch_pod_status(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        condition: PodCondition | None = None,
+        nominated_node_name: str | None = None,
+    ) -> Awaitable[None]:
+        def patch() -> None:
+            pod = self.read(Pod, name, namespace, uid=uid)
+            status = pod.status
+            if condition is not None and not _says(status, condition):
+                conditions = transitions.with_condition(status.conditions, condition, self.timestamp())
+                status = structs.replace(status, conditions=conditions)
+            if nominated_node_name is not None:
+                status = structs.replace(status, nominated_node_name=nominated_node_name)
+            self.set_status(pod, status)
+
+        return self._at_once("patch_pod_status", Pod, namespace, name, patch)
+
+    def record_event(self, record: EventRecord) -> Awaitable[None]:
+        namespace = record.occasion.pod.namespace
+
+        def keep() -> None:
+            self.keep_event(record)
+
+        name = record.name if self.faults else ""  # nobody else asks, and it took a quarter of the call
+        return self._at_once("record_event", Event, namespace, name, keep)
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
+
+    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
+        return await self._call("list", kind, namespace, "", lambda: self.objects(kind, namespace))
+
+    async def create(self, obj: T) -> T:
+        metadata = obj.metadata
+
+        def create() -> T:
+            # As over the wire: a client may say more than the structs of the kind read, with structs made of them.
+            return self.write(self.admit_request(decode(encode(obj), kind_of(obj))))
+
+        return await self._call("create", type(obj), metadata.namespace, metadata.name, create)
+
+    async def update(self, obj: T) -> T:
+        def update() -> T:
+            namespace, name = self._kind_store(type(obj)).key(obj.metadata)
+            old = self.read(type(obj), name, namespace)
+            admission.check_version(obj)
+            return self.replace(admission.of_main(old, obj))
+
+        return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
+
+    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        def apply() -> T:
+            old = self.read(kind, name, namespace)
+            new = admission.patched(old, patch)
+            admission.check_identity(old, new)
+            return self.replace(admission.of_main(old, new))
+
+        return await self._call("patch", kind, namespace, name, apply)
+
+    async def patch_status(
+        self,
+        kind: type[T],
+        name: str,
+        patch: Mapping[str, object],
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+    ) -> T:
+        def apply() -> T:
+            admission.check_status(kind)
+            old = self.read(kind, name, namespace, uid=uid)
+            if resource_version not in ("", old.metadata.resource_version):
+                raise api_errors.modified(kind, name)
+            return self.replace(admission.patched(old, {"status": patch}))
+
+        return await self._call("patch_status", kind, namespace, name, apply)
+
+    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
+        await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
+
+    def _at_once(
+        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], None]
+    ) -> Awaitable[None]:
+        """Do the work of a call without waiting, unless a fault befalls it."""
+        fault = self._fault(method, kind, namespace, name)
+        if fault is not None:
+            return _befallen(fault, work)
+        try:
+            work()
+        except ClusterError as error:
+            return _refused(error)
+        return DONE
+
+    async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
+        """Do the work of a call, unless a fault befalls it."""
+        fault = self._fault(method, kind, namespace, name)
+        return work() if fault is None else await _befallen(fault, work)
+
+    def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+        if not self.faults:
+            return None
+        answers = (ask(method, kind, namespace, name) for ask in self.faults)
+        return next((answer for answer in answers if answer is not None), None)
+
+
+async def _befallen(fault: Fault, work: Callable[[], A]) -> A:
+    """Do the work of a call that comes late, fails, or is done though it seems to fail."""
+    if fault.delay:
+        await asyncio.sleep(fault.delay)
+    if fault.error is None:
+        return work()
+    if fault.done:
+        work()
+    raise fault.error
+
+
+async def _refused(error: ClusterError) -> None:
+    raise error
+
+
+def _says(status: PodStatus, condition: PodCondition) -> bool:
+    return any(old.type == condition.type and transitions.says_the_same(old, condition) for old in status.conditions)

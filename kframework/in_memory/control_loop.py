@@ -1,0 +1,168 @@
+"""The loop that a controller of a cluster in memory is: keys of what has changed, each looked at in its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+from kframework.clock import Clock
+from kframework.errors import ClusterError, InputError
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
+from kframework.objects import ApiObject
+
+#: Namespace and name.
+Key = tuple[str, str]
+
+#: How long a key waits after its first failure, and at most, in seconds (client-go's rate limiter); it doubles.
+_FIRST_DELAY, _LONGEST_DELAY = 0.005, 1000.0
+
+#: Why a key is tried again: the cluster refuses a write, or what an object says makes no object, time or number.
+_NOT_NOW = (ClusterError, InputError, ValueError, ArithmeticError)
+
+_log = logging.getLogger(__name__)
+
+
+class WorkQueue:
+    """Keys in the order in which they came, each once however often it is added, and some of them only later."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._ready: dict[Key, None] = {}
+        self._later: dict[Key, float] = {}
+        self._heap: list[tuple[float, Key]] = []  # some out of date
+        self._failures: dict[Key, int] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in it, now or later."""
+        return not self._ready and not self._later
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something in it need not wait."""
+        return bool(self._ready)
+
+    def add(self, key: Key) -> None:
+        """Have a key looked at."""
+        self._ready[key] = None
+        self._wake.set()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Have a key looked at after some seconds, or before, if somebody has asked for that."""
+        due = self._clock.now() + seconds
+        if due < self._later.get(key, float("inf")):
+            self._later[key] = due
+            heapq.heappush(self._heap, (due, key))
+            self._wake.set()
+
+    def retry(self, key: Key) -> None:
+        """Have a key looked at again that has failed, later each time."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self.add_after(key, min(_FIRST_DELAY * 2 ** min(failures - 1, 32), _LONGEST_DELAY))
+
+    def forget(self, key: Key) -> None:
+        """Count no more how often a key has failed."""
+        self._failures.pop(key, None)
+
+    def pop(self) -> Key | None:
+        """Take the next key that is due; None if there is none.
+
+        Who looks at it says anew when to look again: an old deadline would keep a simulation going that is over.
+        """
+        now = self._clock.now()
+        while self._heap and self._heap[0][0] <= now:
+            due, waiting = heapq.heappop(self._heap)
+            if self._later.get(waiting) == due:
+                del self._later[waiting]
+                self._ready[waiting] = None
+        key = next(iter(self._ready), None)
+        if key is not None:
+            del self._ready[key]
+            self._later.pop(key, None)
+        return key
+
+    async def wait(self) -> None:
+        """Wait until something is due, or may be."""
+        if not self._ready:
+            timer = self._timer()
+            try:
+                await self._wake.wait()
+            finally:
+                if timer is not None:
+                    timer.cancel()
+        self._wake.clear()
+
+    def _timer(self) -> asyncio.TimerHandle | None:
+        while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return None
+        delay = max(0.0, self._heap[0][0] - self._clock.now())
+        return asyncio.get_running_loop().call_later(delay, self._wake.set)
+
+
+class ControlLoop(ABC):
+    """A controller: it brings, key by key, what there is in step with what is wanted.
+
+    It is told of each change when that is written, and may write itself only when it reconciles. Where the cluster
+    refuses a write, or an object makes no sense, the key is tried again, later each time.
+    """
+
+    #: What it follows.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._queue = WorkQueue(clock)
+        #: Called when all is done that can be done.
+        self.on_idle: Callable[[], None] = lambda: None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes."""
+        return self._queue.idle
+
+    @abstractmethod
+    def _touched(self, change: Change) -> Iterable[Key]:
+        """Name what has to be looked at after a change."""
+
+    @abstractmethod
+    def _reconcile(self, key: Key) -> None:
+        """Do for a key what is to be done; it may be gone."""
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        stop = self._cluster.subscribe(self.kinds, self._receive)
+        try:
+            for kind in self.kinds:
+                for subject in self._cluster.objects(kind):
+                    self._receive(Change(0, None, subject))
+            while True:
+                self.step()
+                self.on_idle()
+                await self._queue.wait()
+        finally:
+            stop()
+
+    def step(self) -> None:
+        """Do all that is due."""
+        while (key := self._queue.pop()) is not None:
+            try:
+                self._reconcile(key)
+            except _NOT_NOW as error:
+                _log.warning("%s %s: %s", type(self).__name__, "/".join(key), error)
+                self._queue.retry(key)
+            else:
+                self._queue.forget(key)
+
+    def _receive(self, change: Change) -> None:
+        """Remember a change for later: a subscriber must not write."""
+        for key in self._touched(change):
+            self._queue.add(key)

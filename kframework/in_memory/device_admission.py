@@ -1,0 +1,172 @@
+"""What an API server makes of claims to devices and of slices: defaults, what never changes, what a status may say.
+
+The rules are those of resource.k8s.io/v1 in Kubernetes 1.36 as far as a scheduler, a driver or a controller meets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from kframework.client import api_errors
+from kframework.errors import ClusterError
+from kframework.objects import (
+    ApiObject,
+    DeviceClaim,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from kframework.objects.kinds import T
+from kframework.objects.resource_claims import ADMIN_ACCESS, MAX_RESERVED
+
+_ONE_THING = TypeVar("_ONE_THING", ExactDeviceRequest, DeviceSubRequest)
+
+_IMMUTABLE = "Invalid value: field is immutable"
+_NOT_FOR_ADMINS = (
+    f"Forbidden: admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
+)
+
+
+# -- defaults ------------------------------------------------------------------------------------------------------
+
+
+def filled(subject: T, now: str) -> T:
+    """Say how many devices are asked for where the author does not, and since when devices have their taints."""
+    match subject:
+        case ResourceClaim():
+            return replace(subject, spec=_claim_spec(subject.spec))
+        case ResourceClaimTemplate():
+            return replace(subject, spec=replace(subject.spec, spec=_claim_spec(subject.spec.spec)))
+        case ResourceSlice():
+            return cast("T", _dated(subject, now))
+    return subject
+
+
+def _claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    requests = tuple(_request(request) for request in spec.devices.requests)
+    return replace(spec, devices=replace(spec.devices, requests=requests))
+
+
+def _request(request: DeviceRequest) -> DeviceRequest:
+    return replace(
+        request,
+        exactly=None if request.exactly is None else _counted(request.exactly),
+        first_available=tuple(_counted(each) for each in request.first_available),
+    )
+
+
+def _counted(asked: _ONE_THING) -> _ONE_THING:
+    mode = asked.allocation_mode or "ExactCount"
+    return replace(asked, allocation_mode=mode, count=asked.count or (1 if mode == "ExactCount" else 0))
+
+
+def _dated(published: ResourceSlice, now: str) -> ResourceSlice:
+    devices = published.spec.devices
+    if not any(device.taints for device in devices):
+        return published
+    dated = tuple(
+        replace(device, taints=tuple(replace(taint, time_added=taint.time_added or now) for taint in device.taints))
+        for device in devices
+    )
+    return replace(published, spec=replace(published.spec, devices=dated))
+
+
+# -- who may ask ---------------------------------------------------------------------------------------------------
+
+
+def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
+    """Raise ClusterError 422 for a claim to devices of others in a namespace whose labels do not allow that."""
+    match subject:
+        case ResourceClaim():
+            devices = subject.spec.devices
+        case ResourceClaimTemplate():
+            devices = subject.spec.spec.devices
+        case _:
+            return
+    asking = _first_for_admins(devices)
+    if asking is not None and labels.get(ADMIN_ACCESS) != "true":
+        path = f"spec.devices.requests[{asking}].adminAccess"
+        raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
+
+
+def _first_for_admins(devices: DeviceClaim) -> int | None:
+    wants = (request.exactly is not None and bool(request.exactly.admin_access) for request in devices.requests)
+    return next((index for index, wanted in enumerate(wants) if wanted), None)
+
+
+# -- updates -------------------------------------------------------------------------------------------------------
+
+
+def updated(old: T, new: T) -> T:
+    """Return what an update comes to, for a claim without what drivers told of devices that it has no more.
+
+    ClusterError 422 for what never changes, and for a status that says what it cannot.
+    """
+    _check_immutable(old, new)
+    if not isinstance(old, ResourceClaim) or not isinstance(new, ResourceClaim) or new.status == old.status:
+        return new
+    _check_status(old, new)
+    return cast("T", replace(new, status=_without_gone_devices(new.status)))
+
+
+def _check_immutable(old: ApiObject, new: ApiObject) -> None:
+    fields: Iterable[tuple[str, object, object]] = ()
+    match old, new:
+        case (ResourceClaim(spec=here), ResourceClaim(spec=there)):
+            fields = (("spec", here, there),)
+        case (ResourceClaimTemplate(spec=template), ResourceClaimTemplate(spec=other)):
+            fields = (("spec", template, other),)
+        case ResourceSlice(spec=was), ResourceSlice(spec=said):
+            fields = (
+                ("spec.pool.name", was.pool.name, said.pool.name),
+                ("spec.driver", was.driver, said.driver),
+                ("spec.nodeName", was.node_name, said.node_name),
+            )
+    for path, before, after in fields:
+        if before != after:
+            raise api_errors.invalid(type(old), old.metadata.name, path, _IMMUTABLE)
+
+
+def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
+    was, said = old.status, new.status
+    uids = [each.uid for each in said.reserved_for]
+    if len(uids) > MAX_RESERVED:
+        why = f"Too many: {len(uids)}: must have at most {MAX_RESERVED} items"
+        raise _refused(new, "status.reservedFor", why)
+    if twice := _second_of_two(uids):
+        raise _refused(new, f"status.reservedFor[{twice[0]}]", f'Duplicate value: "{twice[1]}"')
+    if uids and said.allocation is None:
+        raise _refused(new, "status.reservedFor", "Forbidden: may not be specified when `allocated` is not set")
+    if old.metadata.deletion_timestamp is not None and not {*said.reserved_for} <= {*was.reserved_for}:
+        why = "Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        raise _refused(new, "status.reservedFor", why)
+    if was.allocation is not None and said.allocation is not None and was.allocation != said.allocation:
+        raise _refused(new, "status.allocation", _IMMUTABLE)
+
+
+def _second_of_two(values: Iterable[Hashable]) -> tuple[int, Hashable] | None:
+    seen = set[Hashable]()
+    for index, value in enumerate(values):
+        if value in seen:
+            return index, value
+        seen.add(value)
+    return None
+
+
+def _without_gone_devices(status: ResourceClaimStatus) -> ResourceClaimStatus:
+    results = status.allocation.devices.results if status.allocation is not None else ()
+    allocated = {(each.driver, each.pool, each.device, each.share_id) for each in results}
+    kept = (each for each in status.devices if (each.driver, each.pool, each.device, each.share_id) in allocated)
+    return replace(status, devices=tuple(kept))
+
+
+def _refused(claim: ResourceClaim, path: str, why: str) -> ClusterError:
+    return api_errors.invalid(ResourceClaim, claim.metadata.name, path, why)

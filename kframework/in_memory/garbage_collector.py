@@ -1,0 +1,166 @@
+"""The garbage collector of a cluster in memory: with an owner goes what it owns, as with kube-controller-manager's.
+
+In the background, dependents go after their owner; in the foreground, those that block it before; or they are orphaned.
+An owner that nobody has ever seen is no reason to delete anything: files rarely hold all that a cluster does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from msgspec.structs import replace
+
+from kframework.client.transitions import FOREGROUND, ORPHAN
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.store import MemoryStore
+from kframework.objects import ApiObject, ObjectMeta
+
+
+class _Place(NamedTuple):
+    """Where an object is."""
+
+    kind: type[ApiObject]
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, subject: ApiObject) -> _Place:
+        return cls(type(subject), subject.metadata.namespace, subject.metadata.name)
+
+
+class GarbageCollector:
+    """Deletes what has lost its owners, and lets owners go that wait for what they own."""
+
+    #: It follows all kinds, and no single one.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
+
+    def __init__(self, cluster: MemoryStore) -> None:
+        #: Called when all is done that can be done.
+        self.on_idle: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._wake = asyncio.Event()
+        # By the uid of the owner, and by their own.
+        self._dependents: dict[str, dict[_Place, None]] = {}
+        self._present: dict[str, _Place] = {}
+        # Uids that are still to be looked at, in order: of owners that are gone, and of those that wait.
+        self._gone: dict[str, None] = {}
+        self._waiting: dict[str, None] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes."""
+        return not self._gone and not self._waiting
+
+    async def run(self) -> None:
+        """Follow all kinds until cancelled."""
+        stop = self._cluster.subscribe_all(self._receive)
+        try:
+            while True:
+                self._wake.clear()
+                self._work()
+                self.on_idle()
+                await self._wake.wait()
+        finally:
+            stop()
+
+    def _receive(self, change: Change) -> None:
+        """Remember a change for later: a subscriber must not write."""
+        old, new = change.old, change.new
+        metadata = change.subject.metadata
+        owners = _owners(old) | _owners(new)
+        for uid in owners:
+            dependents = self._dependents.setdefault(uid, {})
+            if new is not None and uid in _owners(new):
+                dependents[_Place.of(new)] = None
+            else:
+                dependents.pop(_Place.of(change.subject), None)
+            if (owner := self._present.get(uid)) is not None and self._waits(owner):
+                self._waiting[uid] = None
+        if new is None:
+            self._present.pop(metadata.uid, None)
+            self._gone[metadata.uid] = None
+        else:
+            self._present[metadata.uid] = _Place.of(new)
+            if _is_waiting(metadata):
+                self._waiting[metadata.uid] = None
+        if self._gone or self._waiting:
+            self._wake.set()
+
+    def _waits(self, place: _Place) -> bool:
+        found = self._find(place)
+        return found is not None and _is_waiting(found.metadata)
+
+    def _find(self, place: _Place) -> ApiObject | None:
+        return self._cluster.find(place.kind, place.name, place.namespace)
+
+    def _work(self) -> None:
+        while self._gone or self._waiting:
+            gone, self._gone = self._gone, {}
+            for uid in gone:
+                self._collect(uid)
+            waiting, self._waiting = self._waiting, {}
+            for uid in waiting:
+                self._let_go(uid)
+
+    def _collect(self, uid: str) -> None:
+        """Delete what an owner that is gone has left behind, unless it has others."""
+        for place in [*self._dependents.pop(uid, ())]:
+            dependent = self._find(place)
+            if dependent is None or dependent.metadata.deletion_timestamp is not None:
+                continue
+            if any(other in self._present for other in _owners(dependent) if other != uid):
+                self._disown(dependent, uid)
+            else:
+                self._cluster.remove(place.kind, place.name, place.namespace, uid=dependent.metadata.uid)
+
+    def _let_go(self, uid: str) -> None:
+        """Do for an owner what it waits for before it goes."""
+        place = self._present.get(uid)
+        owner = self._find(place) if place is not None else None
+        if place is None or owner is None or not _is_waiting(owner.metadata):
+            return
+        dependents = [found for each in [*self._dependents.get(uid, ())] if (found := self._find(each)) is not None]
+        if ORPHAN in owner.metadata.finalizers:
+            for dependent in dependents:
+                self._disown(dependent, uid)
+            self._release(place, ORPHAN)
+            return
+        for dependent in dependents:
+            if dependent.metadata.deletion_timestamp is None:
+                self._delete_first(dependent)
+        if not any(self._blocks(each, uid) for each in [*self._dependents.get(uid, ())]):
+            self._release(place, FOREGROUND)
+
+    def _delete_first(self, dependent: ApiObject) -> None:
+        """Delete a dependent before its owner, and before it what depends on it."""
+        place = _Place.of(dependent)
+        policy = "Foreground" if self._dependents.get(dependent.metadata.uid) else None
+        self._cluster.remove(place.kind, place.name, place.namespace, uid=dependent.metadata.uid, policy=policy)
+
+    def _blocks(self, place: _Place, uid: str) -> bool:
+        found = self._find(place)
+        references = found.metadata.owner_references if found is not None else ()
+        return any(each.uid == uid and each.block_owner_deletion for each in references)
+
+    def _disown(self, dependent: ApiObject, uid: str) -> None:
+        metadata = dependent.metadata
+        rest = tuple(each for each in metadata.owner_references if each.uid != uid)
+        self._cluster.replace(replace(dependent, metadata=replace(metadata, owner_references=rest)))
+
+    def _release(self, place: _Place, finalizer: str) -> None:
+        owner = self._find(place)
+        if owner is not None:
+            rest = tuple(each for each in owner.metadata.finalizers if each != finalizer)
+            self._cluster.replace(replace(owner, metadata=replace(owner.metadata, finalizers=rest)))
+
+
+def _owners(subject: ApiObject | None) -> dict[str, None]:
+    """Return the uids of an object's owners."""
+    return {each.uid: None for each in subject.metadata.owner_references} if subject is not None else {}
+
+
+def _is_waiting(metadata: ObjectMeta) -> bool:
+    finalizers = metadata.finalizers
+    return metadata.deletion_timestamp is not None and (ORPHAN in finalizers or FOREGROUND in finalizers)

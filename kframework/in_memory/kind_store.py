@@ -1,0 +1,113 @@
+"""The objects of one kind, with the changes that led to them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, NamedTuple
+
+import msgspec
+
+from kframework.client import api_errors
+from kframework.objects import ApiObject, Kind, ObjectMeta
+from kframework.objects.kinds import T
+
+#: How many changes of a kind are remembered for those who resume a watch.
+HISTORY = 10_000
+
+
+class Said(NamedTuple):
+    """What a writer has to say of an object: more than its struct holds, perhaps; `data` is its JSON as plain data.
+
+    The data show `subject`. What is stored in the end may differ from that, in what admission fills in.
+    """
+
+    subject: ApiObject
+    data: dict[str, object]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One write: the object before it (None: created) and after it (None: deleted), and the version it made.
+
+    `written` is the whole document, where the writer has handed that over.
+    """
+
+    version: int
+    old: ApiObject | None
+    new: ApiObject | None
+    written: Said | None = None
+
+    @property
+    def subject(self) -> ApiObject:
+        """The object as it is, or as it was last."""
+        subject = self.new or self.old
+        assert subject is not None
+        return subject
+
+
+#: What a subscriber does with a change. It is called during the write, so it must not write itself.
+Receive = Callable[[Change], None]
+
+
+class KindStore(Generic[T]):
+    """The objects of a kind by (namespace, name), in the order of their creation."""
+
+    def __init__(self, kind: Kind[T]) -> None:
+        self.kind = kind
+        self.objects: dict[tuple[str, str], T] = {}
+        #: Documents that were handed over before anybody asked for them.
+        self._written: dict[tuple[str, str], Said] | None = {}
+        self._history: deque[Change] = deque(maxlen=HISTORY)
+        self._forgotten = 0  # the version of the last change that fell out of the history
+        self._subscribers: tuple[Receive, ...] = ()
+
+    def key(self, metadata: ObjectMeta) -> tuple[str, str]:
+        """Return where an object with this metadata belongs."""
+        return self.place(metadata.namespace, metadata.name)
+
+    def place(self, namespace: str, name: str) -> tuple[str, str]:
+        """Return where an object belongs; no namespace means `default`, unless the kind has none."""
+        return (namespace or "default") if self.kind.namespaced else "", name
+
+    def write(self, key: tuple[str, str], new: T | None, version: int, written: Said | None = None) -> None:
+        """Put an object in place of the one of this key, or take that away (None), and tell the subscribers."""
+        change = Change(version, self.objects.get(key), new, written)
+        if self._written is not None:
+            if written is not None:
+                self._written[key] = written
+            elif new is None and self._written:
+                self._written.pop(key, None)
+        if new is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = new
+        if len(self._history) == HISTORY:
+            self._forgotten = self._history[0].version
+        # Whole documents are for those who listen now: ten thousand of them would be much to remember.
+        self._history.append(change if written is None else Change(version, change.old, new))
+        for receive in self._subscribers:
+            receive(change)
+
+    def take_written(self) -> dict[tuple[str, str], Said]:
+        """Return the documents that were handed over until now, once; from now on changes alone carry them."""
+        written, self._written = self._written, None
+        return written or {}
+
+    def changes(self, since: int) -> list[Change]:
+        """Return what happened after a version; ClusterError 410 when part of it is forgotten."""
+        if since < self._forgotten:
+            raise api_errors.expired(since, self._forgotten)
+        return [change for change in self._history if change.version > since]
+
+    @property
+    def followed(self) -> bool:
+        """Whether anybody is told of changes."""
+        return bool(self._subscribers)
+
+    def subscribe(self, receive: Receive) -> None:
+        """Tell this subscriber every change from now on."""
+        self._subscribers = (*self._subscribers, receive)
+
+    def unsubscribe(self, receive: Receive) -> None:
+        """Tell it no more."""
+        self._subscribers = tuple(other for other in self._subscribers if other is not receive)

@@ -1,0 +1,229 @@
+"""The kubelets of a cluster in memory, all in one: pods run, end and go as on real nodes, but nothing is executed.
+
+It does not look at nodes: a bound pod runs even where its node is unknown or not ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import math
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from kframework.client.transitions import has_ended, with_condition
+from kframework.clock import Clock, seconds_of
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
+from kframework.objects import (
+    ApiObject,
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
+
+#: The annotation that says how many seconds a pod runs before it succeeds; it is read when the pod starts.
+RUN_SECONDS = "kframework.dev/run-seconds"
+#: The annotation that says how many seconds a pod takes to end when it is deleted, at most those of its grace.
+ENDING_SECONDS = "kframework.dev/ending-seconds"
+#: The annotation that says with which code the containers of a pod end after its run time: all but 0 makes it fail.
+EXIT_CODE = "kframework.dev/exit-code"
+
+_log = logging.getLogger(__name__)
+
+
+class Kubelet:
+    """Makes bound pods Running, lets them succeed or fail after their run time, and ends deletions after their grace.
+
+    A pod that is Running already counts its run time from its start time; one that is being deleted takes `ending`
+    seconds, or what its annotation says, but not longer than its grace, as after a restart of a kubelet.
+    """
+
+    #: What it follows.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, ending: float = math.inf) -> None:
+        #: Called when no pod is left that will start or end by itself.
+        self.on_idle: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._clock = clock
+        self._ending = ending
+        self._wake = asyncio.Event()
+        self._unseen: dict[tuple[str, str], None] = {}  # namespace and name of pods that changed, in order
+        self._met: set[str] = set()  # uids of the Running pods whose run time has been read
+        self._ends: dict[str, float] = {}  # uid -> when the pod ends
+        self._heap: list[tuple[float, int, str, str, str]] = []  # end, serial, uid, namespace, name; some out of date
+        self._serial = 0
+
+    @property
+    def due(self) -> float | None:
+        """When there is something to do next, in seconds since 1970; None if nothing is under way."""
+        if self._unseen:
+            return self._clock.now()
+        while self._heap and self._ends.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self.due is None
+
+    @property
+    def pending(self) -> int:
+        """The number of pods that will end by themselves: their run time or their grace is running."""
+        return len(self._ends)
+
+    async def run(self) -> None:
+        """Follow the pods of the cluster until cancelled."""
+        stop = self._cluster.subscribe([Pod], self._receive)
+        try:
+            for pod in self._cluster.objects(Pod):
+                self._notice(pod)
+            while True:
+                self._wake.clear()
+                self._work()
+                if self.idle:
+                    self.on_idle()
+                await self._sleep()
+        finally:
+            stop()
+
+    async def _sleep(self) -> None:
+        due = self.due
+        if due is None:
+            await self._wake.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(max(0.0, due - self._clock.now()), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _receive(self, change: Change) -> None:
+        """Remember a change for later: a subscriber must not write."""
+        if isinstance(change.new, Pod):
+            self._notice(change.new)
+        elif change.old is not None:
+            self._forget(change.old.metadata.uid)
+
+    def _notice(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._unseen[pod.metadata.namespace, pod.metadata.name] = None
+            self._wake.set()
+
+    def _forget(self, uid: str) -> None:
+        self._met.discard(uid)
+        self._ends.pop(uid, None)
+
+    def _work(self) -> None:
+        while (due := self.due) is not None and due <= self._clock.now():
+            unseen, self._unseen = self._unseen, {}
+            for namespace, name in unseen:
+                pod = self._cluster.find(Pod, name, namespace)
+                if pod is not None:
+                    self._look_at(pod)
+            self._end_those_due()
+
+    def _end_those_due(self) -> None:
+        while self._heap and self._heap[0][0] <= self._clock.now():
+            end, _, uid, namespace, name = heapq.heappop(self._heap)
+            if self._ends.get(uid) == end:
+                del self._ends[uid]
+                self._end(self._cluster.read(Pod, name, namespace, uid=uid))
+
+    def _look_at(self, pod: Pod) -> None:
+        if has_ended(pod):
+            self._forget(pod.metadata.uid)
+            if pod.metadata.deletion_timestamp is not None:
+                self._end(pod)
+        elif pod.metadata.deletion_timestamp is not None:
+            grace = pod.metadata.deletion_grace_period_seconds or 0
+            self._end_by(pod, self._clock.now() + min(grace, _seconds(pod, ENDING_SECONDS, self._ending)))
+        elif pod.status.phase == "Pending":
+            self._start(pod)
+        elif pod.metadata.uid not in self._met:
+            started = seconds_of(pod.status.start_time) if pod.status.start_time else self._clock.now()
+            self._let_run(pod, started)
+
+    def _start(self, pod: Pod) -> None:
+        self._let_run(pod, self._clock.now())
+        now = self._cluster.timestamp()
+        self._cluster.set_status(pod, _in_phase(replace(pod.status, start_time=now), "Running", _RUNNING, now))
+
+    def _let_run(self, pod: Pod, started: float) -> None:
+        self._met.add(pod.metadata.uid)
+        if RUN_SECONDS in pod.metadata.annotations:
+            self._end_by(pod, started + _seconds(pod, RUN_SECONDS, math.inf))
+
+    def _end_by(self, pod: Pod, end: float) -> None:
+        uid = pod.metadata.uid
+        if end < self._ends.get(uid, math.inf):
+            self._ends[uid] = end
+            self._serial += 1
+            heapq.heappush(self._heap, (end, self._serial, uid, pod.metadata.namespace, pod.metadata.name))
+
+    def _end(self, pod: Pod) -> None:
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is not None:
+            if metadata.finalizers and not has_ended(pod):  # somebody is going to read how it ended
+                self._cluster.set_status(pod, _failed(pod, _TERMINATED, self._cluster.timestamp()))
+            self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
+        else:
+            self._cluster.set_status(pod, _ended(pod, self._cluster.timestamp()))
+
+
+def _seconds(pod: Pod, annotation: str, otherwise: float) -> float:
+    """Read a time from an annotation; text that says nothing sensible is logged and counts as absent."""
+    text = pod.metadata.annotations.get(annotation)
+    if text is None:
+        return otherwise
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if 0 <= seconds < math.inf:
+        return seconds
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    _log.warning("pod %s: the annotation %s is passed over: %r is no number of seconds", key, annotation, text)
+    return otherwise
+
+
+def _ended(pod: Pod, now: str) -> PodStatus:
+    """Return the status of a pod whose containers have ended by themselves."""
+    text = pod.metadata.annotations.get(EXIT_CODE, "0")
+    code = int(text) if _CODE.fullmatch(text) else 0
+    return _failed(pod, code, now) if code else _in_phase(pod.status, "Succeeded", _SUCCEEDED, now)
+
+
+def _failed(pod: Pod, code: int, now: str) -> PodStatus:
+    state = ContainerState(terminated=ContainerStateTerminated(exit_code=code))
+    statuses = [ContainerStatus(name=each.name, image=each.image, state=state) for each in pod.spec.containers]
+    return _in_phase(replace(pod.status, container_statuses=tuple(statuses)), "Failed", _FAILED, now)
+
+
+#: What a process can end with, and what it does when it is told to end.
+_CODE, _TERMINATED = re.compile("[0-9]{1,3}"), 143
+
+
+def _in_phase(status: PodStatus, phase: str, told: tuple[PodCondition, ...], now: str) -> PodStatus:
+    conditions = status.conditions
+    for condition in told:
+        conditions = with_condition(conditions, condition, now)
+    return replace(status, phase=phase, conditions=conditions)
+
+
+_RUNNING = tuple(PodCondition(type=name, status="True") for name in ("Initialized", "Ready", "ContainersReady"))
+_SUCCEEDED = (
+    PodCondition(type="Initialized", status="True", reason="PodCompleted"),
+    PodCondition(type="Ready", status="False", reason="PodCompleted"),
+    PodCondition(type="ContainersReady", status="False", reason="PodCompleted"),
+)
+_FAILED = tuple(PodCondition(type=name, status="False", reason="PodFailed") for name in ("Ready", "ContainersReady"))

@@ -1,0 +1,137 @@
+"""The garbage collector of pods: it ends those that no kubelet ends, and deletes the oldest of many that are over.
+
+The rules are those of kube-controller-manager, but for nodes that nobody has ever seen: files rarely hold all that a
+cluster does. It looks where something has changed, and not at all pods every twenty seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from kframework.client.transitions import has_ended, with_condition
+from kframework.clock import Clock
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.workloads.dependents import key_of
+from kframework.objects import ApiObject, Node, Pod, PodCondition
+
+#: How many seconds a node may be gone before its pods are.
+_QUARANTINE = 40.0
+#: After how many seconds all else is looked at: kube-controller-manager looks so often.
+_PERIOD = 20.0
+#: How many pods that are over are kept.
+_MOST_ENDED = 12_500
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+#: What stands for all pods that are over; nodes have a name alone.
+_ENDED: Key = ("", "")
+
+
+class PodGarbageCollector(ControlLoop):
+    """Deletes pods of nodes that are gone or out of service, those that end without one, and old ones that are over.
+
+    At most `most_ended` of these last are kept.
+    """
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Node, Pod)
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, most_ended: int = _MOST_ENDED) -> None:
+        super().__init__(cluster, clock)
+        self._most_ended = most_ended
+        self._ended = 0  # how many pods are over
+        self._gone: set[str] = set()  # names of nodes
+
+    def _receive(self, change: Change) -> None:
+        for key in self._touched(change):
+            self._queue.add_after(key, _QUARANTINE if key[1] in self._gone and not key[0] else _PERIOD)
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        if isinstance(change.subject, Node):
+            yield from self._node_touched(change.subject, change.new is None)
+            return
+        old, pod = change.old, change.new
+        self._ended -= isinstance(old, Pod) and has_ended(old)
+        if not isinstance(pod, Pod):
+            return
+        node_name, is_ending = pod.spec.node_name, pod.metadata.deletion_timestamp is not None
+        if has_ended(pod):
+            self._ended += 1
+            if self._ended > self._most_ended:
+                yield _ENDED
+            if is_ending:
+                return  # it waits for its finalizers only
+        if node_name in self._gone:
+            yield "", node_name
+        elif is_ending and not node_name:
+            yield key_of(pod)
+        elif is_ending and (node := self._cluster.find(Node, node_name)) is not None and _is_out_of_service(node):
+            yield "", node_name
+
+    def _node_touched(self, node: Node, gone: bool) -> Iterator[Key]:
+        name = node.metadata.name
+        if gone:
+            self._gone.add(name)
+        else:
+            self._gone.discard(name)
+        if gone or _is_out_of_service(node):
+            yield "", name
+
+    def _reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if key == _ENDED:
+            self._delete_oldest()
+        elif not namespace:
+            self._clear(name)
+        else:
+            pod = self._cluster.find(Pod, name, namespace)
+            if pod is not None and pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
+                self._end(pod)
+
+    def _delete_oldest(self) -> None:
+        ended = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_place_in_line)
+        for pod in ended[: max(0, len(ended) - self._most_ended)]:
+            self._end(pod)
+
+    def _clear(self, node_name: str) -> None:
+        """End the pods of a node that is gone, or those that are to end on one that is out of service."""
+        node = self._cluster.find(Node, node_name)
+        if node is None or _is_out_of_service(node):
+            for pod in self._cluster.objects(Pod):
+                if pod.spec.node_name == node_name and (node is None or pod.metadata.deletion_timestamp is not None):
+                    self._end(pod, _orphaned(pod) if node is None else None)
+
+    def _end(self, pod: Pod, why: PodCondition | None = None) -> None:
+        """Fail a pod unless it is over, and delete it at once."""
+        if not has_ended(pod):
+            conditions = pod.status.conditions
+            if why is not None:
+                conditions = with_condition(conditions, why, self._cluster.timestamp())
+            self._cluster.set_status(pod, replace(pod.status, phase="Failed", conditions=conditions))
+        metadata = pod.metadata
+        self._cluster.remove(Pod, metadata.name, metadata.namespace, uid=metadata.uid, grace=0)
+
+
+def _is_out_of_service(node: Node) -> bool:
+    """Return whether a node says that it is not ready, and somebody that it will not come back."""
+    is_ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "True") == "True"
+    return not is_ready and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
+
+
+def _place_in_line(pod: Pod) -> tuple[bool, str, str]:
+    """Return what pods that are over go by: those that were evicted go first, then the oldest."""
+    status, metadata = pod.status, pod.metadata
+    evicted = status.phase == "Failed" and status.reason == "Evicted"
+    return not evicted, metadata.creation_timestamp or "", metadata.name
+
+
+def _orphaned(pod: Pod) -> PodCondition:
+    return PodCondition(
+        type="DisruptionTarget",
+        status="True",
+        reason="DeletionByPodGC",
+        message="PodGC: node no longer exists",
+        observed_generation=pod.metadata.generation,
+    )

@@ -1,0 +1,374 @@
+"""What is in a cluster in memory: objects and their versions, as an API server and its store keep them, synchronously.
+
+It belongs to the cluster's own side: loading, kubelets, controllers, a simulation's script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from functools import lru_cache
+from itertools import zip_longest
+
+from msgspec import structs
+
+from kframework.client import api_errors, transitions
+from kframework.client.event_record import EventRecord
+from kframework.clock import Clock, rfc3339
+from kframework.in_memory import admission, device_admission, object_names
+from kframework.in_memory.kind_store import Change, KindStore, Receive, Said
+from kframework.objects import (
+    KINDS,
+    ApiObject,
+    Event,
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodStatus,
+    PriorityClass,
+    kind_of,
+)
+from kframework.objects.kinds import T
+
+#: A JSON object as plain data.
+Data = dict[str, object]
+
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
+#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
+_PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
+#: What other objects need at their own creation.
+_LOADED_FIRST = (Namespace, PriorityClass)
+
+
+class MemoryStore:
+    """The objects of a cluster that lives in this process.
+
+    `objects` are stored as they are but for what an API server would fill in: uid, status and node of a running pod
+    stay. Output of `kubectl get pods` rarely comes with its namespaces, so those that objects name are created.
+    Resource versions go on behind `version`.
+    """
+
+    def __init__(
+        self, clock: Clock, objects: Iterable[ApiObject] = (), written: Iterable[Data] = (), version: int = 0
+    ) -> None:
+        #: The certificate (PEM) by which clients know its API server; empty where that serves without TLS.
+        self.certificate_authority: str = ""
+        self._clock = clock
+        self._version = version
+        self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
+        self._follow_all: Receive | None = None
+        self._unattended = transitions.UNATTENDED
+        self._terminating: set[str] = set()  # namespaces that were deleted, and still hold something
+        #: What a scheduler told of pods since somebody last looked, with the version and the time of each write: in a
+        #: simulation nobody looks, and to make and store an Event took 20 us of a pod's 270.
+        self._kept_events: list[tuple[EventRecord, int, str]] = []
+        self._begin(objects, written)
+
+    def _begin(self, objects: Iterable[ApiObject], written: Iterable[Data]) -> None:
+        self.load(objects, written)
+        for name in _SYSTEM_NAMESPACES:
+            self._make_namespace(name)
+
+    @property
+    def version(self) -> int:
+        """The resource version of the last write."""
+        return self._version
+
+    def timestamp(self) -> str:
+        """Write the time as objects carry it."""
+        return _written(int(self._clock.now()))
+
+    def load(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
+        """Add objects, those first that others need; raises as `add` does.
+
+        `written` are whole documents of the first of them, in the same order.
+        """
+        loaded = zip_longest(objects, written)
+        for subject, data in sorted(loaded, key=lambda each: not isinstance(each[0], _LOADED_FIRST)):
+            self.add(subject, written=data)
+
+    def renew(self, objects: Iterable[ApiObject], written: Iterable[Data] = ()) -> None:
+        """Have these objects in the place of all that there are; who follows the cluster is told of each."""
+        self._make_events()
+        for kind_store in self._kind_stores.values():
+            for key in list(kind_store.objects):
+                self._version += 1
+                kind_store.write(key, None, self._version)
+        self._begin(objects, written)
+
+    def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """Return an object, or None; no namespace means `default`."""
+        kind_store = self._kind_store(kind)
+        return kind_store.objects.get(kind_store.place(namespace, name))
+
+    def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
+        """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
+        found = self.find(kind, name, namespace)
+        if found is None:
+            raise api_errors.not_found(kind, name)
+        if uid not in ("", found.metadata.uid):
+            raise api_errors.other_uid(kind, name, uid, found.metadata.uid)
+        return found
+
+    def objects(self, kind: type[T], namespace: str = "") -> list[T]:
+        """Return the objects of a kind in the order of their creation, in a namespace or in all."""
+        found = self._kind_store(kind).objects.values()
+        return [each for each in found if namespace in ("", each.metadata.namespace)]
+
+    def add(self, subject: T, *, written: Data | None = None) -> T:
+        """Create an object, and its namespace too if there is none; ClusterError 403, 409 or 422 as an API server.
+
+        `written` is the whole document that shows the object, of a writer who has more to say than the struct holds.
+        """
+        admitted = self.admit(subject)
+        if admitted.metadata.namespace:
+            self._make_namespace(admitted.metadata.namespace)
+        return self._write(self._kind_store(type(subject)), admitted, _handed(subject, written))
+
+    def admit(self, subject: T) -> T:
+        """Return what `add` would store; raises as it does."""
+        kind, kind_store = type(subject), self._kind_store(type(subject))
+        if not subject.metadata.name:
+            if not subject.metadata.generate_name:
+                raise api_errors.unnamed(kind)
+            subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
+        classes = self._kind_store(PriorityClass).objects.values()
+        subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
+        key = kind_store.key(subject.metadata)
+        if key in kind_store.objects:
+            raise api_errors.already_exists(kind, key[1])
+        return subject
+
+    def admit_request(self, subject: T) -> T:
+        """Return what creating an object would store that a client asks for; ClusterError as an API server."""
+        namespace, _ = self._kind_store(type(subject)).key(subject.metadata)
+        if namespace:
+            home = self.read(Namespace, namespace).metadata
+            if home.deletion_timestamp is not None:
+                raise api_errors.terminating(type(subject), subject.metadata.name, namespace)
+            device_admission.check_admin_access(subject, home.labels)
+        return object_names.named(self.admit(admission.as_request(subject)))
+
+    def replace(self, subject: T, *, written: Data | None = None) -> T:
+        """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
+
+        What changes nothing is no write, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
+        """
+        old, new = self._amended(subject)
+        if new == old and written is None:
+            return old
+        return self._write(self._kind_store(type(subject)), new, _handed(subject, written))
+
+    def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+        """Merge changes into an object, its status too; ClusterError 400 for what does not fit, else as `replace`."""
+        return self.replace(admission.patched(self.read(kind, name, namespace), patch))
+
+    def amend(self, subject: T, old: T | None = None) -> T:
+        """Return what `replace` would store in place of the old, which need not be stored itself; raises as it does."""
+        return self._amended(subject, old)[1]
+
+    def write(self, subject: T, *, written: Data | None = None) -> T:
+        """Store what was admitted or amended, or is there already, under a new version; `written` as in `add`."""
+        return self._write(self._kind_store(type(subject)), subject, _handed(subject, written))
+
+    def take_written(self, kind: type[ApiObject]) -> dict[tuple[str, str], Said]:
+        """Return the whole documents of a kind that were handed over until now; from now on changes carry them."""
+        return self._kind_store(kind).take_written()
+
+    def put(self, subject: T) -> T:
+        """Store an object, whether there was one of this name or not."""
+        kind_store = self._kind_store(type(subject))
+        if kind_store.key(subject.metadata) not in kind_store.objects:
+            return self.add(subject)
+        metadata = structs.replace(subject.metadata, uid="", resource_version="")
+        return self.replace(structs.replace(subject, metadata=metadata))
+
+    def remove(
+        self,
+        kind: type[ApiObject],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace: int | None = None,
+        policy: str | None = None,
+    ) -> None:
+        """Delete an object; ClusterError 403, 404, or 409 if it is not the one of this uid.
+
+        A pod on a node gets `grace` seconds, None meaning what its spec says; it goes when a kubelet deletes it with 0.
+        What has finalizers goes when they are taken away; `policy` (Foreground, Orphan, Background) sets those of the
+        garbage collector. With a namespace goes all that is in it, pods without grace.
+        """
+        kind_store = self._kind_store(kind)
+        old = self.read(kind, name, namespace)
+        if uid not in ("", old.metadata.uid):
+            raise api_errors.recreated(kind, name, uid, old.metadata.uid)
+        if isinstance(old, Namespace):
+            self._end_namespace(old)
+            return
+        propagating = transitions.propagating(old, policy)
+        rest = transitions.deleting(propagating, grace, self._clock.now(), self._unattended)
+        if rest is None:
+            self._take_away(kind_store, old)
+        elif rest is not old:
+            self._write(kind_store, rest)
+
+    def attend(self, finalizer: str) -> None:
+        """Have what is deleted wait for a finalizer that nobody was there to take away."""
+        self._unattended -= {finalizer}
+
+    def _end_namespace(self, old: Namespace) -> None:
+        """Delete all that is in a namespace, and then itself; ClusterError 403 for one that must stay."""
+        name = old.metadata.name
+        if name in _IMMORTAL_NAMESPACES:
+            raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
+        if old.metadata.deletion_timestamp is None:
+            self.write(transitions.terminating(old, self._clock.now()))
+        self._make_events()  # what is kept of them goes too, lest it outlive the namespace
+        for kind in [kind for kind, kind_store in self._kind_stores.items() if kind_store.kind.namespaced]:
+            for each in self.objects(kind, name):
+                self.remove(kind, each.metadata.name, name, grace=0)
+        self._terminating.add(name)
+        self._finish_namespace(name)
+
+    def _finish_namespace(self, name: str) -> None:
+        """Let a namespace go that was deleted, once nothing is left in it."""
+        namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
+        if not any(place == name for kind_store in namespaced for place, _ in kind_store.objects):
+            self._terminating.remove(name)
+            self.write(transitions.emptied(self.read(Namespace, name)))
+
+    def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
+        """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
+        pod = self.read(Pod, name, namespace, uid=uid)
+        node = self.find(Node, node_name)
+        return self._write(self._kind_store(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
+
+    def set_status(self, pod: Pod, status: PodStatus) -> Pod:
+        """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""
+        return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
+
+    def keep_event(self, record: EventRecord) -> None:
+        """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
+        self.read(Namespace, record.occasion.pod.namespace)
+        self._version += 1
+        self._kept_events.append((copy(record), self._version, self.timestamp()))
+        if Event in self._kind_stores and self._kind_stores[Event].followed:
+            self._make_events()
+
+    def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:
+        """Call back with every change during its write, until the returned function is called."""
+        kind_stores = [self._kind_store(kind) for kind in kinds]
+        for kind_store in kind_stores:
+            kind_store.subscribe(receive)
+
+        def stop() -> None:
+            for kind_store in kind_stores:
+                kind_store.unsubscribe(receive)
+
+        return stop
+
+    def subscribe_all(self, receive: Receive) -> Callable[[], None]:
+        """Call back with every object of every kind, those to come too, but Events, until the function is called."""
+        self._follow_all = receive
+        for kind_store in [each for each in self._kind_stores.values() if each.kind.struct is not Event]:
+            for each in [*kind_store.objects.values()]:
+                receive(Change(0, None, each))
+            kind_store.subscribe(receive)
+
+        def stop() -> None:
+            self._follow_all = None
+            for kind_store in self._kind_stores.values():
+                kind_store.unsubscribe(receive)
+
+        return stop
+
+    def changes(self, kind: type[ApiObject], since: int) -> list[Change]:
+        """Return what happened to a kind after a resource version; ClusterError 410 if that is too long ago."""
+        return self._kind_store(kind).changes(since)
+
+    # --- storing ------------------------------------------------------------------------------------------------------
+
+    def _kind_store(self, kind: type[T]) -> KindStore[T]:
+        if kind is Event and self._kept_events:
+            self._make_events()
+        kind_store = self._kind_stores.get(kind)
+        if kind_store is None:
+            try:
+                kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
+            except KeyError:
+                raise api_errors.unknown_kind() from None
+            if self._follow_all is not None and kind is not Event:
+                kind_store.subscribe(self._follow_all)
+        return kind_store  # type: ignore[return-value]  # a dict cannot say that key and value agree
+
+    def _amended(self, subject: T, old: T | None = None) -> tuple[T, T]:
+        """Return an object as it is, and as it would be stored."""
+        kind, uid = type(subject), subject.metadata.uid
+        namespace, name = self._kind_store(kind).key(subject.metadata)
+        old = old or self.read(kind, name, namespace)
+        if uid not in ("", old.metadata.uid):
+            raise api_errors.other_uid(kind, name, uid, old.metadata.uid)
+        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
+            raise api_errors.modified(kind, name)
+        return old, admission.updated(old, subject)
+
+    def _write(self, kind_store: KindStore[T], subject: T, written: Said | None = None) -> T:
+        self._version += 1
+        is_ending = subject.metadata.deletion_timestamp is not None
+        is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
+        stored = _store(kind_store, subject, self._version, written)
+        if is_ending and transitions.is_over(stored, self._unattended):
+            self._take_away(kind_store, stored)
+        return stored
+
+    def _take_away(self, kind_store: KindStore[T], deleted: T) -> None:
+        """Let a deleted object go, and its namespace if that waits for it."""
+        self._version += 1
+        kind_store.write(kind_store.key(deleted.metadata), None, self._version)
+        if isinstance(deleted, Namespace):  # it may have been finalized with something in it
+            self._terminating.discard(deleted.metadata.name)
+        if deleted.metadata.namespace in self._terminating:
+            self._finish_namespace(deleted.metadata.namespace)
+
+    def _make_events(self) -> None:
+        """Make the Events of what was kept of them, each as it would have been stored at its time."""
+        kept, self._kept_events = self._kept_events, []
+        kind_store = self._kind_store(Event)
+        for record, version, now in kept:
+            event = record.event()
+            known = kind_store.objects.get(kind_store.key(event.metadata))
+            if known is None:
+                _store(kind_store, admission.admitted(event, version, now, ()), version)
+            elif event.series is not None:
+                _store(kind_store, structs.replace(known, series=event.series), version)
+
+    def _named(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
+        number = self._version
+        while True:
+            number += 1
+            named = structs.replace(metadata, name=admission.generated_name(metadata.generate_name, number))
+            if kind_store.key(named) not in kind_store.objects:
+                return named
+
+    def _make_namespace(self, name: str) -> None:
+        if self.find(Namespace, name) is None:
+            self.add(Namespace(metadata=ObjectMeta(name=name)))
+
+
+def _handed(subject: ApiObject, data: Data | None) -> Said | None:
+    return Said(subject, data) if data is not None else None
+
+
+def _store(kind_store: KindStore[T], subject: T, version: int, written: Said | None = None) -> T:
+    metadata = structs.replace(subject.metadata, resource_version=str(version))
+    stored = structs.replace(subject, metadata=metadata)
+    kind_store.write((metadata.namespace, metadata.name), stored, version, written)
+    return stored
+
+
+@lru_cache(maxsize=16)  # many writes fall into one second, and writing it down costs as much as the write
+def _written(second: int) -> str:
+    return rfc3339(second)

@@ -1,0 +1,267 @@
+"""The Deployment controller: a replica set for each template, and pods of one in the place of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, NamedTuple
+
+from msgspec.structs import replace
+
+from kframework.client.transitions import has_ended
+from kframework.clock import Clock
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.workloads.dependents import (
+    Dependents,
+    controller_of,
+    key_of,
+    makes_pods,
+    selector_of,
+)
+from kframework.in_memory.workloads.deployment_status import (
+    counted,
+    deadline_of,
+    is_complete,
+    progressed,
+    progressing,
+    told_of,
+)
+from kframework.in_memory.workloads.replica_set import wanted
+from kframework.in_memory.workloads.revisions import REVISION, annotated, made_for, new_among, revision_of, sized
+from kframework.in_memory.workloads.rollout import (
+    DESIRED,
+    is_rolling,
+    proportional_sizes,
+    replicas,
+    size_of_new,
+    sizes_of_old,
+)
+from kframework.objects import ApiObject, Deployment, Pod, ReplicaSet
+
+#: How many replica sets without pods are kept, unless the deployment says it.
+_HISTORY = 10
+
+
+class _Rollout(NamedTuple):
+    """A deployment with its replica sets, the old ones by their age."""
+
+    deployment: Deployment
+    new: ReplicaSet | None
+    old: list[ReplicaSet]
+
+    @property
+    def every(self) -> list[ReplicaSet]:
+        return [*self.old, self.new] if self.new is not None else self.old
+
+    @property
+    def active(self) -> list[ReplicaSet]:
+        return [each for each in self.every if wanted(each) > 0]
+
+
+class DeploymentController(ControlLoop):
+    """Rolls out, scales and pauses deployments."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Deployment, ReplicaSet, Pod)
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(cluster, clock)
+        self._replica_sets: Dependents[ReplicaSet] = Dependents(cluster, ReplicaSet)
+        self._pods: Dependents[Pod] = Dependents(cluster, Pod)
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        match change.subject:
+            case Deployment() as deployment:
+                yield key_of(deployment)
+            case ReplicaSet():
+                yield from self._replica_sets.touched(change, Deployment)
+            case Pod() as pod:
+                self._pods.file(change)
+                if change.new is None or has_ended(pod):
+                    yield from self._recreated(pod)
+
+    def _recreated(self, pod: Pod) -> Iterator[Key]:
+        """Name the deployment that waits for all its old pods to be gone."""
+        owner = controller_of(pod)
+        if owner is not None and owner.kind == "ReplicaSet":
+            replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
+            above = controller_of(replica_set) if replica_set is not None else None
+            if above is not None and above.kind == "Deployment":
+                yield pod.metadata.namespace, above.name
+
+    def _reconcile(self, key: Key) -> None:
+        deployment = self._cluster.find(Deployment, key[1], key[0])
+        if deployment is None:
+            return
+        selector = selector_of(deployment.spec.selector)
+        if not makes_pods(deployment, deployment.spec.template, selector):
+            return
+        owned = self._replica_sets.claimed(deployment, selector, lambda each: True)
+        owned.sort(key=lambda each: (each.metadata.creation_timestamp or "", revision_of(each)))
+        new = new_among(deployment, owned)
+        rollout = _Rollout(deployment, new, [each for each in owned if each is not new])
+        if deployment.metadata.deletion_timestamp is not None:
+            self._tell_counts(rollout)
+            return
+        rollout = self._told_of_pause(rollout)
+        if deployment.spec.paused or _is_rescaled(rollout):
+            rollout = self._with_revision(rollout)
+            rollout = self._resize(rollout, self._scale(rollout))
+            if deployment.spec.paused:
+                self._clean_up(rollout)
+            self._tell_counts(rollout)
+        elif is_rolling(deployment):
+            self._roll(self._with_new(rollout))
+        else:
+            self._recreate(rollout)
+
+    # -- the new replica set ---------------------------------------------------------------------------------------
+
+    def _with_revision(self, rollout: _Rollout) -> _Rollout:
+        """Number the new replica set, if there is one, and say its number at the deployment."""
+        deployment, new, old = rollout
+        if new is None:
+            return rollout
+        revision = max(map(revision_of, old), default=0) + 1
+        new = annotated(new, deployment, revision)
+        new = replace(new, spec=replace(new.spec, min_ready_seconds=deployment.spec.min_ready_seconds))
+        new = self._cluster.replace(new)
+        return _Rollout(self._revised(deployment, new), new, old)
+
+    def _with_new(self, rollout: _Rollout) -> _Rollout:
+        """Make the replica set of a template that is new."""
+        deployment, new, old = rollout
+        if new is not None:
+            deployment, new, old = self._with_revision(rollout)
+            if deadline_of(deployment) is not None and progressing(deployment.status) is None:
+                message = f'Found new replica set "{new.metadata.name}"' if new is not None else ""
+                deployment = self._told(deployment, "FoundNewReplicaSet", message)
+            return _Rollout(deployment, new, old)
+        made = made_for(deployment, max(map(revision_of, old), default=0) + 1)
+        found = self._cluster.find(ReplicaSet, made.metadata.name, made.metadata.namespace)
+        if found is not None:  # it is somebody else's
+            count = (deployment.status.collision_count or 0) + 1
+            status = replace(deployment.status, collision_count=count)
+            deployment = self._cluster.replace(replace(deployment, status=status))
+            made = made_for(deployment, revision_of(made))
+        new = self._cluster.add(sized(made, deployment, size_of_new(deployment, old, 0)))
+        if deadline_of(deployment) is not None:
+            message = f'Created new replica set "{new.metadata.name}"'
+            deployment = self._told(deployment, "NewReplicaSetCreated", message)
+        return _Rollout(self._revised(deployment, new), new, old)
+
+    def _told(self, deployment: Deployment, reason: str, message: str, status: str = "True") -> Deployment:
+        told = told_of(deployment, reason, message, self._clock.now(), status)
+        return self._cluster.replace(replace(deployment, status=told))
+
+    def _revised(self, deployment: Deployment, new: ReplicaSet) -> Deployment:
+        annotations = deployment.metadata.annotations | {REVISION: new.metadata.annotations.get(REVISION, "")}
+        return self._cluster.replace(
+            replace(deployment, metadata=replace(deployment.metadata, annotations=annotations))
+        )
+
+    def _told_of_pause(self, rollout: _Rollout) -> _Rollout:
+        """Say that a rollout is paused, or no more: meanwhile its deadline does not run."""
+        deployment = rollout.deployment
+        told = progressing(deployment.status)
+        if deadline_of(deployment) is None or (told is not None and told.reason == "ProgressDeadlineExceeded"):
+            return rollout
+        is_paused = told is not None and told.reason == "DeploymentPaused"
+        if deployment.spec.paused and not is_paused:
+            paused = self._told(deployment, "DeploymentPaused", "Deployment is paused", "Unknown")
+            return rollout._replace(deployment=paused)
+        if is_paused and not deployment.spec.paused:
+            resumed = self._told(deployment, "DeploymentResumed", "Deployment is resumed", "Unknown")
+            return rollout._replace(deployment=resumed)
+        return rollout
+
+    # -- sizes -----------------------------------------------------------------------------------------------------
+
+    def _scale(self, rollout: _Rollout) -> dict[str, int]:
+        """Return the sizes of the replica sets of a deployment that wants another number of pods, or is paused."""
+        deployment, new, old = rollout
+        total, active = replicas(deployment), rollout.active
+        if len(active) <= 1:
+            latest = active[0] if active else new or (old[-1] if old else None)
+            return {} if latest is None else {latest.metadata.name: total}
+        if new is not None and wanted(new) == new.status.available_replicas == total and _desired(new) == str(total):
+            return {each.metadata.name: 0 for each in old}
+        return proportional_sizes(deployment, active) if is_rolling(deployment) else {}
+
+    def _resize(self, rollout: _Rollout, sizes: Mapping[str, int]) -> _Rollout:
+        """Give replica sets these sizes, by name."""
+
+        def resized(each: ReplicaSet) -> ReplicaSet:
+            size = sizes.get(each.metadata.name)
+            return each if size is None else self._cluster.replace(sized(each, rollout.deployment, size))
+
+        new = resized(rollout.new) if rollout.new is not None else None
+        return _Rollout(rollout.deployment, new, [resized(each) for each in rollout.old])
+
+    def _roll(self, rollout: _Rollout) -> None:
+        """Let the new replica set grow; where it cannot, let the old ones shrink."""
+        deployment, new, old = rollout
+        assert new is not None
+        size, total = wanted(new), replicas(deployment)
+        grown = total if size > total else size_of_new(deployment, rollout.every, size) if size < total else size
+        if grown != size:
+            rollout = self._resize(rollout, {new.metadata.name: grown})
+        else:
+            sizes = sizes_of_old(deployment, new, old)
+            rollout = self._resize(rollout, {name: size for name, size in sizes.items() if size != _size(old, name)})
+        self._clean_up_when_complete(rollout)
+        self._tell_progress(rollout)
+
+    def _recreate(self, rollout: _Rollout) -> None:
+        """Let all old pods go, and once they are gone make new ones."""
+        if any(wanted(each) for each in rollout.old):
+            rollout = self._with_revision(rollout)
+            rollout = self._resize(rollout, {each.metadata.name: 0 for each in rollout.old})
+        elif not any(not has_ended(pod) for each in rollout.old for pod in self._pods.of(each)):
+            rollout = self._with_new(rollout)
+            if rollout.new is not None and wanted(rollout.new) != replicas(rollout.deployment):
+                rollout = self._resize(rollout, {rollout.new.metadata.name: replicas(rollout.deployment)})
+            self._clean_up_when_complete(rollout)
+        self._tell_progress(rollout)
+
+    # -- what is left ----------------------------------------------------------------------------------------------
+
+    def _clean_up_when_complete(self, rollout: _Rollout) -> None:
+        if is_complete(rollout.deployment, counted(*rollout[:2], rollout.every, self._clock.now())):
+            self._clean_up(rollout)
+
+    def _clean_up(self, rollout: _Rollout) -> None:
+        """Delete the oldest revisions, but for those that the history keeps."""
+        limit = rollout.deployment.spec.revision_history_limit
+        kept = _HISTORY if limit is None else limit
+        alive = [each for each in rollout.old if each.metadata.deletion_timestamp is None]
+        for each in sorted(alive, key=revision_of)[: max(0, len(alive) - kept)]:
+            if not wanted(each) and not each.status.replicas:
+                self._cluster.remove(ReplicaSet, each.metadata.name, each.metadata.namespace, uid=each.metadata.uid)
+
+    def _tell_counts(self, rollout: _Rollout) -> None:
+        deployment, new, _ = rollout
+        status = counted(deployment, new, rollout.every, self._clock.now())
+        self._cluster.replace(replace(deployment, status=status))
+
+    def _tell_progress(self, rollout: _Rollout) -> None:
+        deployment, new, _ = rollout
+        status = counted(deployment, new, rollout.every, self._clock.now())
+        status, seconds = progressed(deployment, new, status, self._clock.now())
+        self._cluster.replace(replace(deployment, status=status))
+        if seconds is not None:
+            self._queue.add_after(key_of(deployment), seconds)
+
+
+def _is_rescaled(rollout: _Rollout) -> bool:
+    """Return whether a deployment wants another number of pods than when its replica sets were last looked at."""
+    total = str(replicas(rollout.deployment))
+    return any(_desired(each) not in (None, total) for each in rollout.active)
+
+
+def _desired(replica_set: ReplicaSet) -> str | None:
+    return replica_set.metadata.annotations.get(DESIRED)
+
+
+def _size(replica_sets: Iterable[ReplicaSet], name: str) -> int:
+    return next(wanted(each) for each in replica_sets if each.metadata.name == name)

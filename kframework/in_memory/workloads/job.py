@@ -1,0 +1,367 @@
+"""The Job controller: pods until enough of them have succeeded, or too many have failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, NamedTuple
+
+from msgspec.structs import replace
+
+from kframework.client.transitions import is_ready
+from kframework.clock import Clock, rfc3339, seconds_of
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.workloads.dependents import (
+    Dependents,
+    controller_of,
+    key_of,
+    makes_pods,
+    selector_of,
+)
+from kframework.in_memory.workloads.job_backoff import Backoff
+from kframework.in_memory.workloads.job_indexes import (
+    COMPLETION_INDEX,
+    first_missing,
+    index_of,
+    merged,
+    single,
+    written,
+)
+from kframework.in_memory.workloads.job_policies import consequence
+from kframework.in_memory.workloads.job_tally import (
+    FAILURES,
+    IGNORED,
+    REACHED,
+    TRACKING,
+    Tally,
+    Verdict,
+    belongs,
+    failures_of,
+    is_failed,
+    is_finished,
+    is_indexed,
+    noted,
+    tally,
+    time_left,
+    verdict,
+    with_condition,
+)
+from kframework.in_memory.workloads.pods import delete_pod, in_deletion_order, make_pod, pod_metadata
+from kframework.objects import ApiObject, Job, JobStatus, Pod, UncountedTerminatedPods
+
+#: At most so many pods are made or deleted at a time.
+_BURST = 500
+#: Who manages jobs that do not say who.
+_NAME = "kubernetes.io/job-controller"
+
+
+class _Step(NamedTuple):
+    """What was done for a job: pods that were deleted, and how many were made."""
+
+    deleted: list[Pod]
+    made: int = 0
+
+
+class JobController(ControlLoop):
+    """Makes the pods of jobs, counts those that have ended, and says when a job is over."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job, Pod)
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(cluster, clock)
+        cluster.attend(TRACKING)
+        self._pods: Dependents[Pod] = Dependents(cluster, Pod)
+        self._backoffs: dict[Key, Backoff] = {}
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        match change.subject:
+            case Job() as job:
+                yield key_of(job)
+            case Pod():
+                yield from self._pods.touched(change, Job)
+
+    def _reconcile(self, key: Key) -> None:
+        job = self._cluster.find(Job, key[1], key[0])
+        if job is None or is_finished(job):
+            self._backoffs.pop(key, None)
+            return
+        selector = selector_of(job.spec.selector)
+        if job.spec.managed_by not in (None, _NAME) or not makes_pods(job, job.spec.template, selector):
+            return
+        now = self._clock.now()
+        if job.status.start_time is None and not job.spec.suspend:
+            job = replace(job, status=replace(job.status, start_time=rfc3339(now)))
+        pods = self._pods.claimed(job, selector, lambda pod: True, (TRACKING,))
+        count = tally(job, pods)
+        backoff = self._backoffs.get(key, Backoff()).after(count.new_succeeded, count.new_failed)
+        self._backoffs[key] = backoff
+        said = verdict(count, now)
+        if said is not None:
+            step = self._delete(count.active)
+        elif job.metadata.deletion_timestamp is None:
+            step = self._manage(count, backoff)
+            if is_complete(count, step):
+                said = REACHED
+        else:
+            step = _Step([])
+        if said is None and (left := time_left(job, now)) is not None:
+            self._queue.add_after(key, left)
+        self._track(count, step, said)
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _manage(self, count: Tally, backoff: Backoff) -> _Step:
+        """Bring the number of running pods in step with how many are wanted; it deletes, or makes."""
+        job, active = count.job, len(count.active)
+        wanted = _wanted(count)
+        surplus = self._surplus(count, max(0, active - wanted))
+        if surplus:
+            for pod in surplus[:_BURST]:
+                release(self._cluster, pod)
+            return self._delete(surplus[:_BURST])
+        ending = len(count.ending) if job.spec.pod_replacement_policy == "Failed" else 0
+        missing = min(wanted - ending - active, _BURST)
+        if missing <= 0:
+            return _Step([])
+        if is_indexed(job):
+            return _Step([], self._make_indexed(count, missing, backoff))
+        if (seconds := backoff.remaining(self._clock.now())) > 0:
+            self._queue.add_after(key_of(job), seconds)
+            return _Step([])
+        for _ in range(missing):
+            self._make(job)
+        return _Step([], missing)
+
+    def _surplus(self, count: Tally, at_least: int) -> list[Pod]:
+        """List pods that are too many: those without an index of their own, then as many as it takes."""
+        job, now = count.job, self._clock.now()
+        kept, surplus = [], []
+        seen: set[int | None] = set()
+        for pod in reversed(in_deletion_order(count.active, (), now)):
+            index = index_of(pod)
+            if is_indexed(job) and (index in seen or not belongs(job, pod)):
+                surplus.append(pod)
+            else:
+                kept.append(pod)
+                seen.add(index)
+        kept.reverse()
+        return surplus + kept[: max(0, at_least - len(surplus))]
+
+    def _make_indexed(self, count: Tally, missing: int, backoff: Backoff) -> int:
+        job, now = count.job, self._clock.now()
+        taken = [*count.active, *(count.ending if job.spec.pod_replacement_policy == "Failed" else ())]
+        indexes = (index for pod in taken if (index := index_of(pod)) is not None)
+        settled = merged(count.succeeded_indexes + count.failed_indexes + single(indexes))
+        made, waits = 0, []
+        for index in first_missing(settled, missing, job.spec.completions or 0):
+            before = count.awaited.get(index)
+            if job.spec.backoff_limit_per_index is not None:
+                own = Backoff().after((), [before]) if before is not None else Backoff()
+                backoff = own._replace(failures=failures_of(before) + 1 if before is not None else 0)
+            if (seconds := backoff.remaining(now)) > 0:
+                waits.append(seconds)
+            else:
+                self._make(job, index, before)
+                made += 1
+        if waits and not made:
+            self._queue.add_after(key_of(job), min(waits))
+        return made
+
+    def _make(self, job: Job, index: int | None = None, before: Pod | None = None) -> None:
+        """Make a pod, for an index in the place of the one `before`."""
+        template = job.spec.template
+        finalizers = tuple(each for each in template.metadata.finalizers if each != TRACKING)
+        settings: dict[str, object] = {"finalizers": (*finalizers, TRACKING)}
+        spec = template.spec
+        if index is not None:
+            name, suffix = job.metadata.name, f"-{index}-"
+            told = {COMPLETION_INDEX: str(index)}
+            settings["generate_name"] = f"{name[: 58 - len(suffix)]}{suffix}"
+            settings["labels"] = template.metadata.labels | told
+            settings["annotations"] = template.metadata.annotations | told | _counts(job, before)
+            spec = _with_index(spec) | {"hostname": f"{name}-{index}"}
+        make_pod(self._cluster, pod_metadata(job, template, **settings), spec)
+
+    def _delete(self, pods: list[Pod]) -> _Step:
+        for pod in pods:
+            delete_pod(self._cluster, pod)
+        return _Step(pods)
+
+    # -- status ----------------------------------------------------------------------------------------------------
+
+    def _track(self, count: Tally, step: _Step, said: Verdict | None) -> None:
+        """Count the pods that have ended, let them go, and say what has become of the job."""
+        status = _counted(count, step, said)
+        done = [pod for pod in count.pods if TRACKING in pod.metadata.finalizers and _is_settled(count, pod, said)]
+        now = self._clock.now()
+        if said is not None:
+            conditions = with_condition(status.conditions, (said.first, "True", said.reason, said.message), now)
+            status = replace(status, conditions=conditions)
+        elif count.job.metadata.deletion_timestamp is None:
+            status = _suspended(count.job, status, now)
+        self._tell(count.job, status)
+        for pod in done:
+            release(self._cluster, pod)
+        if said is not None and not status.terminating:
+            conditions = with_condition(status.conditions, (said.last, "True", said.reason, said.message), now)
+            completed = rfc3339(now) if said.succeeds else None
+            self._tell(count.job, replace(status, conditions=conditions, completion_time=completed))
+
+    def _tell(self, job: Job, status: JobStatus) -> None:
+        current = self._cluster.find(Job, job.metadata.name, job.metadata.namespace)
+        if current is not None and current.metadata.uid == job.metadata.uid:
+            self._cluster.replace(replace(current, status=status))
+
+
+class OrphanedJobPods(ControlLoop):
+    """Takes the finalizer of jobs from pods that no job counts any more."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job, Pod)
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(cluster, clock)
+        self._pods: Dependents[Pod] = Dependents(cluster, Pod)
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        match change.subject:
+            case Job() as job:
+                if change.new is None or is_finished(job):
+                    yield from map(key_of, self._pods.of(job))
+            case Pod() as pod:
+                self._pods.file(change)
+                if change.new is not None and TRACKING in pod.metadata.finalizers:
+                    yield key_of(pod)
+
+    def _reconcile(self, key: Key) -> None:
+        pod = self._cluster.find(Pod, key[1], key[0])
+        if pod is None or TRACKING not in pod.metadata.finalizers:
+            return
+        owner = controller_of(pod)
+        if owner is not None:
+            if (owner.api_version, owner.kind) != ("batch/v1", "Job"):
+                return
+            job = self._cluster.find(Job, owner.name, key[0])
+            if job is not None and job.metadata.uid == owner.uid and not is_finished(job):
+                return
+        release(self._cluster, pod)
+
+
+class FinishedJobs(ControlLoop):
+    """Deletes jobs that are over for as many seconds as they say."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job,)
+
+    def _touched(self, change: Change) -> Iterable[Key]:
+        return [key_of(change.subject)] if change.new is not None else ()
+
+    def _reconcile(self, key: Key) -> None:
+        job = self._cluster.find(Job, key[1], key[0])
+        seconds = job.spec.ttl_seconds_after_finished if job is not None else None
+        if job is None or seconds is None or job.metadata.deletion_timestamp is not None:
+            return
+        ends = [each for each in job.status.conditions if each.type in ("Complete", "Failed") and each.status == "True"]
+        if ends and ends[0].last_transition_time:
+            left = seconds_of(ends[0].last_transition_time) + seconds - self._clock.now()
+            if left > 0:
+                self._queue.add_after(key, left)
+            else:
+                self._cluster.remove(Job, key[1], key[0], uid=job.metadata.uid, policy="Foreground")
+
+
+def release(cluster: MemoryCluster, pod: Pod) -> None:
+    """Take the finalizer of jobs from a pod."""
+    current = cluster.find(Pod, pod.metadata.name, pod.metadata.namespace)
+    if current is not None and current.metadata.uid == pod.metadata.uid:
+        rest = tuple(each for each in current.metadata.finalizers if each != TRACKING)
+        cluster.replace(replace(current, metadata=replace(current.metadata, finalizers=rest)))
+
+
+def is_complete(count: Tally, step: _Step) -> bool:
+    """Return whether enough pods have succeeded, and none runs any more."""
+    active, wanted = len(count.active) - len(step.deleted) + step.made, count.job.spec.completions
+    return not active and (count.succeeded > 0 if wanted is None else count.succeeded >= wanted)
+
+
+def _wanted(count: Tally) -> int:
+    """Return how many pods are to run now: without a number of completions, no new ones after the first success."""
+    spec = count.job.spec
+    parallelism = spec.parallelism or 0
+    if spec.suspend:
+        return 0
+    if spec.completions is None:
+        return len(count.active) if count.succeeded else parallelism
+    return max(0, min(spec.completions - count.succeeded, parallelism))
+
+
+def _is_settled(count: Tally, pod: Pod, said: Verdict | None) -> bool:
+    """Return whether a pod needs no finalizer any more once it is counted."""
+    if said is not None or count.job.metadata.deletion_timestamp is not None or pod.status.phase == "Succeeded":
+        return True
+    return is_failed(count.job, pod) and count.awaited.get(index_of(pod)) is not pod
+
+
+def _counted(count: Tally, step: _Step, said: Verdict | None) -> JobStatus:
+    """Return the status of a job with what is new."""
+    job, status, policy = count.job, count.job.status, count.job.spec.pod_failure_policy
+    # Of a job that fails every pod has failed that has not ended.
+    lost = step.deleted if said is not None and not said.succeeds else []
+    failed = [pod for pod in (*count.new_failed, *lost) if _is_settled(count, pod, said) and belongs(job, pod)]
+    deleted = {pod.metadata.uid for pod in step.deleted}
+    left = [pod for pod in count.active if pod.metadata.uid not in deleted]
+    per_index = job.spec.backoff_limit_per_index is not None
+    return replace(
+        status,
+        active=len(left) + step.made,
+        ready=sum(map(is_ready, left)),
+        terminating=len(count.ending) + len(step.deleted),
+        succeeded=count.succeeded,
+        failed=status.failed + sum(consequence(policy, pod).counts for pod in failed),
+        completed_indexes=written(count.succeeded_indexes) if is_indexed(job) else "",
+        failed_indexes=written(count.failed_indexes) if per_index else status.failed_indexes,
+        uncounted_terminated_pods=UncountedTerminatedPods(),
+    )
+
+
+def _suspended(job: Job, status: JobStatus, now: float) -> JobStatus:
+    """Say whether a job is suspended; its deadline runs from when it is no more."""
+    said = ("True", "JobSuspended", "Job suspended") if job.spec.suspend else ("False", "JobResumed", "Job resumed")
+    conditions = with_condition(status.conditions, ("Suspended", *said), now)
+    if conditions == status.conditions:
+        return status
+    return replace(status, conditions=conditions, start_time=None if job.spec.suspend else rfc3339(now))
+
+
+def _counts(job: Job, before: Pod | None) -> dict[str, str]:
+    """Say how often an index has failed, at the pod that takes the place of the last."""
+    if job.spec.backoff_limit_per_index is None:
+        return {}
+    if before is None:
+        return {FAILURES: "0"}
+    counts = consequence(job.spec.pod_failure_policy, before).counts
+    failures, ignored = noted(before, FAILURES) + counts, noted(before, IGNORED) + (not counts)
+    return {FAILURES: str(failures)} | ({IGNORED: str(ignored)} if ignored else {})
+
+
+def _with_index(spec: dict[str, object]) -> dict[str, object]:
+    """Tell containers their index by a variable, unless they have one of that name."""
+    return spec | {
+        field: [_with_variable(each) for each in containers]
+        for field in ("initContainers", "containers")
+        if isinstance(containers := spec.get(field), list)
+    }
+
+
+def _with_variable(container: object) -> object:
+    if not isinstance(container, dict):
+        return container
+    variables = container.get("env") or []
+    if any(isinstance(each, dict) and each.get("name") == _VARIABLE["name"] for each in variables):
+        return container
+    return container | {"env": [*variables, _VARIABLE]}
+
+
+_VARIABLE: dict[str, object] = {
+    "name": "JOB_COMPLETION_INDEX",
+    "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}},
+}

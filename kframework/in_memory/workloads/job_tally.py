@@ -1,0 +1,234 @@
+"""How far a job is: its pods, told apart, and whether that makes it succeed or fail; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kframework.clock import rfc3339, seconds_of
+from kframework.in_memory.workloads.job_backoff import ended_at
+from kframework.in_memory.workloads.job_indexes import Intervals, has, index_of, merged, read, single, total
+from kframework.in_memory.workloads.job_policies import consequence, is_success
+from kframework.in_memory.workloads.pods import is_active
+from kframework.objects import Job, JobStatus, Pod, WorkloadCondition
+
+#: The finalizer of pods that are not counted yet.
+TRACKING = "batch.kubernetes.io/job-tracking"
+#: Annotations of pods: how often their index has failed before, and how often that did not count.
+FAILURES, IGNORED = (f"batch.kubernetes.io/job-index-{what}-count" for what in ("failure", "ignored-failure"))
+
+_MOST = 2**31 - 1
+
+
+class Verdict(NamedTuple):
+    """Why a job is over: it succeeds, or it fails."""
+
+    succeeds: bool
+    reason: str
+    message: str
+
+    @property
+    def first(self) -> str:
+        """What is said while pods still end."""
+        return "SuccessCriteriaMet" if self.succeeds else "FailureTarget"
+
+    @property
+    def last(self) -> str:
+        """What is said in the end."""
+        return "Complete" if self.succeeds else "Failed"
+
+
+#: Why a job is over that has as many succeeded pods as it wants.
+REACHED = Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+
+
+class Tally(NamedTuple):
+    """The pods of a job, which has all its defaults; those that are new are not in its status yet."""
+
+    job: Job
+    pods: list[Pod]
+    active: list[Pod]
+    new_succeeded: list[Pod]
+    new_failed: list[Pod]
+    succeeded_indexes: Intervals
+    failed_indexes: Intervals
+    #: By index, failed pods that stay until there is one in their place, which takes over their counts.
+    awaited: dict[int | None, Pod]
+
+    @property
+    def succeeded(self) -> int:
+        """How many pods, or indexes, have succeeded."""
+        if is_indexed(self.job):
+            return total(self.succeeded_indexes)
+        return self.job.status.succeeded + len(self.new_succeeded)
+
+    @property
+    def failed(self) -> int:
+        """How many pods have failed, but for those that do not count."""
+        policy = self.job.spec.pod_failure_policy
+        return self.job.status.failed + sum(consequence(policy, pod).counts for pod in self.new_failed)
+
+    @property
+    def ending(self) -> list[Pod]:
+        """The pods that have been deleted and still run."""
+        ended = ("Succeeded", "Failed")
+        return [pod for pod in self.pods if pod.metadata.deletion_timestamp and pod.status.phase not in ended]
+
+
+def filled(job: Job) -> Job:
+    """Return a job that says all that it may leave out."""
+    spec = job.spec
+    only_failed = spec.pod_failure_policy is not None
+    alone = spec.completions is None and spec.parallelism is None
+    limit = 6 if spec.backoff_limit_per_index is None else _MOST
+    return replace(
+        job,
+        spec=replace(
+            spec,
+            completions=1 if alone else spec.completions,
+            parallelism=1 if spec.parallelism is None else spec.parallelism,
+            backoff_limit=limit if spec.backoff_limit is None else spec.backoff_limit,
+            pod_replacement_policy="Failed" if only_failed else spec.pod_replacement_policy,
+        ),
+    )
+
+
+def tally(job: Job, pods: list[Pod]) -> Tally:
+    """Tell the pods of a job apart."""
+    job, active = filled(job), [pod for pod in pods if is_active(pod)]
+    uncounted = [pod for pod in pods if TRACKING in pod.metadata.finalizers and belongs(job, pod)]
+    succeeded = [pod for pod in uncounted if pod.status.phase == "Succeeded"]
+    failed = [pod for pod in uncounted if is_failed(job, pod)]
+    completions = job.spec.completions or 0
+    succeeded_indexes = merged(read(job.status.completed_indexes, completions) + single(_indexes(succeeded)))
+    failed_indexes: Intervals = ()
+    awaited: dict[int | None, Pod] = {}
+    if job.spec.backoff_limit_per_index is not None:
+        lost = single(_indexes(pod for pod in failed if _loses_index(job, pod)))
+        failed_indexes = merged(read(job.status.failed_indexes or "", completions) + lost)
+        settled = merged(succeeded_indexes + failed_indexes + single(_indexes(active)))
+        # Of several the one that has the highest count, and of those the last.
+        for pod in sorted(failed, key=lambda pod: (failures_of(pod), ended_at(pod))):
+            index = index_of(pod)
+            if index is not None and not has(settled, index):
+                awaited[index] = pod
+    return Tally(job, pods, active, succeeded, failed, succeeded_indexes, failed_indexes, awaited)
+
+
+def verdict(count: Tally, now: float) -> Verdict | None:
+    """Return why a job is over, None if it is not, or not but for having enough succeeded pods."""
+    return next(_verdicts(count, now), None)
+
+
+def _verdicts(count: Tally, now: float) -> Iterator[Verdict]:
+    job, spec = count.job, count.job.spec
+    for type_name in ("SuccessCriteriaMet", "FailureTarget"):
+        if (said := condition(job.status, type_name)) is not None:
+            yield Verdict(type_name == "SuccessCriteriaMet", said.reason, said.message)
+    for pod in count.pods:
+        if spec.pod_failure_policy is not None and is_failed(job, pod):
+            follows = consequence(spec.pod_failure_policy, pod)
+            if follows.action == "FailJob":
+                yield Verdict(False, "PodFailurePolicy", follows.message)
+    if count.failed > (spec.backoff_limit or 0) or _restarts_too_often(job, count.pods):
+        yield Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if (left := time_left(job, now)) is not None and left <= 0:
+        yield Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    if is_indexed(job):
+        lost, completions = total(count.failed_indexes), spec.completions or 0
+        if spec.max_failed_indexes is not None and lost > spec.max_failed_indexes:
+            message = "Job has exceeded the specified maximal number of failed indexes"
+            yield Verdict(False, "MaxFailedIndexesExceeded", message)
+        if lost and lost + count.succeeded >= completions:
+            yield Verdict(False, "FailedIndexes", "Job has failed indexes")
+        if message := is_success(spec.success_policy, completions, count.succeeded_indexes):
+            yield Verdict(True, "SuccessPolicy", message)
+
+
+def time_left(job: Job, now: float) -> float | None:
+    """Return how many seconds a job may still be active; None if any number, or while it is suspended."""
+    seconds, started = job.spec.active_deadline_seconds, job.status.start_time
+    if seconds is None or job.spec.suspend:
+        return None
+    return seconds - (now - seconds_of(started)) if started else float(seconds)
+
+
+def is_indexed(job: Job) -> bool:
+    """Return whether each pod of a job has an index of its own."""
+    return job.spec.completion_mode == "Indexed"
+
+
+def is_finished(job: Job) -> bool:
+    """Return whether a job has succeeded or failed, and all its pods have ended."""
+    return condition(job.status, "Complete") is not None or condition(job.status, "Failed") is not None
+
+
+def is_failed(job: Job, pod: Pod) -> bool:
+    """Return whether a pod counts as failed: one that is deleted does, unless only what has ended is replaced."""
+    if pod.status.phase == "Failed" or job.spec.pod_replacement_policy == "Failed":
+        return pod.status.phase == "Failed"
+    return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
+
+
+def belongs(job: Job, pod: Pod) -> bool:
+    """Return whether a pod counts: where there are indexes it needs one."""
+    index = index_of(pod)
+    return not is_indexed(job) or (index is not None and index < (job.spec.completions or 0))
+
+
+def failures_of(pod: Pod) -> int:
+    """Return how often the index of a pod has failed before it, whether that counts or not."""
+    return noted(pod, FAILURES) + noted(pod, IGNORED)
+
+
+def noted(pod: Pod, annotation: str) -> int:
+    """Return a number that a pod was made with, 0 if it is none."""
+    text = pod.metadata.annotations.get(annotation, "")
+    number = int(text) if text.isdecimal() and len(text) < 11 else 0
+    return number if number <= _MOST else 0
+
+
+def condition(status: JobStatus, name: str) -> WorkloadCondition | None:
+    """Find a condition that holds."""
+    return next((each for each in status.conditions if (each.type, each.status) == (name, "True")), None)
+
+
+def with_condition(
+    conditions: tuple[WorkloadCondition, ...], said: tuple[str, str, str, str], now: float
+) -> tuple[WorkloadCondition, ...]:
+    """Set a condition of this type, status, reason and message; what never held need not be denied."""
+    name, status, reason, message = said
+    old = next((each for each in conditions if each.type == name), None)
+    if (old is None and status == "False") or (old and (old.type, old.status, old.reason, old.message) == said):
+        return conditions
+    text = rfc3339(now)
+    new = WorkloadCondition(
+        type=name,
+        status=status,
+        last_probe_time=text,
+        last_transition_time=text,
+        reason=reason,
+        message=message,
+    )
+    return (*conditions, new) if old is None else tuple(new if each is old else each for each in conditions)
+
+
+def _indexes(pods: Iterable[Pod]) -> Iterator[int]:
+    return (index for pod in pods if (index := index_of(pod)) is not None)
+
+
+def _loses_index(job: Job, pod: Pod) -> bool:
+    """Return whether a failed pod was the last that its index may have."""
+    follows = consequence(job.spec.pod_failure_policy, pod)
+    limit = job.spec.backoff_limit_per_index or 0
+    return follows.action == "FailIndex" or (follows.counts and noted(pod, FAILURES) >= limit)
+
+
+def _restarts_too_often(job: Job, pods: Iterable[Pod]) -> bool:
+    if job.spec.template.spec.get("restartPolicy") != "OnFailure":
+        return False
+    running = (pod.status for pod in pods if pod.status.phase in ("Running", "Pending"))
+    restarts = sum(each.restart_count for status in running for each in status.container_statuses)
+    return restarts > 0 and restarts >= (job.spec.backoff_limit or 0)

@@ -1,0 +1,142 @@
+"""The controllers of ReplicaSets and ReplicationControllers: as many pods as wanted, and a status that counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from msgspec.structs import replace
+
+from kframework.client.transitions import is_ready
+from kframework.clock import Clock
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.workloads.dependents import (
+    Dependents,
+    controller_of,
+    is_orphan,
+    key_of,
+    makes_pods,
+    selector_of,
+    touched_owners,
+)
+from kframework.in_memory.workloads.pods import (
+    available_at,
+    delete_pod,
+    in_deletion_order,
+    is_active,
+    make_pod,
+    pod_metadata,
+)
+from kframework.objects import ApiObject, LabelSelector, Pod, ReplicaSet, ReplicaSetStatus, ReplicationController
+from kframework.objects.label_selectors import Selector
+
+Replicas = ReplicaSet | ReplicationController
+
+#: At most so many pods are made or deleted at a time.
+_BURST = 500
+
+
+class ReplicaSetController(ControlLoop):
+    """Makes and deletes the pods of replica sets.
+
+    One without a template, as files for a scheduler have it, is left alone.
+    """
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicaSet, Pod)
+    #: Whose pods it makes.
+    kind: ClassVar[type[Replicas]] = ReplicaSet
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
+        super().__init__(cluster, clock)
+        self._pods: Dependents[Pod] = Dependents(cluster, Pod)
+
+    def _touched(self, change: Change) -> Iterator[Key]:
+        subject = change.subject
+        if isinstance(subject, Pod):
+            self._pods.file(change)
+            yield from touched_owners(change, self.kind.__name__)
+            if is_orphan(change.new):
+                for each in self._cluster.objects(self.kind, subject.metadata.namespace):
+                    if _selector(each).matches(subject.metadata.labels):
+                        yield key_of(each)
+        else:
+            yield key_of(subject)
+
+    def _reconcile(self, key: Key) -> None:
+        replica_set = self._cluster.find(self.kind, key[1], key[0])
+        if replica_set is None:
+            return
+        selector = _selector(replica_set)
+        if not makes_pods(replica_set, replica_set.spec.template, selector):
+            return
+        claimed = self._pods.claimed(replica_set, selector, is_active)
+        active = [pod for pod in claimed if is_active(pod)]
+        if replica_set.metadata.deletion_timestamp is None:
+            self._scale(replica_set, active)
+        ending = sum(pod.metadata.deletion_timestamp is not None for pod in claimed)
+        self._tell(replica_set, active, ending)
+
+    def _scale(self, replica_set: Replicas, active: list[Pod]) -> None:
+        missing = wanted(replica_set) - len(active)
+        if abs(missing) > _BURST:
+            self._queue.add(key_of(replica_set))
+        template = replica_set.spec.template
+        for _ in range(min(missing, _BURST)):
+            make_pod(self._cluster, pod_metadata(replica_set, template), template.spec)
+        if missing < 0:
+            ordered = in_deletion_order(active, self._related(replica_set), self._clock.now())
+            for pod in ordered[: min(-missing, _BURST)]:
+                delete_pod(self._cluster, pod)
+
+    def _related(self, replica_set: Replicas) -> Iterable[Pod]:
+        """List the active pods of all replica sets of one deployment."""
+        owner = controller_of(replica_set)
+        siblings: list[Replicas] = [replica_set]
+        if owner is not None:
+            others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
+            siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
+        return [pod for each in siblings for pod in self._pods.of(each) if is_active(pod)]
+
+    def _tell(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
+        """Bring the status in step with the pods that were there, and look again when one will be available."""
+        now, seconds = self._clock.now(), replica_set.spec.min_ready_seconds
+        times = [available_at(pod, seconds) for pod in active if is_ready(pod)]
+        labels = replica_set.spec.template.metadata.labels.items()
+        status = ReplicaSetStatus(
+            replicas=len(active),
+            fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active),
+            ready_replicas=len(times),
+            available_replicas=sum(time <= now for time in times),
+            terminating_replicas=ending if self.kind is ReplicaSet else None,
+            observed_generation=replica_set.metadata.generation,
+            conditions=replica_set.status.conditions,
+        )
+        # A finalizer that is taken away may have let it go.
+        current = self._cluster.find(self.kind, replica_set.metadata.name, replica_set.metadata.namespace)
+        if current is not None and current.metadata.uid == replica_set.metadata.uid:
+            self._cluster.replace(replace(current, status=status))
+        later = [time - now for time in times if time > now]
+        if later:
+            self._queue.add_after(key_of(replica_set), min(later))
+
+
+class ReplicationControllerController(ReplicaSetController):
+    """Makes and deletes the pods of replication controllers."""
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicationController, Pod)
+    kind: ClassVar[type[Replicas]] = ReplicationController
+
+
+def _selector(workload: Replicas) -> Selector:
+    """Compile a selector, which is that of the template's labels where a replication controller has none."""
+    if isinstance(workload, ReplicaSet):
+        return selector_of(workload.spec.selector)
+    spec = workload.spec
+    return selector_of(LabelSelector(match_labels=spec.selector or spec.template.metadata.labels))
+
+
+def wanted(workload: Replicas) -> int:
+    """Return how many pods a workload wants, 1 where it does not say."""
+    return 1 if workload.spec.replicas is None else workload.spec.replicas

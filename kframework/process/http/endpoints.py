@@ -1,0 +1,236 @@
+"""What a scheduler says about itself over HTTP: whether it is well, and by which configuration it works.
+
+Paths and words are kube-scheduler's. The assembler gives the list of routes, so that there may be more of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kframework.client.loopback import MISDIRECTED, is_loopback, is_meant_for_us
+from kframework.client.transport import Response
+from kframework.config.configuration import Configuration
+from kframework.config.models import without_password
+from kframework.config.show import effective, effective_options
+from kframework.errors import ConfigError
+from kframework.process.certificates import Certificate
+from kframework.process.delegation import Delegation, delegating
+from kframework.process.http.connections import Connections, listening
+from kframework.process.http.health import PING, Check, Checked, health, health_of, nobody, plain
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from aiohttp.typedefs import Handler, Middleware
+
+_log = logging.getLogger(__name__)
+
+#: How long answers under way may take after the end, in seconds.
+SHUTDOWN = 5.0
+
+#: What a peer may send as the body of a request, in bytes.
+LARGEST_BODY = 1 << 16
+
+#: How many requests may be under way at once; a look at the page takes a handful.
+REQUESTS = 64
+
+#: What says whether we are well, which a kubelet must hear however many others ask.
+HEALTH = ("healthz", "livez", "readyz")
+
+#: What changes nothing.
+_READING = ("GET", "HEAD")
+
+_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+_WITHHELD = "--- REDACTED ---"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """Where to listen, the certificate to show, and whom to ask who may ask.
+
+    Without a certificate it is plain HTTP, without `delegation` anybody may read. Port 0 is any free one.
+    """
+
+    bind_address: str = "127.0.0.1"
+    port: int = 10259
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    delegation: Delegation | None = None
+
+
+def scheduler_routes(
+    configuration: Configuration,
+    *,
+    synced: Callable[[], bool],
+    starting: Callable[[], str | None],
+    stopping: Callable[[], bool],
+    election: Callable[[], str | None] | None,
+    authorization: Callable[[], str | None],
+    checked: Checked = nobody,
+) -> list[web.RouteDef]:
+    """Return the routes that every scheduler has.
+
+    `starting` says which plugin is being started, `election` what is wrong with the lease; it is None without one.
+    `authorization` says which rights are missing.
+    """
+    plugins = Check("plugins-started", starting, withheld=False)
+    elections = [Check("leaderElection", election)] if election is not None else []
+    rights = Check("authorization", authorization, withheld=False)
+    shutdown = Check("shutdown", lambda: "process is shutting down" if stopping() else None)
+    handlers = Check("sched-handler-sync", lambda: None if synced() else "handlers are not fully synchronized")
+    return [
+        *health_routes("healthz", elections or [PING], checked),
+        *health_routes("livez", [PING], checked),
+        *health_routes("readyz", [*elections, rights, shutdown, plugins, handlers], checked),
+        configz_route(configuration),
+    ]
+
+
+# -- health ------------------------------------------------------------------------------------------------------------
+
+
+def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody) -> list[web.RouteDef]:
+    """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`.
+
+    `checked` is told of those that are asked for together, as kube-scheduler counts them.
+    """
+    from aiohttp import web
+
+    async def answer_all(request: web.Request) -> web.Response:
+        return _answer(health(name, checks, [*request.query.items()], checked))
+
+    def answer_of(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            return _answer(health_of(check))
+
+        return answer
+
+    return [web.get(f"/{name}", answer_all), *(web.get(f"/{name}/{check.name}", answer_of(check)) for check in checks)]
+
+
+def _answer(response: Response) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(status=response.status, body=response.body, headers=response.headers)
+
+
+# -- configuration -----------------------------------------------------------------------------------------------------
+
+
+def configz_route(configuration: Configuration) -> web.RouteDef:
+    """Return the route `/configz`: the effective configuration in JSON, private keys left out."""
+    from aiohttp import web
+
+    documents = {"componentconfig": effective(configuration), "kframework": effective_options(configuration)}
+    shown = _without_keys({name: document for name, document in documents.items() if document is not None})
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(shown, headers=_NO_SNIFFING)
+
+    return web.get("/configz", answer)
+
+
+def _without_keys(document: object) -> object:
+    """Withhold private keys and passwords of extenders, since whoever reaches the port may read this."""
+    if isinstance(document, Mapping):
+        return {key: _WITHHELD if key == "keyData" else _without_keys(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_without_keys(each) for each in document]
+    return without_password(document) if isinstance(document, str) else document
+
+
+# -- the server --------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> AsyncIterator[str]:
+    """Answer requests meanwhile, and yield the URL to send them to; on leaving, answers under way get 5 s.
+
+    Raises ConfigError when it cannot listen there, or has no use for the certificate.
+    """
+    from aiohttp import web
+
+    certificate = await asyncio.to_thread(_certificate, listener)
+    connections = Connections(tls=lambda: certificate.context if certificate is not None else None)
+    async with AsyncExitStack() as stack:
+        who = await stack.enter_async_context(_who_may_ask(listener))
+        middlewares = [_not_too_many(connections), _for_us(listener.bind_address), who]
+        application = web.Application(client_max_size=LARGEST_BODY, middlewares=middlewares)
+        application.add_routes(routes)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
+        try:
+            serving = listening(runner, connections, listener.bind_address, listener.port)
+            host, port = await stack.enter_async_context(serving)
+        except OSError as error:
+            place = f"{listener.bind_address}:{listener.port}"
+            why = str(error.strerror or error).rpartition(": ")[2]  # asyncio repeats the address before the colon
+            remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
+            raise ConfigError(f"cannot listen on {place}: {why}; {remedy}") from error
+        if certificate is not None:
+            stack.callback(asyncio.create_task(certificate.keep_up()).cancel)
+        yield f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _certificate(listener: Listener) -> Certificate | None:
+    """Return what to show, None for plain HTTP."""
+    certificate, key = listener.tls_cert_file, listener.tls_private_key_file
+    return Certificate(certificate, key) if certificate or key else None
+
+
+def _not_too_many(connections: Connections) -> Middleware:
+    """Answer no more requests at once than REQUESTS, but for those after our health."""
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with connections.asked(request):
+            if connections.under_way > REQUESTS and request.path.split("/")[1] not in HEALTH:
+                return _answer(plain("too many requests at once; ask again\n", 503))
+            return await handler(request)
+
+    return check
+
+
+def _for_us(bind_address: str) -> Middleware:
+    """Answer who means this machine, if it is for this machine alone."""
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not is_meant_for_us(bind_address, request.host):
+            return _answer(plain(f"{MISDIRECTED}\n", 421))
+        return await handler(request)
+
+    return check
+
+
+@asynccontextmanager
+async def _who_may_ask(listener: Listener) -> AsyncIterator[Middleware]:
+    """Have the API server say who may ask, or else let everybody read."""
+    if listener.delegation is None:
+        yield _others_only_read()
+        return
+    if not listener.tls_cert_file and not is_loopback(listener.bind_address):
+        message = "tokens of those who ask would go over plain HTTP, where anybody on the way can read them"
+        raise ConfigError(
+            f"{message}: give --tls-cert-file and --tls-private-key-file, or a --bind-address of this machine"
+        )
+    async with delegating(listener.delegation) as delegated:
+        yield delegated
+
+
+def _others_only_read() -> Middleware:
+    """Answer nobody outside this machine who would change something."""
+    from aiohttp import web
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method not in _READING and not is_loopback(request.remote or ""):
+            return _answer(plain(f"{request.method} is for this machine alone\n", 403))
+        return await handler(request)
+
+    return check

@@ -1,0 +1,82 @@
+"""Whether a server is well, as Kubernetes' servers answer it at `/healthz`, `/livez` and `/readyz`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kframework.client.transport import Response
+from kframework.errors import visible
+
+_log = logging.getLogger(__name__)
+
+#: What goes with an answer in plain text, lest a browser takes it for something else.
+PLAIN: Mapping[str, str] = MappingProxyType(
+    {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+)
+
+
+class Check(NamedTuple):
+    """Something that can be wrong: `problem` says what is, None if nothing.
+
+    Where several are asked for at once, what is wrong with those of Kubernetes is withheld, as it does.
+    """
+
+    name: str
+    problem: Callable[[], str | None]
+    withheld: bool = True
+
+
+#: Told of each check that was asked for: the endpoint, the check's name, and what is wrong, None if nothing.
+Checked = Callable[[str, str, str | None], None]
+
+PING = Check("ping", lambda: None)
+
+
+def nobody(endpoint: str, check: str, problem: str | None) -> None:
+    """Take no notice of a check."""
+
+
+def health(
+    endpoint: str, checks: Sequence[Check], query: Sequence[tuple[str, str]], checked: Checked = nobody
+) -> Response:
+    """Answer whether all checks pass that are not excluded; what is withheld is told to the log alone."""
+    excluded = [value for name, value in query if name == "exclude"]
+    lines, problems = list[str](), list[str]()
+    for check in checks:
+        if check.name in excluded:
+            lines.append(f"[+]{check.name} excluded: ok")
+            continue
+        problem = check.problem()
+        checked(endpoint, check.name, problem)
+        if problem is not None:
+            lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else visible(problem)}")
+            problems.append(f"{check.name}: {problem}")
+        else:
+            lines.append(f"[+]{check.name} ok")
+    lines += _unmatched(excluded, checks)
+    if problems:
+        _log.info("%s check failed: %s", endpoint, "; ".join(problems))
+        return plain("\n".join([*lines, f"{endpoint} check failed\n"]), 500)
+    is_verbose = any(name == "verbose" for name, _ in query)
+    return plain("\n".join([*lines, f"{endpoint} check passed\n"]) if is_verbose else "ok")
+
+
+def _unmatched(excluded: Collection[str], checks: Sequence[Check]) -> list[str]:
+    unknown = sorted({*excluded}.difference(check.name for check in checks))
+    names = ",".join(map(json.dumps, unknown))
+    return [f"warn: some health checks cannot be excluded: no matches for {names}"] if unknown else []
+
+
+def health_of(check: Check) -> Response:
+    """Answer whether one check passes, and if not, why."""
+    problem = check.problem()
+    return plain("ok") if problem is None else plain(f"internal server error: {visible(problem)}\n", 500)
+
+
+def plain(text: str, status: int = 200) -> Response:
+    """Answer with plain text."""
+    return Response(status, text.encode(), PLAIN)

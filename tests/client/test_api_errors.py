@@ -1,0 +1,105 @@
+"""The words of an API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.client import api_errors
+from kframework.errors import ClusterError
+from kframework.objects import Pod, PodDisruptionBudget
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason", "message"),
+    [
+        (api_errors.not_found(Pod, "web"), 404, "NotFound", 'pods "web" not found'),
+        (
+            api_errors.not_found(PodDisruptionBudget, "web"),
+            404,
+            "NotFound",
+            'poddisruptionbudgets.policy "web" not found',
+        ),
+        (api_errors.unknown_kind(), 404, "NotFound", "the server could not find the requested resource"),
+        (api_errors.already_exists(Pod, "web"), 409, "AlreadyExists", 'pods "web" already exists'),
+        (
+            api_errors.conflict("pods/binding", "web", "it is gone"),
+            409,
+            "Conflict",
+            'Operation cannot be fulfilled on pods/binding "web": it is gone',
+        ),
+        (
+            api_errors.modified(Pod, "web"),
+            409,
+            "Conflict",
+            (
+                'Operation cannot be fulfilled on pods "web": the object has been modified; '
+                "please apply your changes to the latest version and try again"
+            ),
+        ),
+        (
+            api_errors.other_uid(Pod, "web", "a", "b"),
+            409,
+            "Conflict",
+            (
+                'Operation cannot be fulfilled on pods "web": '
+                "Precondition failed: UID in precondition: a, UID in object meta: b"
+            ),
+        ),
+        (
+            api_errors.recreated(Pod, "web", "a", "b"),
+            409,
+            "Conflict",
+            (
+                'Operation cannot be fulfilled on Pod "web": the UID in the precondition (a) does not match '
+                "the UID in record (b). The object might have been deleted and then recreated"
+            ),
+        ),
+        (
+            api_errors.unpatchable('{"a":1}', "why"),
+            422,
+            "Invalid",
+            ' "" is invalid: patch: Invalid value: "{\\"a\\":1}": why',
+        ),
+        (
+            api_errors.other_than_patched(Pod, "web", "a"),
+            422,
+            "Invalid",
+            'Pod "web" is invalid: metadata.uid: Invalid value: "a": field is immutable',
+        ),
+        (
+            api_errors.unnamed(Pod),
+            422,
+            "Invalid",
+            'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+        ),
+        (api_errors.versioned(), 500, "", "resourceVersion should not be set on objects to be created"),
+        (
+            api_errors.unversioned(PodDisruptionBudget, "web"),
+            422,
+            "Invalid",
+            (
+                'poddisruptionbudgets.policy "web" is invalid: '
+                "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+            ),
+        ),
+        (api_errors.forbidden(Pod, "web", "no"), 403, "Forbidden", 'pods "web" is forbidden: no'),
+        (api_errors.invalid(Pod, "web", "spec.x", "bad"), 422, "Invalid", 'Pod "web" is invalid: spec.x: bad'),
+        (
+            api_errors.invalid(PodDisruptionBudget, "web", "spec.x", "bad"),
+            422,
+            "Invalid",
+            'PodDisruptionBudget.policy "web" is invalid: spec.x: bad',
+        ),
+        (api_errors.bad_request("not JSON"), 400, "BadRequest", "not JSON"),
+        (api_errors.expired(3, 17), 410, "Expired", "too old resource version: 3 (17)"),
+    ],
+)
+def test_the_words(error: ClusterError, status: int, reason: str, message: str) -> None:
+    assert (error.status, error.reason, str(error)) == (status, reason, message)
+
+
+def test_names_of_kinds() -> None:
+    assert (api_errors.resource(Pod), api_errors.resource(PodDisruptionBudget)) == (
+        "pods",
+        "poddisruptionbudgets.policy",
+    )

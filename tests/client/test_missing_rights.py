@@ -1,0 +1,224 @@
+"""A missing right is said once, shown while it lasts, and its end is said too."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kframework.client.missing_rights import AGAIN, MissingRights, RightsTransport, lacks_right
+from kframework.client.request_attributes import Attributes
+from kframework.client.transport import Request, Response
+from kframework.client.users import User, service_account
+from kframework.fake_api.authorization import forbidden
+from kframework.fake_api.statuses import NOBODY, failure
+from tests.client.scripted import Scripted, happened, ok, refused, some
+
+ACCOUNT = service_account("shop", "scheduler")
+COMMAND = "kframework rbac --config FILE --namespace shop --name scheduler | kubectl apply -f -"
+
+LEASE = Request(method="GET", path="/apis/coordination.k8s.io/v1/namespaces/shop/leases/mine")
+NODES = Request(method="GET", path="/api/v1/nodes")
+WATCH = Request(method="GET", path="/api/v1/nodes", query=(("watch", "true"),))
+
+
+def bind(namespace: str = "default", pod: str = "web") -> Request:
+    return Request(method="POST", path=f"/api/v1/namespaces/{namespace}/pods/{pod}/binding")
+
+
+class Clock:
+    """Stands still unless it is moved."""
+
+    time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Stage:
+    """A client's rights, its clock, and what was said."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        self.clock = Clock()
+        self.rights = MissingRights(self.clock)
+        self._caplog = caplog
+
+    def refused(self, request: Request, user: User = ACCOUNT) -> None:
+        refusal = failure(forbidden(user, Attributes.of(request)), NOBODY)
+        self.rights.answered(request, refusal.status, refusal.body)
+
+    def answered(self, request: Request, status: int = 200, body: bytes = b"") -> None:
+        self.rights.answered(request, status, body)
+
+    def said(self) -> list[str]:
+        """Return what was said since the last time."""
+        lines = [f"{record.levelname}: {record.getMessage()}" for record in self._caplog.records]
+        self._caplog.clear()
+        return lines
+
+
+@pytest.fixture
+def stage(caplog: pytest.LogCaptureFixture) -> Stage:
+    return Stage(caplog)
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def test_the_line_names_the_rule_and_the_remedy(stage: Stage) -> None:
+    stage.refused(LEASE)
+    (line,) = stage.said()
+    assert line == (
+        "ERROR: no right to get leases.coordination.k8s.io in the namespace shop: leases.coordination.k8s.io "
+        '"mine" is forbidden: User "system:serviceaccount:shop:scheduler" cannot get resource "leases" '
+        'in API group "coordination.k8s.io" in the namespace "shop"; '
+        f"grant it: {COMMAND}"
+    )
+
+
+def test_whoever_is_no_account_is_told_what_to_be_granted(stage: Stage) -> None:
+    stage.refused(NODES, User("100% ann"))
+    (line,) = stage.said()
+    assert line.endswith("; grant it: kframework rbac --config FILE prints what 100% ann needs")
+
+
+def test_the_command_is_that_of_the_scheduler(stage: Stage) -> None:
+    stage.rights = MissingRights(stage.clock, "kframework batch rbac")
+    stage.refused(NODES)
+    (line,) = stage.said()
+    assert "grant it: kframework batch rbac --config FILE" in line
+
+
+def test_a_right_is_said_to_be_missing_once_and_then_seldom(stage: Stage) -> None:
+    lines = []
+    for _ in range(int(3 * AGAIN)):
+        stage.refused(NODES)
+        lines += stage.said()
+        stage.clock.time += 1.0
+    assert len(lines) == 3
+
+
+def test_each_right_has_a_line_and_a_form_of_its_own(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    for request in (NODES, WATCH, LEASE, bind(), bind(pod="other"), bind("other")):
+        stage.refused(request)
+    # Of lines in the same form a command writes only a few.
+    assert len({record.msg for record in caplog.records}) == len(caplog.records) == 4
+
+
+def test_its_end_is_said_once(stage: Stage) -> None:
+    stage.refused(NODES)
+    stage.said()
+    stage.answered(WATCH)
+    assert stage.said() == []
+    stage.answered(NODES)
+    stage.answered(NODES)
+    assert stage.said() == ["NOTICE: granted by now: list nodes"]
+    stage.refused(NODES)
+    assert len(stage.said()) == 1
+
+
+def test_a_right_in_one_namespace_is_none_in_another(stage: Stage) -> None:
+    stage.refused(bind("a"))
+    stage.said()
+    stage.answered(bind("b"))
+    assert stage.said() == []
+    stage.answered(bind("a", "other"))
+    assert stage.said() == ["NOTICE: granted by now: create pods/binding in the namespace a"]
+
+
+@pytest.mark.parametrize("status", [200, 201, 400, 404, 409, 410, 422])
+def test_an_answer_of_any_kind_shows_that_there_is_the_right(stage: Stage, status: int) -> None:
+    stage.refused(NODES)
+    stage.answered(NODES, status)
+    assert stage.rights.problem() is None
+
+
+@pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 503, 504])
+def test_but_not_one_that_came_before_anybody_looked(stage: Stage, status: int) -> None:
+    stage.refused(NODES)
+    stage.answered(NODES, status)
+    assert stage.rights.problem() is not None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'pods "web" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1',
+        'events "web.1" is forbidden: unable to create new content in namespace a because it is being terminated',
+        "",
+    ],
+)
+def test_what_admission_refuses_is_no_missing_right(stage: Stage, message: str) -> None:
+    stage.answered(bind(), 403, refused(403, "Forbidden", message).body)
+    stage.answered(bind(), 403, b"<html>no</html>")
+    assert (stage.said(), stage.rights.problem(), lacks_right(message)) == ([], None, False)
+
+
+# -- whether anything can be scheduled ---------------------------------------------------------------------------------
+
+
+def test_the_problem_is_what_nothing_can_be_scheduled_without(stage: Stage) -> None:
+    assert stage.rights.problem() is None
+    for request in (NODES, LEASE, bind()):
+        stage.refused(request)
+    missing = (
+        "create pods/binding in the namespace default, get leases.coordination.k8s.io in the namespace shop, list nodes"
+    )
+    assert stage.rights.problem() == f"it may not {missing}; grant it: {COMMAND}"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Request(method="POST", path="/apis/events.k8s.io/v1/namespaces/a/events"),
+        Request(method="PATCH", path="/api/v1/namespaces/a/pods/web/status"),
+        Request(method="DELETE", path="/api/v1/namespaces/a/pods/web"),
+        Request(method="GET", path="/apis/example.com/v1/teams/web"),
+        Request(
+            method="GET",
+            path="/apis/coordination.k8s.io/v1/namespaces/shop/leases",
+            query=(("watch", "true"), ("fieldSelector", "metadata.name=mine")),
+        ),
+    ],
+    ids=lambda request: f"{request.method} {request.path}",
+)
+def test_what_else_is_missing_is_only_said(stage: Stage, wanted: Request) -> None:
+    stage.refused(wanted)
+    assert len(stage.said()) == 1
+    assert stage.rights.problem() is None
+
+
+def test_what_nobody_asks_for_any_more_is_no_problem_for_ever(stage: Stage) -> None:
+    stage.refused(bind())
+    stage.clock.time += AGAIN - 1
+    stage.refused(bind("other"))
+    stage.clock.time += AGAIN - 1
+    assert stage.rights.problem() == f"it may not create pods/binding in the namespace other; grant it: {COMMAND}"
+    stage.clock.time += 1
+    assert stage.rights.problem() is None
+
+
+# -- as requests pass --------------------------------------------------------------------------------------------------
+
+
+def refusal(request: Request) -> Response:
+    return failure(forbidden(ACCOUNT, Attributes.of(request)), NOBODY)
+
+
+@pytest.mark.anyio
+async def test_requests_and_streams_pass_and_their_answers_are_noted(stage: Stage) -> None:
+    event = happened("ADDED", some("c", 6))
+    inner = Scripted(refusal(NODES), refusal(WATCH), ok({"a": 1}), [event])
+    watch = RightsTransport(inner, stage.rights)
+    assert (await watch.send(NODES)).status == 403
+    async with watch.stream(WATCH) as stream:
+        assert stream.status == 403
+        assert [line async for line in stream.lines] == [refusal(WATCH).body]
+    assert stage.rights.problem() == f"it may not list nodes, watch nodes; grant it: {COMMAND}"
+    assert (await watch.send(NODES)).body == b'{"a":1}'
+    assert stage.rights.problem() == f"it may not watch nodes; grant it: {COMMAND}"
+    async with watch.stream(WATCH) as stream:
+        assert [line async for line in stream.lines] == [event]
+    assert stage.rights.problem() is None
+    assert inner.requests == [NODES, WATCH, NODES, WATCH]

@@ -1,0 +1,318 @@
+"""As many writes are under way as the server takes, of each class its share, and none waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from random import Random
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.rest import ask
+from kframework.client.transport import Request
+from kframework.client.write_admission import MOST, REST, WriteAdmission, WriteClass, WriteLimit
+from kframework.clock import LoopClock, run_virtual
+from kframework.errors import ClusterError
+from tests.client.scripted import NO_ANSWER, Answer, Scripted, ok, refused
+from tests.support.slow_server import SlowServer
+
+BINDING = Request(method="POST", path="/api/v1/namespaces/default/pods/p/binding")
+STATUS = Request(method="PATCH", path="/api/v1/namespaces/default/pods/p/status")
+EVENT = Request(method="POST", path="/apis/events.k8s.io/v1/namespaces/default/events")
+READ = Request(method="GET", path="/api/v1/namespaces/default/pods/p")
+
+#: How many writers never cease to write.
+WRITERS = 300
+
+
+class Rush:
+    """A server that writers never cease to write to, each one request after the other."""
+
+    def __init__(self, server: SlowServer) -> None:
+        self.server = server
+        self.admission = WriteAdmission(server, LoopClock(asyncio.get_running_loop()))
+        self.tasks: asyncio.Task[None] | None = None
+
+    def counts(self) -> Counter[str]:
+        """How many writes of which path were done since the last question."""
+        counts = Counter(path.rpartition("/")[2] for _, path in self.server.done)
+        self.server.done.clear()
+        return counts
+
+    async def write(self, request: Request) -> None:
+        while True:
+            try:
+                await ask(self.admission, request)
+            except ClusterError:
+                await asyncio.sleep(0.01)
+
+
+def rushing(server: SlowServer, work: Callable[[Rush], Coroutine[object, object, None]], *requests: Request) -> None:
+    async def main() -> None:
+        rush = Rush(server)
+        async with anyio.create_task_group() as tasks:
+            for request in requests:
+                for _ in range(WRITERS):
+                    tasks.start_soon(rush.write, request)
+            await work(rush)
+            tasks.cancel_scope.cancel()
+        assert "0 of" in repr(rush.admission) and "0 waiting" in repr(rush.admission), "all places were given back"
+
+    run_virtual(main)
+
+
+# -- how many ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("capacity", "latency"), [(20, 0.05), (200, 0.3), (1000, 0.005), (3000, 0.015), (400, 0.1)])
+def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) -> None:
+    """It keeps the server busy, and no write waits there for much longer than it must."""
+
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(8.0)
+        rush.counts()
+        rush.server.most = 0
+        await asyncio.sleep(20.0)
+        assert rush.counts().total() >= 0.93 * 20 * capacity
+        needed = capacity * (latency + 0.001)
+        assert rush.server.most <= 2 * needed + 24
+
+    rushing(SlowServer(capacity, latency), work, BINDING)
+
+
+def test_the_limit_has_an_end() -> None:
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(5.0)
+        assert 100 < rush.server.most <= MOST
+
+    rushing(SlowServer(1e6, 0.1), work, BINDING)
+
+
+def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
+    async def work(rush: Rush) -> None:
+        for latency, capacity in ((0.01, 500), (0.2, 200), (0.01, 500)):
+            rush.server.latency, rush.server.capacity = latency, capacity
+            await asyncio.sleep(20.0)
+            rush.counts()
+            await asyncio.sleep(10.0)
+            assert rush.counts().total() >= 0.9 * 10 * capacity
+
+    rushing(SlowServer(1000, 0.01), work, BINDING)
+
+
+def test_what_asks_for_few_writes_at_a_time_teaches_nothing() -> None:
+    async def main() -> None:
+        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+        for _ in range(200):
+            sent = clock.now()
+            await asyncio.sleep(0.2)
+            limit.answered(WriteClass.BINDING, sent)
+        assert limit.value == 16.0
+
+    run_virtual(main)
+
+
+def test_failures_halve_the_limit_once_a_round() -> None:
+    async def main() -> None:
+        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+        await asyncio.sleep(1.0)
+        sent = clock.now()
+        await asyncio.sleep(1.0)
+        for _ in range(16):
+            limit.failed(sent)
+        assert limit.value == 8.0
+        for _ in range(9):
+            await asyncio.sleep(1.0)
+            limit.failed(clock.now())
+        assert limit.value == 1.0
+        assert repr(limit) == "<WriteLimit 1>"
+
+    run_virtual(main)
+
+
+# -- what the server refuses ---------------------------------------------------------------------------------------
+
+
+def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
+    async def work(rush: Rush) -> None:
+        rush.server.room = 0
+        await asyncio.sleep(10.0)
+        assert rush.server.answers[429] <= 16 + 10 * 8
+        assert set(rush.server.answers) == {429}
+        rush.server.room = 50
+        await asyncio.sleep(20.0)
+        rush.server.answers.clear()
+        rush.counts()
+        await asyncio.sleep(60.0)
+        assert rush.counts().total() >= 0.6 * 60 * 250
+        assert rush.server.answers[429] < 0.02 * rush.server.answers[201]
+
+    rushing(SlowServer(500, 0.2), work, BINDING, EVENT)
+
+
+@pytest.mark.parametrize("request_", [BINDING, STATUS, EVENT], ids=["binding", "status", "event"])
+def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: Request) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        inner = Scripted(refused(429, retry_after="7"), refused(503, retry_after="2"), ok({}))
+        await ask(WriteAdmission(inner, LoopClock(loop)), request_)
+        assert inner.at == [0.0, 7.0, 9.0]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [(refused(429, retry_after="7"), 7.0), (refused(500), REST), (NO_ANSWER, REST), (refused(409), 0.0), (ok({}), 0.0)],
+    ids=["429", "500", "no answer", "409", "200"],
+)
+def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: float) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        inner = Scripted(*[answer] * 16, *[ok({})] * 16)
+        admission = WriteAdmission(inner, LoopClock(loop))
+        await asyncio.gather(*[admission.send(BINDING) for _ in range(32)], return_exceptions=True)
+        assert inner.at == [0.0] * 16 + [seconds] * 16
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["refuses connections", "hangs"])
+def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -> None:
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(10.0)
+        rush.server.down, rush.server.hangs = not hangs, hangs
+        rush.server.answers.clear()
+        await asyncio.sleep(300.0)
+        assert rush.server.answers[0] <= 300 / REST * 2 + MOST
+        rush.server.down = rush.server.hangs = False
+        await asyncio.sleep(35.0)
+        rush.counts()
+        await asyncio.sleep(30.0)
+        assert rush.counts().total() >= 0.9 * 30 * 500
+
+    rushing(SlowServer(500, 0.02), work, BINDING, EVENT)
+
+
+# -- shares --------------------------------------------------------------------------------------------------------
+
+
+def test_each_class_has_its_share_while_all_of_them_wait() -> None:
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(5.0)
+        rush.counts()
+        await asyncio.sleep(20.0)
+        counts = rush.counts()
+        shares = {name: count / counts.total() for name, count in counts.items()}
+        assert shares == pytest.approx({"binding": 0.7, "status": 0.2, "events": 0.1}, abs=0.04)
+
+    rushing(SlowServer(1000, 0.02), work, BINDING, STATUS, EVENT)
+
+
+@pytest.mark.parametrize("first", [BINDING, EVENT], ids=["bindings", "events"])
+def test_neither_bindings_nor_events_starve(first: Request) -> None:
+    """What comes into a rush of the other class has its share, whichever was there first."""
+
+    async def work(rush: Rush) -> None:
+        other = EVENT if first is BINDING else BINDING
+        await asyncio.sleep(5.0)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WRITERS):
+                tasks.start_soon(rush.write, other)
+            await asyncio.sleep(5.0)
+            rush.counts()
+            await asyncio.sleep(20.0)
+            counts = rush.counts()
+            assert counts["events"] / counts.total() == pytest.approx(1 / 8, abs=0.04)
+            tasks.cancel_scope.cancel()
+
+    rushing(SlowServer(1000, 0.02), work, first)
+
+
+def test_events_that_hang_delay_no_binding() -> None:
+    async def work(rush: Rush) -> None:
+        rush.server.slower["events.k8s.io"] = 60.0
+        await asyncio.sleep(120.0)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WRITERS):
+                tasks.start_soon(rush.write, BINDING)
+            await asyncio.sleep(10.0)
+            rush.counts()
+            await asyncio.sleep(30.0)
+            assert rush.counts()["binding"] >= 0.85 * 30 * 500
+            tasks.cancel_scope.cancel()
+
+    rushing(SlowServer(500, 0.02), work, EVENT)
+
+
+def test_who_reads_waits_for_nobody() -> None:
+    async def main() -> None:
+        inner = Scripted(*[ok({})] * 3)
+        admission = WriteAdmission(inner, LoopClock(asyncio.get_running_loop()))
+        admission.limit.value = 1.0
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(admission.send, READ)
+            await asyncio.sleep(1.0)
+            assert inner.at == [0.0] * 5
+            tasks.cancel_scope.cancel()
+
+    run_virtual(main)
+
+
+def test_what_is_refused_before_it_leaves_teaches_nothing() -> None:
+    """Such as by a fence that is closed."""
+
+    async def main() -> None:
+        closed = ClusterError("stopped", status=403, reason="Stopped")
+        admission = WriteAdmission(Scripted(*[closed] * 20), LoopClock(asyncio.get_running_loop()))
+        for _ in range(20):
+            with pytest.raises(ClusterError, match="stopped"):
+                await admission.send(BINDING)
+        assert repr(admission) == "<WriteAdmission 0 of 16 under way, 0 waiting>"
+
+    run_virtual(main)
+
+
+# -- what is given up ----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.sampled_from([BINDING, STATUS, EVENT]), st.integers(0, 30), st.integers(1, 60))))
+def test_whoever_gives_up_gives_his_place_back(writes: list[tuple[Request, int, int]]) -> None:
+    """Each begins after so many milliseconds and gives up after so many more, waiting or under way."""
+
+    async def main() -> None:
+        server = SlowServer(300, 0.01)
+        admission = WriteAdmission(server, LoopClock(asyncio.get_running_loop()))
+        admission.limit.value = 2.0
+
+        async def write(request: Request, start: int, patience: int) -> None:
+            await asyncio.sleep(start / 1000)
+            with anyio.move_on_after(patience / 1000):
+                await admission.send(request)
+
+        async with anyio.create_task_group() as tasks:
+            for each in writes:
+                tasks.start_soon(write, *each)
+        assert repr(admission).startswith("<WriteAdmission 0 of ") and repr(admission).endswith(" 0 waiting>")
+        async with asyncio.timeout(60.0):
+            await asyncio.gather(*[admission.send(request) for request, _, _ in writes])
+
+    run_virtual(main)
+
+
+def test_a_client_behind_an_admission_writes_all_the_same() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = SlowServer(100, 0.01)
+        cluster = KubeCluster(WriteAdmission(server, LoopClock(loop)), LoopClock(loop), random=Random(0))
+        await asyncio.gather(*[cluster.bind("default", str(number), "", "n") for number in range(500)])
+        assert len({path for _, path in server.done}) == 500
+        assert loop.time() < 5.6
+
+    run_virtual(main)

@@ -1,0 +1,368 @@
+"""What would help, in the words that are shown; that each line is true is tried in properties/test_remedies.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unresolvable, unschedulable
+from kframework.core.pod_engine import PodEngine
+from kframework.explain import slices
+from kframework.explain.remedies.remedies import remedies
+from kframework.explain.slices import finished
+from kframework.framework.suggestions import FreeResource
+from kframework.objects import (
+    Affinity,
+    ApiObject,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolumeClaimSource,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    TopologySpreadConstraint,
+    Volume,
+)
+from kframework.state.inbox import Changed, Gone
+from kframework.testing import make_node, make_pod
+from tests.support.helping import engine_of, lines, pending, sought
+from tests.support.storage import affinity, claim, mounted, near, reference, volume
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+WEB = LabelSelector(match_labels={"app": "web"})
+
+
+def apart(key: str = HOST) -> Affinity:
+    term = PodAffinityTerm(topology_key=key, label_selector=WEB)
+    return Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+
+
+def on(**required: str) -> Affinity:
+    terms = tuple(
+        NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key=key, operator="In", values=(value,)),))
+        for key, value in required.items()
+    )
+    selector = NodeSelector(node_selector_terms=terms)
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=selector))
+
+
+def named(node: str) -> Affinity:
+    field = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+    selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=selector))
+
+
+def spread(key: str = ZONE, max_skew: int = 1) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(
+        max_skew=max_skew, topology_key=key, when_unsatisfiable="DoNotSchedule", label_selector=WEB
+    )
+
+
+def running(name: str = "other", node: str = "a", **fields: object) -> Pod:
+    return make_pod(name, node_name=node, **fields)  # type: ignore[arg-type]  # fields of a pod
+
+
+A = make_node("a", zone="east")
+B = make_node("b", zone="west", taints=["closed:NoSchedule"])
+
+CASES: dict[str, tuple[Pod, list[ApiObject], list[str]]] = {
+    "cpu": (
+        make_pod(cpu=2),
+        [A, running(cpu=3)],
+        ["free 1 cpu on a (e.g. delete default/other)", "lower the pod's cpu request from 2 to 1"],
+    ),
+    "memory, to the byte": (
+        make_pod(memory="4Gi"),
+        [A, running(memory=(12 << 30) + 1)],
+        [
+            "free 1 byte of memory on a (e.g. delete default/other)",
+            "lower the pod's memory request from 4Gi to 4294967295",
+        ],
+    ),
+    "a device that no node has": (
+        make_pod(requests={"nvidia.com/gpu": 2}),
+        [A],
+        ["drop the pod's request for nvidia.com/gpu"],
+    ),
+    "more than any node has": (make_pod(cpu=6), [A], ["lower the pod's cpu request from 6 to 4"]),
+    "room for pods": (
+        make_pod(),
+        [make_node("a", pods=1), running()],
+        ["free room for one more pod on a (e.g. delete default/other)"],
+    ),
+    "one pod in the way of cpu and memory": (
+        make_pod(cpu=2, memory="8Gi"),
+        [A, running(cpu=3, memory="12Gi"), running("small", cpu="100m", memory="128Mi")],
+        ["delete pod default/other on a"],
+    ),
+    "a taint": (
+        make_pod(),
+        [make_node("a", taints=["dedicated=gpu:NoSchedule"])],
+        ["remove the taint dedicated=gpu:NoSchedule from a", "let the pod tolerate dedicated=gpu:NoSchedule"],
+    ),
+    "two taints": (
+        make_pod(),
+        [make_node("a", taints=["x:NoSchedule", "y=1:NoExecute", "z:PreferNoSchedule"])],
+        [
+            "remove the taint x:NoSchedule from a and remove the taint y=1:NoExecute from a",
+            "let the pod tolerate x:NoSchedule and let the pod tolerate y=1:NoExecute",
+        ],
+    ),
+    "cordoned": (
+        make_pod(),
+        [make_node("a", unschedulable=True, taints=["node.kubernetes.io/unschedulable:NoSchedule"])],
+        ["uncordon a"],
+    ),
+    "a label": (
+        make_pod(node_selector={"disk": "ssd"}),
+        [A],
+        ["label a with disk=ssd", "drop disk=ssd from the pod's nodeSelector"],
+    ),
+    "a label that says what a node is": (
+        make_pod(node_selector={ZONE: "north"}),
+        [A],
+        [f"drop {ZONE}=north from the pod's nodeSelector"],
+    ),
+    "node affinity": (
+        make_pod(affinity=on(disk="ssd")),
+        [A],
+        ["label a with disk=ssd", "drop disk In [ssd] from the pod's node affinity"],
+    ),
+    "a port": (
+        make_pod(host_ports=[80]),
+        [A, running(host_ports=[80])],
+        ["delete pod default/other on a", "drop the pod's host port 80/TCP"],
+    ),
+    "anti-affinity": (
+        make_pod(affinity=apart()),
+        [A, running(labels={"app": "web"})],
+        ["delete pod default/other on a", f"drop the pod's anti-affinity to app=web by {HOST}"],
+    ),
+    "anti-affinity of others": (
+        make_pod(labels={"app": "web"}),
+        [A, running(affinity=apart())],
+        ["delete pod default/other on a"],
+    ),
+    "anti-affinity in a zone": (
+        make_pod(affinity=apart(ZONE)),
+        [
+            make_node("a", zone="east", unschedulable=True),
+            make_node("b", zone="east"),
+            running(labels={"app": "web"}),
+        ],
+        ["delete pod default/other on a", f"drop the pod's anti-affinity to app=web by {ZONE}"],
+    ),
+    "spread": (
+        make_pod(labels={"app": "web"}, topology_spread=[spread()]),
+        [A, B, *(running(f"web-{n}", labels={"app": "web"}) for n in range(3))],
+        [
+            "remove the taint closed:NoSchedule from b",
+            "let the pod tolerate closed:NoSchedule",
+            f"raise maxSkew of the pod's spread over {ZONE} from 1 to 4",
+        ],
+    ),
+    "spread over what no node has": (
+        make_pod(labels={"app": "web"}, topology_spread=[spread("rack")]),
+        [A],
+        ["drop the pod's spread over rack"],
+    ),
+    "a claim that is not there": (
+        make_pod(
+            volumes=[
+                Volume(name="tmp"),
+                Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="gone")),
+            ]
+        ),
+        [A],
+        ["drop the pod's volume data (claim gone)"],
+    ),
+    "a claim for one pod only": (
+        make_pod(volumes=mounted("data")),
+        [
+            A,
+            make_node("b"),
+            claim(bound="disk", accessModes=["ReadWriteOncePod"]),
+            volume(kept_for=reference()),
+            running(volumes=mounted("data")),
+        ],
+        ["delete pod default/other on a", "drop the pod's volume v-data (claim data)"],
+    ),
+    "a disk that is reached from nowhere": (
+        make_pod(volumes=mounted("data")),
+        [A, claim(bound="disk"), volume(on=affinity(near(ZONE, "north")), kept_for=reference())],
+        ["drop the pod's volume v-data (claim data)"],
+    ),
+    "the name of a node that is closed": (
+        make_pod(affinity=named("b")),
+        [A, B],
+        ["remove the taint closed:NoSchedule from b", "let the pod tolerate closed:NoSchedule"],
+    ),
+    "the name of a node that is not there": (
+        make_pod(affinity=named("gone")),
+        [A],
+        ["drop metadata.name In [gone] from the pod's node affinity"],
+    ),
+    "a gate": (make_pod(gates=["example.com/hold"]), [A], ["remove the scheduling gate example.com/hold"]),
+    "a gate and a full node": (
+        make_pod(cpu=2, gates=["x/y"]),
+        [A, running(cpu=3)],
+        [
+            "remove the scheduling gate x/y and free 1 cpu on a (e.g. delete default/other)",
+            "remove the scheduling gate x/y and lower the pod's cpu request from 2 to 1",
+        ],
+    ),
+    "all at once": (
+        make_pod(cpu=2, node_selector={"disk": "ssd"}),
+        [make_node("a", unschedulable=True), running(cpu=3)],
+        ["uncordon a, label a with disk=ssd and free 1 cpu on a (e.g. delete default/other)"],
+    ),
+    "a pod in the way twice": (
+        make_pod(labels={"app": "web"}, topology_spread=[spread(max_skew=2)]),
+        [
+            A,
+            make_node("b", zone="west", unschedulable=True),
+            running("first", labels={"app": "web"}),
+            running("second", labels={"app": "web"}, affinity=apart()),
+        ],
+        ["uncordon b", "delete pod default/second on a"],
+    ),
+    "fewer changes of the pod than of the cluster": (
+        make_pod(node_selector={ZONE: "north"}, affinity=apart()),
+        [A, *(running(name, labels={"app": "web"}) for name in ("x", "y"))],
+        [f"drop {ZONE}=north from the pod's nodeSelector and drop the pod's anti-affinity to app=web by {HOST}"],
+    ),
+    "nothing": (make_pod(), [A], []),
+    "no nodes": (make_pod(), [], []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_would_help_is_said_in_one_line(case: str) -> None:
+    pod, objects, expected = CASES[case]
+    assert lines(pod, *objects) == expected
+
+
+def test_kinds_take_turns_and_few_are_shown() -> None:
+    closed = [make_node(f"closed-{n}", taints=["x:NoSchedule"]) for n in range(9)]
+    full = [make_node(f"full-{n}") for n in range(9)]
+    pods = [running(f"pod-{n}", f"full-{n}", cpu=4) for n in range(9)]
+    assert lines(make_pod(cpu=1), *closed, *full, *pods) == [
+        "remove the taint x:NoSchedule from closed-0",
+        "free 1 cpu on full-0 (e.g. delete default/pod-0)",
+        "let the pod tolerate x:NoSchedule",
+        "drop the pod's request for cpu",
+        "remove the taint x:NoSchedule from closed-1",
+    ]
+
+
+def test_a_smaller_change_comes_before_a_larger_one_of_its_kind() -> None:
+    objects = [make_node("a"), make_node("b"), running("x", "a", cpu=4), running("y", "b", cpu="3200m")]
+    assert [line for line in lines(make_pod(cpu=1), *objects) if line.startswith("free")] == [
+        "free 200m cpu on b (e.g. delete default/y)",
+        "free 1 cpu on a (e.g. delete default/x)",
+    ]
+
+
+def test_a_single_change_leaves_combinations_unsaid() -> None:
+    worse = make_node("b", taints=["x:NoSchedule", "y:NoSchedule"])
+    assert lines(make_pod(tolerations=["z"]), make_node("a", taints=["x:NoSchedule"]), worse)[0] == (
+        "remove the taint x:NoSchedule from a"
+    )
+    assert not [line for line in lines(make_pod(), make_node("a", unschedulable=True), worse) if " and " in line]
+
+
+def test_room_is_left_for_the_pods_nominated_to_a_node() -> None:
+    engine = engine_of([make_node("a", cpu=2)])
+    rival = pending(engine, make_pod("rival", cpu="1500m", priority=10))
+    engine.cluster.nominator.put(rival, "a")
+    (freed, *_) = sought(engine, make_pod(cpu=1, priority=10))
+    assert freed.changes == (FreeResource("a", "cpu", 500),)
+    assert freed.text == "free 500m cpu on a"
+
+
+def test_examples_are_only_given_where_they_would_do() -> None:
+    """Here company goes with the pod that would make room."""
+    term = PodAffinityTerm(topology_key=HOST, label_selector=WEB)
+    near = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+    line, *_ = lines(make_pod(cpu=2, affinity=near), A, running(cpu=3, labels={"app": "web"}))
+    assert line == "free 1 cpu on a"
+
+
+# -- other plugins -----------------------------------------------------------------------------------------------------
+
+
+def objecting(status: Status) -> type[Plugin]:
+    class Objecting(Plugin):
+        """Objects to nodes with a pod called noisy."""
+
+        name = "Objecting"
+        reads = "pods"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return status if any(other.name == "noisy" for other in node.pods) else None
+
+    return Objecting
+
+
+def test_for_a_plugin_that_is_not_known_single_pods_are_tried() -> None:
+    objects = [A, running("calm"), running("noisy")]
+    assert lines(make_pod(), *objects, plugins=[objecting(unschedulable("noise"))]) == ["delete pod default/noisy on a"]
+    assert lines(make_pod(), *objects, plugins=[objecting(unresolvable("noise"))]) == []
+
+
+# -- looking on --------------------------------------------------------------------------------------------------------
+
+
+def busy() -> tuple[PodEngine, Pod]:
+    nodes = [make_node(f"n{n}", zone=f"z{n % 3}", taints=["x:NoSchedule"] if n % 2 else []) for n in range(40)]
+    pods = [running(f"p{n}", f"n{n % 40}", cpu=2, labels={"app": "web"}) for n in range(80)]
+    return engine_of([*nodes, *pods]), make_pod(
+        cpu=1, labels={"app": "web"}, topology_spread=[spread()], host_ports=[80]
+    )
+
+
+def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    engine, pod = busy()
+
+    def seen() -> list[object]:
+        return [(node.object, sorted(other.uid for other in node.pods), node.requested("cpu")) for node in nodes]
+
+    nodes = list(engine.cluster.nodes)
+    before, times = seen(), 0
+    for _ in remedies(engine, pending(engine, pod)):
+        times += 1
+        assert not engine.cluster.statements
+    assert times > 10
+    assert seen() == before
+
+
+@pytest.mark.parametrize("when", range(0, 12, 2))
+def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    leaving = make_node("a", taints=["x:NoSchedule"])
+    engine = engine_of([leaving, make_node("b", unschedulable=True)])
+    search = remedies(engine, pending(engine, make_pod()))
+    for _ in range(when):
+        next(search)
+    engine.offer(Gone(leaving))
+    engine.offer(Changed(make_node("c", taints=["z:NoSchedule"])))
+    engine.catch_up()
+    assert [remedy.text for remedy in finished(search)] == [
+        "uncordon b",
+        "remove the taint z:NoSchedule from c",
+        "let the pod tolerate z:NoSchedule",
+    ]
+
+
+def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    engine = engine_of([make_node("a", unschedulable=True)])
+    for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):
+        assert number < 50
+        engine.offer(Changed(make_node(f"new-{number}", unschedulable=True)))
+        engine.catch_up()

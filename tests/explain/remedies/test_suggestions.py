@@ -1,0 +1,164 @@
+"""Plugins of any origin suggest by the same hook; one that has none is taken at its word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kframework import (
+    ConfigError,
+    CycleState,
+    DeletePod,
+    LowerRequest,
+    NodeInfo,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    Rows,
+    SetLabel,
+    Status,
+    Suggestion,
+    hookimpl,
+    unresolvable,
+)
+from kframework.explain.full_evaluation import evaluate
+from kframework.explain.remedies.prospects import Prospects
+from kframework.explain.remedies.suggestions import Suggestions
+from kframework.explain.slices import finished
+from kframework.framework.suggestions import BEYOND_HELP, Efforts
+from kframework.testing import make_node, make_pod
+from kframework.values.status import Code
+from tests.support.helping import engine_of, lines, pending, suggested
+
+Suggesting = Iterator[Suggestion]
+
+
+class Tiered(Plugin):
+    """Let pods onto nodes with a tier."""
+
+    name = "Tiered"
+    reads = "node"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return None if "tier" in node.labels else unresolvable("no tier")
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+        assert node is not None
+        assert status == unresolvable("no tier").with_plugin(self.name)
+        yield SetLabel(node.name, "tier", "gold")
+
+
+class Estimating(Tiered):
+    """Know which node is nearer."""
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        return np.array([1.0 if nodes[row].name == "b" else 2.0 for row in nodes.order[rows]])
+
+
+class Mixing(Tiered):
+    """Suggest changes of the cluster and of the pod, together and apart."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+        assert node is not None
+        yield ()
+        yield LowerRequest("cpu", 100, 0), SetLabel(node.name, "tier", "gold")
+        yield SetLabel(node.name, "tier", "gold")
+
+
+class Broken(Tiered):
+    """Fail to suggest."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+        raise LookupError("no idea")
+
+
+class Talkative(Tiered):
+    """Suggest what is no change."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+        yield "buy a larger node"  # type: ignore[misc]  # not a change
+
+
+class Misspelt(Tiered):
+    """Take other arguments than the contract says."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod) -> list[Suggestion]:  # type: ignore[override]  # that is it
+        return []
+
+
+def prospects(plugin: type[Plugin]) -> Prospects:
+    engine = engine_of([make_node("a"), make_node("b")], plugin)
+    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
+    made = Prospects(evaluation, Suggestions(evaluation.profile))
+    assert sum(1 for _ in made.work()) == 1
+    return made
+
+
+def test_what_a_plugin_of_any_origin_suggests_is_tried() -> None:
+    nodes = [make_node("a"), make_node("b", unschedulable=True)]
+    assert lines(make_pod(), *nodes, plugins=[Tiered]) == ["label a with tier=gold"]
+    assert lines(make_pod(), nodes[1], plugins=[Tiered]) == ["uncordon b and label b with tier=gold"]
+
+
+def test_changes_of_the_pod_are_told_apart_and_what_is_not_needed_is_left_out() -> None:
+    assert lines(make_pod(), make_node("a"), plugins=[Mixing]) == ["label a with tier=gold"]
+
+
+def test_a_plugin_may_say_where_to_look_first() -> None:
+    assert [prospects(plugin).promising(1) for plugin in (Tiered, Estimating)] == [[0], [1]]
+
+
+class Counting(Tiered):
+    """Need as many changes as a node's number says; `asked` is how many nodes it was asked about each time."""
+
+    asked: ClassVar[list[int]] = []
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        assert isinstance(rows, np.ndarray)
+        self.asked.append(len(rows))
+        return np.array([float(nodes[row].name) for row in rows.tolist()])
+
+
+@pytest.mark.parametrize(("leaves", "estimated"), [(None, 450), ("7", 200), ("449", 200)])
+def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: int) -> None:
+    engine = engine_of([make_node(str(number)) for number in range(450)], Counting)
+    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
+    Counting.asked.clear()
+    work = Suggestions(evaluation.profile).efforts(evaluation, "Tiered", evaluation.rows)
+    next(work)
+    assert Counting.asked == [200]
+    if leaves is not None:
+        engine.cluster.remove_node(leaves)
+    efforts = finished(work).tolist()
+    assert sum(Counting.asked) == estimated
+    assert efforts == [*map(float, range(estimated)), *[BEYOND_HELP] * (450 - estimated)]
+
+
+@pytest.mark.parametrize("plugin", [Broken, Talkative])
+def test_a_fault_is_logged_once_and_names_the_plugin(plugin: type[Plugin], caplog: pytest.LogCaptureFixture) -> None:
+    assert lines(make_pod(), make_node("a"), make_node("b"), plugins=[plugin]) == []
+    (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("kframework.observe")]
+    assert "Tiered" in message and "suggest" in message
+
+
+def test_the_hook_is_checked_when_the_plugin_is_loaded() -> None:
+    with pytest.raises(ConfigError, match=r"hook suggest: takes \(state, pod\) where the contract says \(state, pod, "):
+        engine_of([], Misspelt)
+
+
+def test_a_plugin_without_the_hook_is_taken_at_its_word() -> None:
+    pods = [make_pod(name, node_name="a") for name in ("x", "y")]
+    deletions = [(DeletePod(f"default/{pod.metadata.name}", pod.metadata.uid, "a"),) for pod in pods]
+    assert suggested("Unknown", make_pod(), make_node("a"), *pods) == deletions
+    assert suggested("Unknown", make_pod(), make_node("a"), *pods, code=Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == []

@@ -1,0 +1,113 @@
+"""Trials ask the plugins in a what-if that leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
+from kframework.core.pod_engine import PodEngine
+from kframework.explain.remedies.trials import Trials
+from kframework.explain.slices import finished
+from kframework.framework.claim_suggestions import LowerCount
+from kframework.framework.pod_suggestions import DropHostPort, DropNodeSelector, RemoveGate
+from kframework.framework.suggestions import Change, DeletePod, FreeResource, SetLabel, Uncordon
+from kframework.objects import Pod, ResourceClaim
+from kframework.testing import make_node, make_pod
+from tests.support.devices import allocated, claim
+from tests.support.helping import engine_of, pending
+
+POD = make_pod(cpu=2, node_selector={"disk": "ssd"}, host_ports=[80], gates=["x.io/hold"])
+HOLDERS = [make_pod(f"holder-{n}", node_name="a", cpu=1, host_ports=[80]) for n in range(2)]
+OTHER = make_node("b", unschedulable=True)
+
+
+def deletion(pod: Pod) -> DeletePod:
+    return DeletePod(f"default/{pod.metadata.name}", pod.metadata.uid, pod.spec.node_name)
+
+
+GATE, LABEL, CPU = RemoveGate("x.io/hold"), SetLabel("a", "disk", "ssd"), FreeResource("a", "cpu", 1000)
+FIRST, SECOND = map(deletion, HOLDERS)
+
+
+def trials() -> Trials:
+    engine = engine_of([make_node("a", cpu=3), OTHER, *HOLDERS])
+    return trials_of(engine, POD)
+
+
+def trials_of(engine: PodEngine, pod: Pod) -> Trials:
+    return Trials(engine.cluster, engine.profiles["default-scheduler"], pending(engine, pod))
+
+
+@pytest.mark.parametrize(
+    ("changes", "plugins"),
+    [
+        ([], ["SchedulingGates"]),
+        ([GATE], ["NodeAffinity", "NodePorts", "NodeResourcesFit"]),
+        ([GATE, LABEL], ["NodePorts", "NodeResourcesFit"]),
+        ([GATE, LABEL, CPU], ["NodePorts"]),
+        ([GATE, LABEL, FIRST], ["NodePorts"]),  # the other still holds it
+        ([GATE, LABEL, FIRST, SECOND], []),
+        ([GATE, LABEL, CPU, DropHostPort(80, "TCP", "0.0.0.0")], []),
+        ([GATE, DropNodeSelector("disk", "ssd"), FIRST, SECOND], []),
+        ([GATE, LABEL, FIRST, SECOND, deletion(make_pod("gone", node_name="a")), Uncordon("gone")], []),
+    ],
+)
+def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Change], plugins: list[str]) -> None:
+    tried = trials()
+    with tried.made(changes) as trial:
+        assert [status.plugin for status in trial.rejections("a")] == plugins
+    assert finished(tried.anywhere(changes)) is not bool(plugins)
+    assert not tried.cluster.statements
+    node = tried.cluster.nodes.named("a")
+    assert node is not None
+    assert (len(node.pods), node.requested("cpu"), node.allocatable("cpu")) == (2, 2000, 3000)
+    assert "disk" not in node.labels
+
+
+def test_several_changes_of_a_node_add_up() -> None:
+    with trials().made([FreeResource("a", "cpu", 1), FreeResource("a", "cpu", 2), LABEL]) as trial:
+        node = trial.nodes.named("a")
+        assert node is not None
+        assert node.allocatable("cpu") == 3003
+        assert node.labels["disk"] == "ssd"
+
+
+def test_a_node_that_is_not_there_is_out_of_the_question() -> None:
+    with trials().made([GATE]) as trial:
+        assert trial.rejections("gone")
+        assert trial.rejection is None
+
+
+def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
+    class Picky(Plugin):
+        name = "Picky"
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+            return None if node.name == "n299" and "liked" in node.labels else unschedulable("dull")
+
+    engine = engine_of([make_node(f"n{n}") for n in range(300)], Picky)
+    tried = trials_of(engine, make_pod())
+    assert not finished(tried.anywhere([]))
+    assert finished(tried.anywhere([SetLabel("n299", "liked", "yes")]))
+    assert sum(1 for _ in tried.anywhere([])) > 2  # in pieces
+
+
+def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
+    user = make_pod("user", node_name="a")
+    held, own = allocated(claim("held"), user), claim("own")
+    engine = engine_of([make_node("a"), user, held, own])
+    claims = engine.cluster.objects(ResourceClaim)
+    tried = trials_of(engine, make_pod("pod"))
+    more, less = LowerCount("default/own", "r", 1, 7), LowerCount("default/own", "r", 1, 3)
+    with tried.made([deletion(user), more, LowerCount("default/gone", "r", 1, 0)]):
+        freed = claims.get("held", "default")
+        assert freed is not None and (freed.status.allocation, freed.status.reserved_for) == (None, ())
+        assert claims.get("own", "default") == more.on_claim(own) != own
+        with tried.made([less]):
+            assert claims.get("own", "default") == less.on_claim(own)
+        assert claims.get("own", "default") == more.on_claim(own)
+    assert [claims.get(each.metadata.name, "default") for each in (held, own)] == [held, own]
+    assert not tried.cluster.statements

@@ -1,0 +1,69 @@
+"""A cluster under the default profile, stepped by hand, in which pods are explained."""
+
+from __future__ import annotations
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.config.configuration import Configuration
+from kframework.config.load import default_configuration, parse
+from kframework.core.cycle.consequences import Eviction, Reservation
+from kframework.core.cycle.decision import Decision
+from kframework.core.effects import NullEffects
+from kframework.core.plugin_handle import profiles_for
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.registry import Registry
+from kframework.explain.account import explain
+from kframework.explain.explanation import Assessment, Explanation
+from kframework.explain.finding import known_pod
+from kframework.explain.slices import finished
+from kframework.objects import ApiObject, Pod
+from kframework.observe.history import History
+from kframework.scheduler.extenders import Extenders
+from kframework.state.inbox import Changed, Synced
+from kframework.testing import make_pod
+
+__all__ = ["Scene"]
+
+
+class Scene(NullEffects):
+    """An engine on a clock that stands still, and what it has decided."""
+
+    def __init__(self, *objects: ApiObject, configuration: str = "", registry: Registry | None = None) -> None:
+        self.time = VIRTUAL_EPOCH
+        self.history = History()
+        self.bindings: list[Reservation] = []
+        self.evictions: list[Eviction] = []
+        read: Configuration = parse(configuration, "test.yaml") if configuration else default_configuration()
+        profiles = profiles_for(read, registry or Registry.installed(), self)
+        self.engine: PodEngine = PodEngine.of(read, self, self, Extenders(), profiles)
+        for obj in objects:
+            self.engine.offer(Changed(obj))
+        self.engine.offer(Synced())
+
+    def now(self) -> float:
+        return self.time
+
+    def decided(self, decision: Decision) -> None:
+        self.history.decided(decision)
+
+    def bind(self, reservation: Reservation) -> None:
+        self.bindings.append(reservation)
+
+    def evict(self, eviction: Eviction) -> None:
+        self.evictions.append(eviction)
+
+    def settle(self) -> Scene:
+        """Step until there is no pod."""
+        while self.engine.step():
+            pass
+        return self
+
+    def explain(self, name: str, whole: Pod | None = None) -> Explanation:
+        pod = finished(known_pod(self.engine, "default", name))
+        assert pod is not None, f"pod {name} is not known"
+        return explain(self.engine, self.history, pod, whole)
+
+    def pending(self, name: str = "pod", *, cpu: int | str = "100m") -> Assessment:
+        """Explain a pod that has just arrived."""
+        self.engine.offer(Changed(make_pod(name, cpu=cpu)))
+        self.engine.catch_up()
+        return self.explain(name).now

@@ -1,0 +1,162 @@
+"""An explanation puts together what was decided, what the plugins say now and what is waited for."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework import PendingPod, Status, unschedulable
+from kframework.explain import slices
+from kframework.explain.account import explain, explaining
+from kframework.explain.explanation import Explanation, State
+from kframework.objects import PodCondition
+from kframework.observe.history import History
+from kframework.state.inbox import Changed, Gone
+from kframework.testing import make_node, make_pod
+from tests.core.test_pod_engine import Stage
+from tests.explain.scene import Scene
+from tests.extension_points.scripted import held, plugin
+
+FULL = (make_node("n1", cpu=1), make_pod("first", cpu=1, node_name="n1"), make_pod("second", cpu="500m"))
+
+
+def test_a_pending_pod_is_explained() -> None:
+    scene = Scene(*FULL).settle()
+    scene.time += 5
+    explanation = scene.explain("second")
+    assert (explanation.pod, explanation.profile, explanation.state) == (
+        "default/second",
+        "default-scheduler",
+        State.UNSCHEDULABLE,
+    )
+    assert explanation.requests == {"cpu": "500m", "memory": "128Mi"}
+    assert (explanation.node, explanation.nominated, explanation.attempts) == ("", "", 1)
+    assert explanation.at == scene.time
+    assert explanation.then is not None and explanation.then.message.startswith(explanation.now.message)
+    assert explanation.now.reasons == explanation.then.reasons == {"Insufficient cpu": 1}
+    assert explanation.waiting is not None and explanation.waiting.held_by == ("NodeResourcesFit",)
+    assert explanation.help
+    assert explanation.notes == ()
+
+
+def test_a_pod_that_was_placed_is_explained_as_if_it_were_not() -> None:
+    scene = Scene(make_node("n1", cpu=4), make_node("n2", cpu=2), make_pod("pod", cpu=1)).settle()
+    explanation = scene.explain("pod")
+    then, now = explanation.then, explanation.now
+    assert then is not None
+    assert (explanation.state, explanation.node) == (State.BINDING, then.node)
+    assert {(each.node, each.total) for each in now.top} == set(then.top)
+    assert now.top[0].node == then.node
+    assert now.margin == then.top[0][1] - then.top[1][1] > 0
+    assert explanation.help == () and explanation.preemption is None
+
+
+def test_a_pod_that_has_not_been_tried_is_explained() -> None:
+    scene = Scene(make_node("n1"), make_pod("pod"))
+    scene.engine.catch_up()
+    explanation = scene.explain("pod")
+    assert (explanation.state, explanation.attempts, explanation.then) == (State.ACTIVE, 0, None)
+    assert explanation.now.feasible == 1
+
+
+def test_what_is_not_remembered_stands_in_the_condition() -> None:
+    condition = PodCondition(type="PodScheduled", status="False", message="0/1 nodes are available.")
+    pod = make_pod("second", cpu="500m")
+    waits = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(condition,)))
+    scene = Scene(*FULL[:2], waits)
+    scene.engine.catch_up()
+    explanation = scene.explain("second")
+    assert (explanation.then, explanation.condition) == (None, "0/1 nodes are available.")
+
+
+def test_a_gated_pod_is_told_what_would_let_it_in() -> None:
+    explanation = Scene(make_node("n1"), make_pod("pod", gates=["example.com/wait"])).settle().explain("pod")
+    assert explanation.state is State.GATED
+    assert [remedy.text for remedy in explanation.help] and "example.com/wait" in explanation.help[0].text
+
+
+def test_a_pod_that_is_to_be_deleted_gets_no_help() -> None:
+    deleted = make_pod("second", cpu="500m", deletion_timestamp="2026-01-01T00:00:00Z")
+    explanation = Scene(*FULL[:2], deleted).settle().explain("second")
+    assert explanation.state is State.TERMINATING
+    assert explanation.help == () and explanation.waiting is None
+
+
+def test_a_cluster_without_nodes_is_explained() -> None:
+    explanation = Scene(make_pod("pod")).settle().explain("pod")
+    assert (explanation.now.nodes, explanation.now.feasible, explanation.help) == (0, 0, ())
+    assert explanation.then is not None and explanation.then.message == "no nodes available to schedule pods"
+
+
+def test_a_pod_on_a_node_that_would_not_do_any_more_stays() -> None:
+    tainted = make_node("n1", taints=["gone=bad:NoSchedule"])
+    explanation = Scene(tainted, make_pod("pod", node_name="n1")).settle().explain("pod")
+    assert explanation.state is State.BOUND
+    assert explanation.now.feasible == 0
+    assert explanation.help == () and explanation.preemption is None
+    assert explanation.notes == ("it stays where it is: a pod on a node is not scheduled again",)
+
+
+def test_it_is_said_when_not_all_is_known_yet() -> None:
+    scene = Scene(*FULL)
+    scene.engine.catch_up()
+    scene.engine.synced = False
+    assert scene.explain("second").notes == ("the scheduler has not seen the whole cluster yet",)
+
+
+def test_victims_that_have_not_left_are_told_of() -> None:
+    low, high = make_pod("low", cpu=1, node_name="n1", priority=1), make_pod("high", cpu=1, priority=10)
+    beside = make_pod("beside", cpu=None, node_name="n1", priority=1000)
+    scene = Scene(make_node("n1", cpu=1), low, beside, high).settle()
+    assert scene.evictions
+    preemption = scene.explain("high").preemption
+    assert preemption is not None and preemption.under_way
+    assert (preemption.node, preemption.victims) == ("n1", ("default/low",))
+    scene.engine.offer(Gone(low))
+    scene.engine.catch_up()
+    assert scene.explain("high").preemption is None
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_an_explanation_can_be_sent(name: str) -> None:
+    explanation = Scene(*FULL).settle().explain(name)
+    assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
+
+
+def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    scene = Scene(*FULL, *(make_node(f"old-{n}", cpu=None) for n in range(5))).settle()
+    pod = scene.engine.handlers.pending[FULL[2].metadata.uid]
+    work = explaining(scene.engine, scene.history, pod)
+    explanation: Explanation | None = None
+    turns = 0
+    while explanation is None:
+        try:
+            next(work)
+        except StopIteration as end:
+            explanation = end.value
+        assert not scene.engine.cluster.statements
+        turns += 1
+        if turns % 4 == 0 and turns <= 20:
+            scene.engine.offer(Gone(make_node(f"old-{turns // 4 - 1}", cpu=None)))
+            scene.engine.offer(Changed(make_node(f"new-{turns}", cpu=None)))
+            scene.engine.catch_up()
+    assert turns > 40
+    assert explanation.now.nodes == 6
+    assert set(explanation.now.rejections[0].examples) == {"n1", "new-4", "new-8", "new-12", "new-16"}
+    assert explanation.now.feasible == 0
+
+
+def test_what_a_gate_draws_when_it_is_asked_again_is_taken_back() -> None:
+    def gate(pod: PendingPod) -> Status:
+        held(drawing).random.random()
+        return unschedulable("closed")
+
+    drawing = plugin("Drawing", pre_enqueue=gate)
+    stage = Stage(drawing, objects=[make_node("a"), make_pod()], verifying=False)
+    stage.engine.catch_up()
+    (pod,) = stage.engine.handlers.pending.values()
+    before = held(drawing).random.getstate()
+    explanation = explain(stage.engine, History(), pod)
+    assert explanation.waiting is not None and explanation.waiting.why == "closed"
+    assert held(drawing).random.getstate() == before

@@ -1,0 +1,160 @@
+"""Reasons are counted as a condition counts them, and beyond; the best nodes are compared plugin by plugin."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.explain import assessing
+from kframework.explain.explanation import KeptRoom, NodeScore, Rejection
+from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
+from kframework.testing import make_node, make_pod
+from tests.explain.scene import Scene
+
+CPU, TAINT = "Insufficient cpu", "node(s) had untolerated taint(s)"
+MISSING = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="missing"))
+
+
+def test_what_every_plugin_says_is_counted() -> None:
+    now = (
+        Scene(
+            make_node("full", cpu="500m"),
+            make_node("tainted", cpu=8, taints=["a=b:NoSchedule"]),
+            make_node("both-1", cpu="500m", taints=["a=b:NoSchedule"]),
+            make_node("both-2", cpu="500m", taints=["a=b:NoSchedule"]),
+            make_pod("pod", cpu=1),
+        )
+        .settle()
+        .explain("pod")
+        .now
+    )
+    assert (now.nodes, now.feasible) == (4, 0)
+    assert now.reasons == {TAINT: 3, CPU: 1}
+    assert now.message == f"0/4 nodes are available: 1 {CPU}, 3 {TAINT}."
+    assert now.rejections == (
+        Rejection("TaintToleration", TAINT, 3, 3, 1, ("tainted", "both-1", "both-2"), False),
+        Rejection("NodeResourcesFit", CPU, 3, 1, 1, ("full", "both-1", "both-2"), False),
+    )
+
+
+def test_of_two_reasons_on_one_node_none_is_alone() -> None:
+    pod = make_pod("pod", cpu=2, memory="2Gi")
+    now = Scene(make_node("n1", cpu=1, memory="1Gi"), make_node("n2", cpu=1), pod).settle().explain("pod").now
+    found = {(each.reason, each.nodes, each.first, each.alone) for each in now.rejections}
+    assert found == {(CPU, 2, 2, 1), ("Insufficient memory", 1, 1, 0)}
+
+
+def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
+    nodes = [make_node(f"n{n}", cpu="500m", taints=["a=b:NoSchedule"] if n < 8 else ()) for n in range(16)]
+    now = Scene(*nodes, make_pod("pod", cpu=1)).settle().explain("pod").now
+    cpu = next(each for each in now.rejections if each.reason == CPU)
+    assert (cpu.nodes, cpu.first, cpu.alone) == (16, 8, 8)
+    assert cpu.examples == ("n8", "n9", "n10", "n11", "n12")
+
+
+def test_room_that_other_pods_would_leave_can_be_preempted() -> None:
+    low = make_pod("low", cpu=1, node_name="n1", priority=0)
+    now = Scene(make_node("n1", cpu=1), low, make_pod("pod", cpu=1, priority=0)).settle().explain("pod").now
+    assert [each.preemptible for each in now.rejections] == [True]
+
+
+def pinned(name: str) -> dict[str, object]:
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+
+
+def test_nodes_that_pre_filter_leaves_out_are_counted() -> None:
+    affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
+    nodes = [make_node(f"n{n}", cpu="500m") for n in range(4)]
+    now = Scene(*nodes, make_pod("pod", cpu=1, affinity=affinity)).settle().explain("pod").now
+    absent = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    assert now.reasons == {absent: 3, CPU: 1}
+    assert now.rejections[0] == Rejection("NodeAffinity", absent, 3, 3, 3, ("n0", "n2", "n3"), False)
+
+
+def test_a_rejection_of_the_pod_as_a_whole_stands_against_all_nodes() -> None:
+    now = Scene(make_node("n1"), make_node("n2"), make_pod("pod", volumes=[MISSING])).settle().explain("pod").now
+    assert now.message == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
+    found = [(each.plugin, each.nodes, each.first, each.alone, each.examples) for each in now.rejections]
+    assert found == [("VolumeRestrictions", 2, 2, 2, ("n1", "n2"))]
+
+
+def test_the_best_nodes_are_compared() -> None:
+    now = Scene(make_node("n1", cpu=2), make_node("n2", cpu=4), make_node("n3", cpu=2)).pending(cpu=1)
+    best, second, third = now.top
+    assert (best.node, best.place, second.place, third.place) == ("n2", 1, 2, 2)
+    assert now.margin == best.total - second.total
+    assert (now.ties, now.enough) == (1, 3)
+    assert all(sum(score.weighted for score in node.scores) == node.total for node in now.top)
+    assert all(score.weighted == score.weight * score.normalized for node in now.top for score in node.scores)
+    ahead = {a.plugin: a.weighted - b.weighted for a, b in zip(best.scores, second.scores, strict=True)}
+    assert ahead[now.decided_by] == max(ahead.values())
+
+
+def test_equals_share_a_place() -> None:
+    now = Scene(*(make_node(f"n{n}") for n in range(7))).pending()
+    assert (now.ties, now.margin, now.decided_by) == (7, 0, "")
+    assert [each.place for each in now.top] == [1] * len(now.top)
+
+
+def test_the_pods_own_node_is_shown_wherever_it_comes() -> None:
+    nodes = [make_node(f"n{n}", cpu=8) for n in range(8)]
+    taken = make_pod("taken", cpu=7, node_name="n7")
+    now = Scene(*nodes, taken, make_pod("pod", cpu="500m", node_name="n7")).settle().explain("pod").now
+    assert len(now.top) == 6
+    assert (now.top[-1].node, now.top[-1].place) == ("n7", 8)
+
+
+def test_one_feasible_node_is_not_scored() -> None:
+    now = Scene(make_node("n1", cpu=2), make_node("n2", cpu="100m")).pending(cpu=1)
+    assert (now.feasible, now.top, now.ties, now.message) == (1, (NodeScore("n1", 1, 0, ()),), 1, "")
+    assert [each.reason for each in now.rejections] == [CPU]
+
+
+def test_room_is_kept_for_nominated_pods() -> None:
+    scene = Scene(make_node("n1", cpu=1), make_pod("rival", cpu=1, priority=5, nominated_node_name="n1"))
+    scene.engine.catch_up()
+    now = scene.pending("pod", cpu=1)
+    assert now.feasible == 0
+    assert now.kept_room == (KeptRoom("n1", ("default/rival",)),)
+
+
+def test_a_sample_is_smaller_than_a_large_cluster() -> None:
+    now = Scene(*(make_node(f"n{n}") for n in range(200))).pending()
+    assert (now.feasible, now.enough) == (200, 100)
+
+
+def test_an_attempt_looks_only_among_the_nodes_that_pre_filter_leaves() -> None:
+    affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
+    scene = Scene(*(make_node(f"n{n}") for n in range(200)), make_pod("pod", affinity=affinity))
+    now = scene.settle().explain("pod").now
+    assert (now.feasible, now.enough) == (1, 1)
+
+
+def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assessing, "REASONS", 1)
+    nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
+    now = Scene(*nodes).pending(cpu=2)
+    assert [each.reason for each in now.rejections] == [CPU]
+    assert now.reasons_left_out == 1
+    assert now.reasons == {CPU: 2, TAINT: 1}
+
+
+def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+            ]
+        }
+    }
+    scene = Scene(
+        *(make_node(name, labels={"zone": "a"}) for name in ("n1", "n2", "n3")),
+        make_pod("rival", priority=5, labels={"app": "web"}, nominated_node_name="n1"),
+        make_pod("another", priority=5, nominated_node_name="n2"),
+        make_pod("pod", affinity=msgspec.convert(apart, Affinity)),
+    )
+    scene.engine.catch_up()
+    now = scene.explain("pod").now
+    assert now.feasible == 2
+    assert [each.examples for each in now.rejections] == [("n1",)]

@@ -1,0 +1,34 @@
+"""Every field of an explanation is documented."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.explain.explanation import (
+    Assessment,
+    Details,
+    Explanation,
+    KeptRoom,
+    NodeScore,
+    Preemption,
+    Rejection,
+    Score,
+    State,
+    Waiting,
+    Waker,
+)
+from tests.architecture.sources import ROOT
+
+DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "struct", [Explanation, Assessment, Rejection, Details, NodeScore, Score, KeptRoom, Preemption, Waiting, Waker]
+)
+def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:
+    assert [name for name in struct.__struct_encode_fields__ if f"`{name}`" not in DOCUMENT] == []
+
+
+def test_every_state_is_documented() -> None:
+    assert [state for state in State if f"`{state}`" not in DOCUMENT] == []

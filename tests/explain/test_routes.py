@@ -1,0 +1,166 @@
+"""A running scheduler explains a pod over HTTP, and goes on scheduling between two slices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import aiohttp
+import anyio
+import msgspec
+import pytest
+
+from kframework.clock import SystemClock
+from kframework.config.load import default_configuration
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profiles import load_plugins
+from kframework.core.runtime.registry import Registry
+from kframework.errors import ClusterError
+from kframework.explain import routes, slices
+from kframework.explain.account import explaining
+from kframework.explain.explanation import Explanation
+from kframework.explain.routes import explain_routes
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import ApiObject, Pod
+from kframework.observe.history import History
+from kframework.process.http.endpoints import Listener, serve
+from kframework.scheduler.scheduler import Scheduler
+from kframework.state.pods import PodInfo
+from kframework.testing import make_node, make_pod
+
+PLUGINS = Registry.installed()
+load_plugins(default_configuration(), PLUGINS)  # to import them later would block the loop
+
+
+class Running(NamedTuple):
+    """A scheduler at work, and a client of its port."""
+
+    scheduler: Scheduler
+    url: str
+    session: aiohttp.ClientSession
+
+    async def get(self, query: str) -> tuple[int, bytes, str | None]:
+        async with self.session.get(f"{self.url}/explain{query}") as response:
+            return response.status, await response.read(), response.headers.get("X-Content-Type-Options")
+
+    async def explained(self, pod: str) -> Explanation:
+        status, body, sniffing = await self.get(f"?pod={pod}")
+        assert (status, sniffing) == (200, "nosniff"), body
+        return msgspec.json.decode(body, type=Explanation)
+
+
+@asynccontextmanager
+async def running(*objects: ApiObject) -> AsyncIterator[Running]:
+    clock, history = SystemClock(), History()
+    cluster = MemoryCluster(clock, objects)
+    scheduler = Scheduler(default_configuration(), cluster, clock, registry=PLUGINS, observers=[history])
+    settled = asyncio.Event()
+    scheduler.on_idle = lambda: settled.set() if scheduler.settled else None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(scheduler.run)
+        await settled.wait()
+        async with (
+            serve(explain_routes(scheduler, history), Listener(port=0)) as url,
+            aiohttp.ClientSession() as session,
+        ):
+            yield Running(scheduler, url, session)
+        tasks.cancel_scope.cancel()
+
+
+OBJECTS = (
+    make_node("n1", cpu=1),
+    make_pod("first", cpu=1, priority=5),
+    make_pod("second", cpu=1),
+    make_pod("foreign", scheduler_name="another"),
+)
+
+
+async def test_a_pending_pod_is_explained_without_a_word_with_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(*OBJECTS) as run:
+        monkeypatch.setattr(run.scheduler.api, "get", None)
+        found = await run.explained("default/second")
+    assert found.now.reasons == {"Insufficient cpu": 1}
+    assert found.then is not None and found.then.reasons == found.now.reasons
+    assert found.help
+
+
+async def test_a_pod_on_a_node_is_asked_about_with_all_that_the_api_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    async with running(*OBJECTS) as run:
+        get = run.scheduler.api.get
+
+        async def noted(kind: type[Pod], name: str, namespace: str = "") -> Pod:
+            asked.append(f"{kind.__name__} {namespace}/{name}")
+            return await get(kind, name, namespace)
+
+        monkeypatch.setattr(run.scheduler.api, "get", noted)
+        found = await run.explained("default/first")
+    assert (found.node, found.now.feasible) == ("n1", 1)
+    assert asked == ["Pod default/first"]
+
+
+async def test_an_api_that_does_not_answer_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*arguments: object) -> Pod:
+        raise ClusterError("down", status=503)
+
+    async with running(*OBJECTS) as run:
+        monkeypatch.setattr(run.scheduler.api, "get", refuse)
+        assert (await run.explained("default/first")).node == "n1"
+
+
+async def test_one_that_stands_by_says_so() -> None:
+    async with running(*OBJECTS) as run:
+        run.scheduler.stand_by()
+        found = await run.explained("default/second")
+    assert found.notes == ("this scheduler stands by while another one leads",)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "error"),
+    [
+        ("?pod=default/absent", 404, "there is no pod default/absent"),
+        (
+            "?pod=default/foreign",
+            404,
+            "pod default/foreign is for the scheduler 'another'; this one schedules for default-scheduler",
+        ),
+        ("?pod=second", 400, "say which pod: /explain?pod=NAMESPACE/NAME"),
+        ("", 400, "say which pod: /explain?pod=NAMESPACE/NAME"),
+    ],
+)
+async def test_where_there_is_nothing_to_explain_it_is_said(query: str, status: int, error: str) -> None:
+    async with running(*OBJECTS) as run:
+        assert (await run.get(query))[:2] == (status, msgspec.json.encode({"error": error}))
+
+
+async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    async with running(*OBJECTS) as run:
+        asked = asyncio.create_task(run.explained("default/second"))
+        turns = 0
+        while not asked.done():
+            assert not run.scheduler.engine.cluster.statements
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 20
+        await asked
+
+
+async def test_explanations_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 0.0)
+    under_way: list[int] = []
+
+    def noted(
+        engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None
+    ) -> Generator[None, None, Explanation]:
+        under_way.append(1)
+        found = yield from explaining(engine, history, pod, whole)
+        under_way.append(-1)
+        return found
+
+    monkeypatch.setattr(routes, "explaining", noted)
+    async with running(*OBJECTS) as run:
+        await asyncio.gather(*(run.explained("default/second") for _ in range(3)))
+    assert under_way == [1, -1] * 3

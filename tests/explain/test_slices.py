@@ -1,0 +1,109 @@
+"""Long work is done in slices, and others have their turn between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kframework.explain import slices
+from kframework.explain.slices import at_rest, finished, finished_giving_way, in_slices
+from kframework.state.cluster import ClusterState
+
+
+def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    time = iter(range(100))
+    monkeypatch.setattr(slices, "perf_counter", lambda: next(time) / 10)
+    monkeypatch.setattr(slices, "SLICE", 0.15)
+
+    @contextmanager
+    def aside() -> Iterator[None]:
+        log.append("(")
+        yield
+        log.append(")")
+
+    def work() -> Iterator[None]:
+        for number in range(5):
+            log.append(str(number))
+            yield
+
+    log.extend("-" for _ in in_slices(work(), aside))
+    assert "".join(log) == "(01)-(23)-(4)"
+
+
+def test_work_that_raises_leaves_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE", 1000.0)
+    left: list[bool] = []
+
+    @contextmanager
+    def aside() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            left.append(True)
+
+    def work() -> Iterator[None]:
+        yield
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(in_slices(work(), aside))
+    assert left == [True]
+
+
+def counting(log: list[str]) -> Generator[None, None, int]:
+    for number in range(3):
+        log.append(str(number))
+        yield
+    return 3
+
+
+def test_work_is_done_to_its_end() -> None:
+    assert finished(counting([])) == 3
+
+
+async def test_others_have_their_turn_wherever_work_pauses() -> None:
+    log: list[str] = []
+
+    async def other() -> None:
+        for _ in range(3):
+            log.append("-")
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(other())
+    assert await finished_giving_way(ClusterState(), counting(log)) == 3
+    await beside
+    assert "".join(log) == "0-1-2-"
+
+
+async def test_work_rests_while_something_is_only_supposed() -> None:
+    log: list[str] = []
+    cluster = ClusterState()
+    statement = cluster.statement()
+    asked = asyncio.ensure_future(finished_giving_way(cluster, counting(log)))
+    await _turns(5)
+    assert log == []
+    statement.rollback()
+    await _turns(2)
+    assert log
+    done = list(log)
+    statement = cluster.statement()
+    await _turns(5)
+    assert log == done and not asked.done()
+    statement.rollback()
+    assert await asked == 3
+
+
+async def test_nobody_waits_where_nothing_is_supposed() -> None:
+    cluster = ClusterState()
+    resting = at_rest(cluster)
+    with pytest.raises(StopIteration):
+        resting.send(None)
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -1,0 +1,380 @@
+"""An explanation in words: less than forty lines, whatever there is to say, and nothing said twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.explain.explanation import (
+    Assessment,
+    Details,
+    Explanation,
+    KeptRoom,
+    NodeScore,
+    Preemption,
+    Rejection,
+    Score,
+    State,
+    Waiting,
+    Waker,
+)
+from kframework.explain.remedies.remedies import Remedy
+from kframework.explain.text import text_of
+from kframework.values.status import Code
+
+CPU = Rejection("NodeResourcesFit", "Insufficient cpu", 4000, 3000, 2000, ("n1", "n2", "n3", "n4", "n5"), True)
+UNFIT = Assessment(
+    nodes=5000, feasible=0, enough=500, message="0/5000", reasons={"Insufficient cpu": 3000}, rejections=(CPU,)
+)
+THEN = Decision(
+    attempt=9,
+    tries=3,
+    pod="shop/web",
+    uid="u",
+    profile="default-scheduler",
+    queued_at=0.0,
+    popped_at=940.0,
+    result=Result.UNSCHEDULABLE,
+    nodes=5000,
+    reasons={"Insufficient cpu": 3000},
+    message="0/5000 nodes are available: 3000 Insufficient cpu.",
+)
+CHOSEN = msgspec.structs.replace(
+    THEN,
+    result=Result.SCHEDULED,
+    node="n1",
+    score=430,
+    ties=1,
+    evaluated=500,
+    feasible=40,
+    top=(("n1", 430), ("n2", 420)),
+    reasons={},
+    message="",
+)
+ONLY = Explanation(
+    pod="shop/web", uid="u", profile="default-scheduler", at=1000.0, state=State.UNSCHEDULABLE, attempts=3, now=UNFIT
+)
+
+
+def lines(**fields: Any) -> list[str]:
+    return text_of(msgspec.structs.replace(ONLY, **fields)).splitlines()
+
+
+def wide(**fields: Any) -> list[str]:
+    return text_of(msgspec.structs.replace(ONLY, **fields), wide=True).splitlines()
+
+
+# -- the pod -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_pod_comes_first() -> None:
+    requests = {"cpu": "2", "memory": "1Gi"}
+    assert lines(requests=requests, priority=7, nominated="n4", then=THEN)[:8] == [
+        "Pod:          shop/web",
+        "Scheduler:    default-scheduler",
+        "Requests:     cpu 2, memory 1Gi",
+        "Priority:     7",
+        "Status:       unschedulable, tried 3 times",
+        "Node:         <none>",
+        "Nominated:    n4",
+        "Last attempt: 1m0s ago, with the same result as now",
+    ]
+
+
+@pytest.mark.parametrize(("attempts", "words"), [(0, "never tried"), (1, "tried once"), (2, "tried 2 times")])
+def test_attempts_are_counted(attempts: int, words: str) -> None:
+    assert f"Status:       unschedulable, {words}" in lines(attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        (
+            {"reasons": {"Insufficient cpu": 1}},
+            "1m0s ago: 0/5000 nodes are available: 3000 Insufficient cpu.",
+        ),
+        ({"nodes": 4999}, "1m0s ago: 0/5000 nodes are available: 3000 Insufficient cpu."),
+        ({"reasons": {}, "message": "plugin failed"}, "1m0s ago: plugin failed"),
+    ],
+)
+def test_what_was_decided_is_told_where_it_is_otherwise_now(then: dict[str, Any], words: str) -> None:
+    assert f"Last attempt: {words}" in lines(then=msgspec.structs.replace(THEN, **then))
+
+
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        ({}, "1m0s ago: n1 with score 430 (n2 had 420); 40 of 500 nodes looked at fitted"),
+        ({"ties": 2}, "1m0s ago: n1 with score 430, drawn from 2 that shared it; 40 of 500 nodes looked at fitted"),
+        ({"top": ()}, "1m0s ago: n1, the only node that fitted of 500 nodes looked at"),
+    ],
+)
+def test_a_choice_is_told(then: dict[str, Any], words: str) -> None:
+    assert f"Last attempt: {words}" in lines(node="n1", then=msgspec.structs.replace(CHOSEN, **then))
+
+
+def test_what_is_not_remembered_stands_in_the_condition() -> None:
+    told = lines(condition="0/3 nodes are available: 3 Insufficient cpu.")
+    assert [line.partition(":")[2].strip() for line in told if line.startswith("Condition:")] == [
+        "0/3 nodes are available: 3 Insufficient cpu."
+    ]
+    assert not any(line.startswith("Last attempt:") for line in told)
+
+
+def test_what_a_plugin_says_stays_in_its_line() -> None:
+    odd = msgspec.structs.replace(CPU, reason="no\nroom\x1b[31m at all")
+    assert any(
+        r"no\nroom\x1b[31m at all" in line for line in lines(now=msgspec.structs.replace(UNFIT, rejections=(odd,)))
+    )
+
+
+def test_a_binding_that_failed_is_told() -> None:
+    failed = Binding(
+        attempt=9,
+        pod="shop/web",
+        uid="u",
+        profile="default-scheduler",
+        node="n1",
+        started_at=0.0,
+        ended_at=1.0,
+        code=Code.ERROR,
+        message="node is gone",
+    )
+    assert lines(then=CHOSEN, binding=failed)[4].endswith("looked at fitted; node is gone")
+
+
+# -- the nodes ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_against_the_nodes_is_a_table() -> None:
+    assert lines()[5:8] == [
+        "WHY NOT: none of 5000 nodes would do. ALONE: nothing else stands against the pod there.",
+        "  NODES  ALONE  PLUGIN            REASON            FOR EXAMPLE",
+        "  4000   2000   NodeResourcesFit  Insufficient cpu  n1, n2 and 3998 more",
+    ]
+
+
+def test_the_wide_table_names_more_nodes() -> None:
+    assert any(line.endswith("n1, n2, n3, n4, n5 and 3995 more") for line in wide())
+
+
+def test_of_many_reasons_the_first_are_shown() -> None:
+    many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
+    now = msgspec.structs.replace(UNFIT, rejections=many)
+    assert "  ... and 25 more reasons; -o wide shows more" in lines(now=now)
+    assert len(wide(now=now)) == len(lines(now=now)) + 24
+    countless = msgspec.structs.replace(now, reasons_left_out=7)
+    assert "  ... and 32 more reasons; -o wide shows more" in lines(now=countless)
+    assert "  ... and 7 more reasons" in wide(now=countless)
+
+
+def test_what_is_behind_a_reason_follows_of_one_node_or_of_all() -> None:
+    said = [Details("Devices", name, ("gpu wants 2", "  1 in use")) for name in ("n1", "n2")]
+    now = msgspec.structs.replace(UNFIT, details=(*said, Details("Other", "n2", ("\u202eso",))))
+    behind = ["    gpu wants 2", "      1 in use"]
+    assert lines(now=now)[-5:] == ["  On n1 Devices finds:", *behind, "  On n2 Other finds:", "    \\u202eso"]
+    assert wide(now=now)[-8:-2] == ["  On n1 Devices finds:", *behind, "  On n2 Devices finds:", *behind]
+
+
+def node(name: str, place: int, *weighted: int) -> NodeScore:
+    scores = tuple(Score(f"P{n}", 2, each * 10, each // 2, each) for n, each in enumerate(weighted))
+    return NodeScore(name, place, sum(weighted), scores)
+
+
+FIT = Assessment(
+    nodes=5,
+    feasible=4,
+    enough=4,
+    top=(node("n1", 1, 90, 10), node("n2", 2, 80, 10), node("n3", 3, 70, 10), node("n4", 4, 60, 10)),
+    ties=1,
+    margin=10,
+    decided_by="P0",
+)
+
+
+def test_the_best_nodes_are_set_side_by_side() -> None:
+    assert lines(now=FIT, state=State.ACTIVE)[5:] == [
+        "WHERE: 4 of 5 nodes would do, 1 would not.",
+        "  n1 is ahead of n2 by 10, most by what P0 says.",
+        "  PLUGIN  WEIGHT  n1   n2  n3",
+        "  P0      2       90   80  70",
+        "  TOTAL           100  90  80",
+        "  The same for all of them: P1 10.",
+    ]
+
+
+def test_the_wide_table_tells_raw_and_normalised_scores() -> None:
+    assert "  P0      2       90 (900 -> 45)  80 (800 -> 40)  70 (700 -> 35)  60 (600 -> 30)" in wide(now=FIT)
+
+
+def test_the_pods_own_node_is_among_them() -> None:
+    text = lines(now=FIT, node="n4", state=State.BOUND)
+    assert "WHERE: 4 of 5 nodes would do if it were scheduled again, 1 would not." in text
+    assert "  n4, where the pod is, comes 4th with 70." in text
+    assert "  PLUGIN  WEIGHT  n1   n2  n3  n4" in text
+
+
+def test_equals_are_drawn_from() -> None:
+    equal = msgspec.structs.replace(
+        FIT, top=(node("n1", 1, 9), node("n2", 1, 9)), ties=2, margin=0, decided_by="", nodes=4
+    )
+    assert lines(now=equal)[5:9] == [
+        "WHERE: 4 of 4 nodes would do.",
+        "  2 nodes share the best score of 9: one of them would be drawn.",
+        "  These are n1, n2, for example.",
+        "  The same for all of them: P0 9.",
+    ]
+
+
+def test_an_attempt_looks_at_a_sample() -> None:
+    text = lines(now=msgspec.structs.replace(FIT, enough=3))
+    assert "  An attempt looks at the first 3 that would do; here all of them are compared." in text
+
+
+def test_the_only_node_is_not_scored() -> None:
+    only = NodeScore("n1", 1, 0, ())
+    text = lines(now=Assessment(nodes=2, feasible=1, enough=2, ties=1, top=(only,)))
+    assert "  It is n1; where there is no choice, nothing is scored." in text
+
+
+def test_a_gated_pod_would_have_to_be_let_in() -> None:
+    assert "WHERE: 4 of 5 nodes would do once it is let in, 1 would not." in lines(now=FIT, state=State.GATED)
+
+
+def test_a_cluster_without_nodes_is_told_in_a_line() -> None:
+    assert lines(now=Assessment(nodes=0, feasible=0, enough=0))[-1] == "There are no nodes."
+
+
+def test_a_fault_is_told() -> None:
+    assert "FAULT: plugin 'A' failed" in lines(now=msgspec.structs.replace(UNFIT, fault="plugin 'A' failed"))
+
+
+def test_room_that_is_kept_is_told() -> None:
+    kept = (KeptRoom("n1", ("a/one", "a/two", "a/three", "a/four")),)
+    now = msgspec.structs.replace(UNFIT, kept_room=kept)
+    assert "  On n1 room is kept for a/one, a/two, a/three and 1 more." in lines(now=now)
+
+
+# -- the way out -------------------------------------------------------------------------------------------------------
+
+
+def test_what_would_help_is_listed() -> None:
+    text = lines(help=tuple(Remedy(f"do {n}", ()) for n in range(9)))
+    assert text[text.index("WHAT WOULD HELP, each by itself:") + 1 :] == [f"  - do {n}" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("preemption", "words"),
+    [
+        (
+            Preemption(node="n1", victims=("a/1", "a/2", "a/3", "a/4"), broken_budgets=2),
+            ["PREEMPTION would help: on n1, if a/1, a/2, a/3 and 1 more went, breaking 2 disruption budgets."],
+        ),
+        (
+            Preemption(node="n1", victims=("a/1",)),
+            ["PREEMPTION would help: on n1, if a/1 went."],
+        ),
+        (
+            Preemption(node="n1", victims=("a/1",), under_way=True),
+            ["PREEMPTION is under way: a/1 must go from n1, and has not ended yet."],
+        ),
+        (
+            Preemption(node="n1", victims=("a/1", "a/2"), under_way=True),
+            ["PREEMPTION is under way: a/1, a/2 must go from n1, and have not ended yet."],
+        ),
+        (Preemption(why="never"), ["PREEMPTION would not help: never."]),
+        (
+            Preemption(why="no room", reasons={"few": 1, "many": 4, "some": 3, "more": 2}),
+            ["PREEMPTION would not help: no room:", "  4 nodes: many", "  3 nodes: some", "  2 nodes: more"],
+        ),
+    ],
+)
+def test_preemption_is_told(preemption: Preemption, words: list[str]) -> None:
+    assert lines(preemption=preemption)[-len(words) :] == words
+
+
+# -- what it waits for -------------------------------------------------------------------------------------------------
+
+SINCE = "40 s, since 1970-01-01T00:16:00Z"
+SOON = "at 1970-01-01T00:16:44Z, in 4s"
+WAKERS = (Waker("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node": ("add", "update_node_label")}),)
+
+
+@pytest.mark.parametrize(
+    ("state", "waiting", "words"),
+    [
+        (State.ACTIVE, Waiting(active=1), ["WAITS FOR its turn."]),
+        (State.ACTIVE, Waiting(active=4), ["WAITS FOR its turn, with 3 other active pods."]),
+        (
+            State.BACKOFF,
+            Waiting(until=1004.0),
+            [f"WAITS FOR the end of its backoff, {SOON}, or for a moment with nothing else to do."],
+        ),
+        (
+            State.PERMIT,
+            Waiting(held_by=("Gang", "Quota"), queued_at=960.0, until=1060.0, hook="permit"),
+            [f"WAITS FOR Gang, Quota to permit it, for {SINCE}; they give up at 1970-01-01T00:17:40Z, in 1m0s."],
+        ),
+        (
+            State.BINDING,
+            Waiting(held_by=("Quota",), queued_at=960.0, hook="pre_bind"),
+            [f"WAITS in Quota.pre_bind for {SINCE}."],
+        ),
+        (
+            State.GATED,
+            Waiting(held_by=("Gates",), why="waiting for scheduling gates: [a]", wakers=WAKERS),
+            [
+                "WAITS FOR Gates: waiting for scheduling gates: [a]. It is looked at again when one of these happens:",
+                "  Fit: Pod deleted, scaled down; Node added, labels changed",
+            ],
+        ),
+        (
+            State.UNSCHEDULABLE,
+            Waiting(wakers=(*WAKERS, Waker("Odd", {})), retried_at=1300.0),
+            [
+                "WAITS FOR one of these, if it may help:",
+                "  Fit: Pod deleted, scaled down; Node added, labels changed",
+                "  Odd: nothing that it has named",
+                "  It is tried all the same at 1970-01-01T00:21:40Z, in 5m0s.",
+            ],
+        ),
+    ],
+)
+def test_what_is_waited_for_is_told(state: State, waiting: Waiting, words: list[str]) -> None:
+    assert lines(state=state, waiting=waiting)[-len(words) :] == words
+
+
+def test_resources_of_which_the_same_is_looked_at_stand_together() -> None:
+    events = {"Pod": ("add", "delete"), "Node": ("add",), "StorageClass": ("add", "delete")}
+    waiting = Waiting(wakers=(Waker("Odd", events),), retried_at=1300.0)
+    assert "  Odd: Pod, StorageClass added, deleted; Node added" in lines(waiting=waiting)
+
+
+def test_of_many_wakers_the_first_are_shown() -> None:
+    waiting = Waiting(wakers=tuple(Waker(f"P{n}", {"Node": ("add",)}) for n in range(5)), retried_at=1300.0)
+    assert "  ... and what P3, P4 would look at; -o wide shows it" in lines(waiting=waiting)
+    assert "  P4: Node added" in wide(waiting=waiting)
+
+
+def test_notes_come_last() -> None:
+    assert lines(notes=("one", "two"))[-2:] == ["Note: one.", "Note: two."]
+
+
+def test_it_is_short_whatever_there_is_to_say() -> None:
+    many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
+    explanation = msgspec.structs.replace(
+        ONLY,
+        requests={"cpu": "2"},
+        priority=7,
+        nominated="n4",
+        then=THEN,
+        now=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(KeptRoom("n1", ("a/b",)),) * 5),
+        help=tuple(Remedy(f"do {n}", ()) for n in range(9)),
+        preemption=Preemption(why="no room", reasons={f"reason {n}": 1 for n in range(9)}),
+        waiting=Waiting(wakers=(WAKERS[0],) * 9, retried_at=1300.0),
+        notes=("one",),
+    )
+    assert len(text_of(explanation).splitlines()) < 40

@@ -1,0 +1,321 @@
+"""Applies and other writes, as an API server answers them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kframework.client.transport import Request
+from kframework.clock import VirtualTimeLoop
+from kframework.objects import Node, ObjectMeta
+from tests.fake_api.custom.test_definitions import DEFINITIONS, definition
+from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, pod, read, request
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+START = "2026-01-01T00:00:00Z"
+APPLY = "application/apply-patch+yaml"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+WEB = f"{DEPLOYMENTS}/web"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def deployment(replicas: int | None = None, image: str = "nginx", **metadata: object) -> Json:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"} | metadata, "spec": spec}
+
+
+def config_map(**data: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}
+
+
+async def apply(served: Served, path: str, body: object, manager: str = "me", **query: Any) -> Json:
+    return await served.ask("PATCH", path, body, content_type=APPLY, fieldManager=manager, **query)
+
+
+async def refused(served: Served, path: str, body: object, manager: str = "me", **query: Any) -> tuple[int, str, str]:
+    query = {"fieldManager": manager} | query
+    return await served.refused("PATCH", path, body, content_type=APPLY, **query)
+
+
+def managers(document: Json) -> dict[str, Json]:
+    """Return the fields of each manager, as `manager operation[ subresource]`."""
+    return {
+        " ".join(filter(None, (each["manager"], each["operation"], each.get("subresource")))): each["fieldsV1"]
+        for each in document["metadata"].get("managedFields", [])
+    }
+
+
+UNTYPED = "failed to create typed patch object"
+A: Json = {"f:data": {"f:a": {}}}
+B: Json = {"f:data": {"f:b": {}}}
+
+
+# -- applying ------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_not_there_is_created() -> None:
+    served = Served()
+    response = await served.server.answer(
+        request("PATCH", f"{MAPS}/m", config_map(a="1"), content_type=APPLY, fieldManager="me")
+    )
+    assert response.status == 201
+    assert read(response.body)["metadata"]["managedFields"] == [
+        {
+            "manager": "me",
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "time": START,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": A,
+        }
+    ]
+    assert (await served.ask("GET", f"{MAPS}/m")) == read(response.body)
+
+
+async def test_what_is_there_is_changed_and_what_is_no_longer_applied_goes() -> None:
+    served = Served()
+    await apply(served, f"{MAPS}/m", config_map(a="1", b="1"))
+    before = await apply(served, f"{MAPS}/m", config_map(b="1", c="1"), "you")
+    after = await apply(served, f"{MAPS}/m", b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n")
+    assert after["data"] == {"b": "1", "c": "1"}
+    assert managers(after) == {"you Apply": {"f:data": {"f:b": {}, "f:c": {}}}}
+    assert after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]
+    again = await apply(served, f"{MAPS}/m", config_map(b="1", c="1"), "you")
+    assert again == after
+
+
+async def test_who_applies_another_value_is_refused_unless_he_forces_it() -> None:
+    served = Served()
+    await served.ask("POST", DEPLOYMENTS, deployment(2), fieldManager="kubectl-client-side-apply")
+    status, reason, message = await refused(served, WEB, deployment(3))
+    assert (status, reason) == (409, "Conflict")
+    assert message == (
+        'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using apps/v1: .spec.replicas'
+    )
+    forced = await apply(served, WEB, deployment(3), force="true")
+    assert forced["spec"]["replicas"] == 3
+    assert forced["metadata"]["generation"] == 2
+    owned = managers(forced)
+    assert "f:replicas" in owned["me Apply"]["f:spec"]
+    assert "f:replicas" not in owned["kubectl-client-side-apply Update"]["f:spec"]
+    assert "f:strategy" in owned["kubectl-client-side-apply Update"]["f:spec"]
+
+
+async def test_a_dry_run_changes_nothing() -> None:
+    served = Served()
+    tried = await apply(served, f"{MAPS}/m", config_map(a="1"), dryRun="All")
+    assert managers(tried) == {"me Apply": A}
+    assert (await served.refused("GET", f"{MAPS}/m"))[0] == 404
+    await apply(served, f"{MAPS}/m", config_map(a="1"))
+    assert (await apply(served, f"{MAPS}/m", config_map(b="1"), dryRun="All"))["data"] == {"b": "1"}
+    assert (await served.ask("GET", f"{MAPS}/m"))["data"] == {"a": "1"}
+
+
+async def test_of_objects_of_files_nobody_knows_who_wrote_them() -> None:
+    served = Served(Node(metadata=ObjectMeta(name="n1", labels={"a": "b"})))
+    node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"a": "c"}}}
+    assert "before-first-apply" in (await refused(served, f"{NODES}/n1", node))[2]
+    applied = await apply(served, f"{NODES}/n1", node, force="true")
+    assert managers(applied)["me Apply"] == {"f:metadata": {"f:labels": {"f:a": {}}}}
+
+
+async def test_custom_resources_merge_as_their_schema_says() -> None:
+    served = Served()
+    elements = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    item = {"type": "object", "required": ["name"], "properties": {name: {"type": "string"} for name in ("name", "x")}}
+    spec = {"type": "object", "properties": {"parts": {**elements, "items": item}}}
+    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": schema}
+    await served.ask("POST", DEFINITIONS, definition(versions=[version]))
+    path = "/apis/example.dev/v1/namespaces/default/widgets/w"
+
+    def widget(*names: str, **more: object) -> Json:
+        head = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        return {**head, "spec": {"parts": [{"name": name, "x": "1"} for name in names]}, **more}
+
+    await apply(served, path, widget("a", "b"))
+    both = await apply(served, path, widget("c"), "you")
+    assert [each["name"] for each in both["spec"]["parts"]] == ["a", "b", "c"]
+    left = await apply(served, path, widget("b"))
+    assert [each["name"] for each in left["spec"]["parts"]] == ["b", "c"]
+    message = (await refused(served, path, widget(x=1)))[2]
+    assert message.endswith("(default/w; example.dev/v1, Kind=Widget): .x: field not declared in schema")
+    told = await apply(served, f"{path}/status", widget(status={"phase": "Ready"}), "controller")
+    assert told["status"] == {"phase": "Ready"}
+    assert managers(told)["controller Apply status"] == {"f:status": {"f:phase": {}}}
+
+
+async def test_the_status_and_the_scale_have_owners_of_their_own() -> None:
+    served = Served()
+    await apply(served, WEB, deployment(2))
+    head: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"x": "y"}}}
+    conditions = [{"type": "Available", "status": "True"}]
+    told = await apply(served, f"{WEB}/status", {**head, "spec": {"replicas": 9}, "status": {"conditions": conditions}})
+    assert (told["spec"]["replicas"], told["status"]["conditions"]) == (2, conditions)
+    assert managers(told)["me Apply status"] == {
+        "f:metadata": {"f:labels": {"f:x": {}}},
+        "f:status": {"f:conditions": {'k:{"type":"Available"}': {".": {}, "f:status": {}, "f:type": {}}}},
+    }
+    scale: Json = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 3},
+    }
+    assert (await refused(served, f"{WEB}/scale", scale, "you"))[0] == 409
+    assert (await apply(served, f"{WEB}/scale", scale, "you", force="true"))["spec"] == {"replicas": 3}
+    await served.ask("PATCH", f"{WEB}/scale", {"spec": {"replicas": 4}}, content_type=MERGE, fieldManager="kubectl")
+    owned = managers(await served.ask("GET", WEB))
+    assert "f:replicas" not in owned["me Apply"]["f:spec"]
+    assert owned["kubectl Update scale"] == {"f:spec": {"f:replicas": {}}}
+    assert "you Apply scale" not in owned
+
+
+async def test_kubectl_takes_over_what_it_applied_as_a_client() -> None:
+    served = Served()
+    name = "kubectl.kubernetes.io/last-applied-configuration"
+    annotated = deployment(2, annotations={name: json.dumps(deployment(2))})
+    await served.ask("POST", DEPLOYMENTS, annotated, fieldManager="kubectl-client-side-apply")
+    applied = await apply(served, WEB, deployment(3), "kubectl")
+    assert json.loads(applied["metadata"]["annotations"][name]) == deployment(3)
+    await served.ask("PATCH", WEB, {"spec": {"replicas": 5}}, content_type=MERGE, fieldManager="other")
+    assert 'conflict with "other" using apps/v1' in (await refused(served, WEB, deployment(4), "kubectl"))[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "answer"),
+    [
+        (
+            config_map(),
+            {"fieldManager": ""},
+            (
+                422,
+                "Invalid",
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
+            ),
+        ),
+        (
+            config_map() | {"apiVersion": "v2"},
+            {},
+            (
+                400,
+                "BadRequest",
+                "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1",
+            ),
+        ),
+        (
+            config_map() | {"metadata": {"name": "m", "managedFields": []}},
+            {},
+            (400, "BadRequest", "metadata.managedFields must be nil"),
+        ),
+        (
+            config_map() | {"metadata": {"name": "other"}},
+            {},
+            (400, "BadRequest", "the name of the object (other) does not match the name on the URL (m)"),
+        ),
+        (
+            config_map() | {"datum": {}},
+            {},
+            (
+                500,
+                "",
+                f"{UNTYPED} (default/m; v1, Kind=ConfigMap): .datum: field not declared in schema",
+            ),
+        ),
+    ],
+)
+async def test_what_cannot_be_applied(body: Json, query: Json, answer: tuple[int, str, str]) -> None:
+    assert await refused(Served(), f"{MAPS}/m", body, **query) == answer
+
+
+async def test_a_status_is_of_what_is_there() -> None:
+    assert (await refused(Served(), f"{WEB}/status", deployment()))[:2] == (404, "NotFound")
+
+
+async def test_a_field_twice_and_values_of_a_wrong_type() -> None:
+    served = Served()
+    twice = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1", "a": "2"}}'
+    assert (await refused(served, f"{MAPS}/m", twice, fieldValidation="Strict"))[0] == 422
+    assert (await refused(served, f"{MAPS}/m", config_map() | {"data": {"a": 1}}))[0] == 422
+
+
+# -- other writes --------------------------------------------------------------------------------------------------
+
+
+async def test_who_creates_and_changes_owns_what_he_says() -> None:
+    served = Served()
+    await served.ask("POST", MAPS, config_map(a="1"), fieldManager="creator")
+    changed = await served.ask("PATCH", f"{MAPS}/m", {"data": {"b": "1"}}, content_type=MERGE, fieldManager="patcher")
+    assert managers(changed) == {"creator Update": {"f:data": {".": {}, **A["f:data"]}}, "patcher Update": B}
+    replaced = await served.ask("PUT", f"{MAPS}/m", config_map(a="2"), fieldManager="patcher")
+    assert managers(replaced) == {"creator Update": {"f:data": {}}, "patcher Update": A}
+
+
+@pytest.mark.parametrize(
+    ("agent", "manager"), [("kubectl/v1.36.2 (linux/amd64)", "kubectl"), ("", "unknown"), ("é\x00" * 100, "é" * 64)]
+)
+async def test_who_does_not_say_who_he_is_goes_by_his_program(agent: str, manager: str) -> None:
+    served = Served()
+    asked = request("POST", MAPS, config_map(a="1"))
+    answer = await served.server.answer(
+        Request(method=asked.method, path=asked.path, body=asked.body, user_agent=agent)
+    )
+    assert list(managers(read(answer.body))) == [f"{manager} Update"]
+
+
+async def test_of_pods_it_is_known_from_when_somebody_says_who_he_is() -> None:
+    served = Served()
+    assert managers(await served.ask("POST", PODS, pod("a"))) == {}
+    labelled = await served.ask("PATCH", f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}}, content_type=MERGE)
+    assert managers(labelled) == {}
+    assert list(managers(await served.ask("POST", PODS, pod("b"), fieldManager="me"))) == ["me Update"]
+    named = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "y"}}}
+    owned = managers(await apply(served, f"{PODS}/a", named))
+    assert owned["me Apply"] == {"f:metadata": {"f:labels": {"f:x": {}}}}
+    assert "f:containers" in owned["before-first-apply Update"]["f:spec"]
+
+
+async def test_managed_fields_can_be_written_and_taken_away() -> None:
+    served = Served()
+    stored = await apply(served, f"{MAPS}/m", config_map(a="1"))
+    kept = await served.ask("PUT", f"{MAPS}/m", config_map(a="1"), fieldManager="you")
+    assert managers(kept) == {"me Apply": A}
+    (entry,) = stored["metadata"]["managedFields"]
+    renamed = {"metadata": {"managedFields": [entry | {"manager": "them"}]}}
+    assert managers(await served.ask("PATCH", f"{MAPS}/m", renamed, content_type=MERGE)) == {"them Apply": A}
+    unreadable = {"metadata": {"managedFields": [entry | {"operation": "Guess"}]}}
+    assert managers(await served.ask("PATCH", f"{MAPS}/m", unreadable, content_type=MERGE)) == {"them Apply": A}
+    resets: list[list[Json]] = [[{}], []]
+    for reset in resets:
+        await apply(served, f"{MAPS}/m", config_map(a="1"))
+        gone = await served.ask("PATCH", f"{MAPS}/m", {"metadata": {"managedFields": reset}}, content_type=MERGE)
+        assert managers(gone) == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ({"fieldManager": "x" * 129}, "fieldManager: Too long: may not be more than 128 bytes"),
+        (
+            {"fieldManager": "a\nb"},
+            r'fieldManager: Invalid value: "a\nb": invalid character U+000A (at position 1)',
+        ),
+        ({"force": "true"}, "force: Forbidden: may not be specified for non-apply patch"),
+    ],
+)
+async def test_names_that_cannot_be(query: Json, why: str) -> None:
+    served = Served()
+    await served.ask("POST", MAPS, config_map())
+    answer = await served.refused("PATCH", f"{MAPS}/m", {}, content_type=MERGE, **query)
+    assert answer == (422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {why}')

@@ -1,0 +1,179 @@
+"""Objects break rules, and are told in the words of the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kframework.fake_api.custom.rules.judgement import broken
+from kframework.fake_api.custom.rules.tree import tree_of
+from kframework.fake_api.schema.causes import invalid, required, too_long
+
+NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def ruled(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
+    return {**schema, "x-kubernetes-validations": [{"rule": rule, **more}]}
+
+
+def found(schema: dict[str, Any], value: object, old: object = None) -> list[str]:
+    tree = tree_of(schema)
+    assert tree is not None
+    return list(map(str, broken(tree, value, old, [])))
+
+
+SIZES = of(spec=ruled(of(least=NUMBER, most=NUMBER), "self.least <= self.most"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        (SIZES, {"spec": {"least": 1, "most": 2}}, []),
+        (
+            SIZES,
+            {"spec": {"least": 3, "most": 2}},
+            ["spec: Invalid value: failed rule: self.least <= self.most"],
+        ),
+        (
+            SIZES,
+            {"spec": {"least": 3}},
+            ['spec: Invalid value: "object": no such key: most evaluating rule: self.least <= self.most'],
+        ),
+        (SIZES, {}, []),
+        (SIZES, {"spec": None}, []),
+        (
+            ruled(of(), "self.metadata.name.startsWith('a')", message=" begins with a "),
+            {"metadata": {"name": "b"}},
+            ["<nil>: Invalid value: begins with a"],
+        ),
+        (of(size=ruled(NUMBER, "self > 1")), {"size": 1}, ["size: Invalid value: 1: failed rule: self > 1"]),
+        (of(name=ruled(TEXT, "self != 'x'")), {"name": "x"}, ["name: Invalid value: \"x\": failed rule: self != 'x'"]),
+        (
+            of(sizes={"type": "array", "items": ruled(NUMBER, "self > 1")}),
+            {"sizes": [2, 1]},
+            ["sizes[1]: Invalid value: 1: failed rule: self > 1"],
+        ),
+        (
+            of(sizes={"type": "object", "additionalProperties": ruled(NUMBER, "self > 1")}),
+            {"sizes": {"a": 2, "b": 1}},
+            ["sizes[b]: Invalid value: 1: failed rule: self > 1"],
+        ),
+        (
+            {
+                **of(size=NUMBER),
+                "allOf": [{"properties": {"size": {"x-kubernetes-validations": [{"rule": "self<1"}]}}}],
+            },
+            {"size": 1},
+            ["size: Invalid value: 1: failed rule: self<1"],
+        ),
+        (
+            of(share=ruled({"x-kubernetes-int-or-string": True}, "self < 5")),
+            {"share": "50%"},
+            ["': call arguments did not match a supported operator, function or macro signature for rule: self < 5"],
+        ),
+        (ruled(of(size=NUMBER), "self.size"), {}, ["cel expression must evaluate to a bool"]),
+        (ruled(of(), "self.x"), {}, ["compilation failed: ERROR: <input>:1:5: undefined field 'x'"]),
+        (
+            ruled(of(words={"type": "array", "items": TEXT}), "self.words.all(a, self.words.all(b, a == b))"),
+            {"words": ["a"] * 2_000},
+            ["exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.word"],
+        ),
+    ],
+)
+def test_rules(schema: dict[str, Any], value: object, said: list[str]) -> None:
+    complaints = found(schema, value)
+    assert len(complaints) == len(said)
+    for complaint, part in zip(complaints, said, strict=True):
+        assert part in complaint
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"fieldPath": ".size"}, "spec.size: Invalid value: failed rule: false"),
+        ({"reason": "FieldValueForbidden", "message": "never"}, "spec: Forbidden: never"),
+        ({"reason": "FieldValueRequired", "fieldPath": ".name"}, "spec.name: Required value: failed rule: false"),
+        ({"reason": "FieldValueDuplicate"}, "spec: Duplicate value: null"),
+        ({"messageExpression": "'size is ' + string(self.size)"}, "spec: Invalid value: size is 3"),
+        ({"messageExpression": "'  '", "message": "plain"}, "spec: Invalid value: plain"),
+        ({"messageExpression": r"'a\nb'", "message": "plain"}, "spec: Invalid value: plain"),
+        ({"messageExpression": "self.name", "message": "plain"}, "spec: Invalid value: plain"),
+        ({"messageExpression": "self.name"}, "spec: Invalid value: failed rule: false"),
+    ],
+)
+def test_what_a_broken_rule_says(more: dict[str, Any], said: str) -> None:
+    assert found(of(spec=ruled(of(size=NUMBER, name=TEXT), "false", **more)), {"spec": {"size": 3}}) == [said]
+
+
+GROWING = of(spec=of(size=ruled(NUMBER, "self >= oldSelf", message="may only grow")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (None, {"spec": {"size": 1}}, []),
+        ({"spec": {}}, {"spec": {"size": 1}}, []),
+        ({"spec": {"size": 2}}, {"spec": {"size": 3}}, []),
+        ({"spec": {"size": 2}}, {"spec": {"size": 1}}, ["spec.size: Invalid value: 1: may only grow"]),
+        ({"spec": {"size": 2}}, {"spec": {}}, []),
+    ],
+)
+def test_rules_that_compare_with_before(old: object, new: object, said: list[str]) -> None:
+    assert found(GROWING, new, old) == said
+
+
+def test_elements_of_a_list_are_those_of_before_by_their_keys() -> None:
+    item = of(name=TEXT, size=ruled(NUMBER, "self == oldSelf", message="fixed"))
+    listed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item}
+    old = {"ports": [{"name": "a", "size": 1}, {"name": "b", "size": 2}]}
+    moved = {"ports": [{"name": "b", "size": 2}, {"name": "c", "size": 9}, {"name": "a", "size": 5}]}
+    assert found(of(ports=listed), moved, old) == ["ports[2].size: Invalid value: 5: fixed"]
+
+
+@pytest.mark.parametrize(("old", "said"), [(None, ["born small"]), ({"size": 1}, [])])
+def test_a_rule_may_ask_whether_there_was_a_before(old: object, said: list[str]) -> None:
+    rule = "self.size > 5 || (oldSelf.hasValue() && oldSelf.value().size <= 5)"
+    complaints = found(ruled(of(size=NUMBER), rule, optionalOldSelf=True, message="born small"), {"size": 2}, old)
+    assert [each.rpartition(": ")[2] for each in complaints] == said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"spec": {"a": 9, "b": 1}}, {"spec": {"a": 9, "b": 2}}, []),
+        ({"spec": {"a": 9, "b": 1}}, {"spec": {"a": 8, "b": 1}}, ["spec.a: Invalid value: 8: failed rule: self < 5"]),
+        ({"list": [9]}, {"list": [9], "spec": {}}, []),
+        ({"list": [9]}, {"list": [9, 1]}, ["list[0]: Invalid value: 9: failed rule: self < 5"]),
+        ({"kind": "x"}, {"kind": "x"}, ["kind: Invalid value: \"x\": failed rule: self == 'y'"]),
+    ],
+)
+def test_what_was_wrong_before_may_stay(old: object, new: object, said: list[str]) -> None:
+    small = ruled(NUMBER, "self < 5")
+    names = {"apiVersion": TEXT, "kind": ruled(TEXT, "self == 'y'"), "metadata": of(name=TEXT, generateName=TEXT)}
+    assert found(of(**names, spec=of(a=small, b=NUMBER), list={"type": "array", "items": small}), new, old) == said
+
+
+def test_rules_wait_until_the_value_is_one_of_the_schema() -> None:
+    tree = tree_of(SIZES)
+    assert tree is not None
+    value = {"spec": {"least": 3, "most": 2}}
+    said = (
+        "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+        "correct the existing errors to complete validation"
+    )
+    for complaint in (required("spec.name"), too_long("spec.name", 3)):
+        assert list(map(str, broken(tree, value, None, [complaint]))) == [said]
+    assert [each.field for each in broken(tree, value, None, [invalid("spec.name", "x", "is no name")])] == ["spec"]
+
+
+def test_all_rules_of_an_object_share_a_budget() -> None:
+    words = {"type": "array", "items": TEXT}
+    items = ruled(of(words=words), "self.words.all(a, self.words.all(b, a == b))")
+    value = {"list": [{"words": ["a"] * 400}] * 25}
+    complaints = found(of(list={"type": "array", "items": items}), value)
+    assert len(complaints) == 1 and "running out of cost budget, no further validation rules" in complaints[0]

@@ -1,0 +1,199 @@
+"""Kinds that users define."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted, defined
+from kframework.objects import kind_of
+from kframework.objects.codec import convert
+from tests.fake_api.serving import MERGE, TABLE, Json, Served
+from tests.support.declared import Gang, gang
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def definition(**changes: object) -> Json:
+    names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "shortNames": ["wd"]}
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": ANYTHING},
+        {"name": "v1beta1", "served": True, "storage": False, "schema": ANYTHING},
+        {"name": "v1alpha1", "served": False, "storage": False, "schema": ANYTHING},
+    ]
+    spec = {"group": "example.dev", "names": names, "scope": "Namespaced", "versions": versions} | changes
+    metadata = {"name": "widgets.example.dev"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def read(document: Json) -> CustomResourceDefinition:
+    return convert(document, kind_of(CustomResourceDefinition))
+
+
+def test_what_a_definition_serves() -> None:
+    newer, older = defined(read(definition()))
+    assert (newer.kind.api_version, newer.kind.name, newer.kind.plural) == ("example.dev/v1", "Widget", "widgets")
+    assert (newer.singular, newer.short_names, newer.has_status) == ("widget", ("wd",), True)
+    assert newer.stored is newer.kind is older.stored
+    assert not older.has_status
+    assert older.shown({"apiVersion": "example.dev/v1", "a": 1}) == {"apiVersion": "example.dev/v1beta1", "a": 1}
+    assert older.read({"apiVersion": "example.dev/v1beta1"}) == {"apiVersion": "example.dev/v1"}
+    (again, _) = defined(read(definition()))
+    assert again.stored is newer.stored
+
+
+def test_a_definition_without_versions_serves_nothing() -> None:
+    assert list(defined(read(definition(versions=[])))) == []
+
+
+def test_the_status_says_that_it_is_served() -> None:
+    status = accepted(definition(), "now")["status"]
+    assert isinstance(status, dict)
+    assert [(each["type"], each["status"]) for each in status["conditions"]] == [
+        ("NamesAccepted", "True"),
+        ("Established", "True"),
+    ]
+    assert status["storedVersions"] == ["v1"]
+
+
+async def test_a_posted_definition_makes_its_kind_a_served_one() -> None:
+    served = Served()
+    widgets = "/apis/example.dev/v1/namespaces/default/widgets"
+    assert (await served.send("GET", widgets)).status == 404
+    created = await served.ask("POST", DEFINITIONS, definition())
+    assert created["status"]["conditions"][1]["type"] == "Established"
+    widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+    await served.ask("POST", widgets, widget | {"status": {"ready": False}})
+    patched = await served.ask("PATCH", f"{widgets}/w/status", {"status": {"ready": True}}, content_type=MERGE)
+    assert (patched["spec"], patched["status"]) == ({"size": 1}, {"ready": True})
+    (older,) = (await served.ask("GET", "/apis/example.dev/v1beta1/widgets"))["items"]
+    assert older == patched | {"apiVersion": "example.dev/v1beta1"}
+    assert (await served.send("GET", "/apis/example.dev/v1alpha1/widgets")).status == 404
+
+
+async def test_a_definition_says_how_its_kind_is_printed() -> None:
+    served = Served()
+    columns = [
+        {"name": "PHASE", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1},
+    ]
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "additionalPrinterColumns": columns},
+        {"name": "v1beta1", "served": True, "storage": False, "schema": ANYTHING},
+    ]
+    names = {"kind": "Widget", "plural": "widgets", "categories": ["all", "toys"]}
+    await served.ask("POST", DEFINITIONS, definition(versions=versions, names=names))
+    (resource,) = (await served.ask("GET", "/apis/example.dev/v1"))["resources"]
+    assert resource["categories"] == ["all", "toys"]
+    widgets = "/apis/example.dev/v1/namespaces/default/widgets"
+    await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}})
+    table = await served.ask("GET", widgets, accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "PHASE", "Size"]
+    assert [row["cells"] for row in table["rows"]] == [["w", None, 1]]
+    table = await served.ask("GET", "/apis/example.dev/v1beta1/widgets", accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
+
+
+async def test_custom_resources_go_with_their_definition() -> None:
+    served = Served()
+    await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
+    widgets = "/apis/example.dev/v1/widgets"
+    await served.ask("POST", widgets, {"kind": "Widget", "metadata": {"name": "w"}})
+    await served.ask("DELETE", f"{DEFINITIONS}/widgets.example.dev")
+    assert (await served.send("GET", widgets)).status == 404
+    await served.ask("POST", DEFINITIONS, definition(scope="Cluster"))
+    assert (await served.ask("GET", widgets))["items"] == []
+
+
+async def test_a_changed_definition_serves_what_it_says_now() -> None:
+    served = Served()
+    await served.ask("POST", DEFINITIONS, definition())
+    only = {"spec": {"versions": [{"name": "v1", "served": True, "storage": True, "schema": ANYTHING}]}}
+    patched = await served.ask("PATCH", f"{DEFINITIONS}/widgets.example.dev", only, content_type=MERGE)
+    assert patched["status"]["conditions"][1]["type"] == "Established"
+    assert (await served.ask("GET", "/apis/example.dev/v1/widgets"))["items"] == []
+    assert (await served.send("GET", "/apis/example.dev/v1beta1/widgets")).status == 404
+
+
+async def test_a_definition_of_a_declared_kind_says_how_that_is_served() -> None:
+    served = Served(gang())
+    names = {"kind": "Gang", "plural": "gangs", "singular": "gang", "shortNames": ["gg"]}
+    version = {"name": "v1", "served": True, "storage": True, "schema": ANYTHING, "subresources": {"status": {}}}
+    versions = [version]
+    posted = definition(group="example.com", names=names, versions=versions) | {
+        "metadata": {"name": "gangs.example.com"}
+    }
+    await served.ask("POST", DEFINITIONS, posted)
+    resources = {each["name"]: each for each in (await served.ask("GET", "/apis/example.com/v1"))["resources"]}
+    assert resources["gangs"]["shortNames"] == ["gg"]
+    assert "gangs/status" in resources
+    table = await served.ask("GET", "/apis/example.com/v1/gangs", accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Age"]
+    path = "/apis/example.com/v1/namespaces/default/gangs/crew"
+    await served.ask("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
+    assert served.cluster.read(Gang, "crew").status.phase == "Running"
+
+
+SIZE = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1, "default": 2}}}
+OBJECTS = "/apis/example.dev/v1/namespaces/default/widgets"
+
+
+async def with_schema() -> Served:
+    served = Served()
+    schema = {"type": "object", "properties": {"spec": SIZE, "status": {"type": "object"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    await served.ask("POST", DEFINITIONS, definition(versions=[version]))
+    return served
+
+
+async def test_objects_are_pruned_filled_in_and_checked() -> None:
+    served = await with_schema()
+    made = await served.ask("POST", OBJECTS, {"metadata": {"name": "a"}, "spec": {"colour": "red"}})
+    assert made["spec"] == {"size": 2}
+    strict = {"metadata": {"name": "b"}, "spec": {"colour": "red"}}
+    _, _, message = await served.refused("POST", OBJECTS, strict, fieldValidation="Strict")
+    assert message.endswith('strict decoding error: unknown field "spec.colour"')
+    for size, why in (
+        ("big", 'Invalid value: "string": spec.size in body must be of type integer: "string"'),
+        (0, "Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+    ):
+        body = {"metadata": {"name": "b"}, "spec": {"size": size}}
+        told = 422, "Invalid", f'Widget.example.dev "b" is invalid: spec.size: {why}'
+        assert await served.refused("POST", OBJECTS, body) == told
+    patch = {"spec": {"size": "big"}}
+    assert (await served.refused("PATCH", f"{OBJECTS}/a", patch, content_type=MERGE))[0] == 422
+
+
+async def test_a_definition_that_is_wrong_is_refused() -> None:
+    wrong = definition(scope="Global", group="example.org")
+    status, reason, message = await Served().refused("POST", DEFINITIONS, wrong)
+    assert (status, reason) == (422, "Invalid")
+    assert message.startswith(
+        'CustomResourceDefinition.apiextensions.k8s.io "widgets.example.dev" is invalid: [metadata.name: Invalid value:'
+    )
+
+
+async def test_a_name_that_another_has_is_not_served() -> None:
+    served = await with_schema()
+    names = {"kind": "Gadget", "plural": "gadgets", "shortNames": ["wd", "gd"]}
+    other = definition(names=names) | {"metadata": {"name": "gadgets.example.dev"}}
+    made = await served.ask("POST", DEFINITIONS, other)
+    accepted_, established = made["status"]["conditions"]
+    assert (accepted_["status"], accepted_["reason"], accepted_["message"]) == (
+        *("False", "ShortNamesConflict"),
+        '"wd" is already in use',
+    )
+    assert (established["status"], established["reason"]) == ("False", "NotAccepted")
+    assert (await served.send("GET", "/apis/example.dev/v1/gadgets")).status == 404

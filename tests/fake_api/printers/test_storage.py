@@ -1,0 +1,102 @@
+"""The rows of volumes, claims, classes and drivers."""
+
+from __future__ import annotations
+
+from kframework.fake_api.printers.storage import STORAGE
+from kframework.objects import (
+    ApiObject,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    kind_of,
+)
+
+Document = dict[str, object]
+
+NOW = 1767229200.0  # 2026-01-01T01:00:00Z
+METADATA: Document = {"name": "a", "creationTimestamp": "2026-01-01T00:55:00Z"}
+
+
+def cells(kind: type[ApiObject], document: Document) -> tuple[object, ...]:
+    described = kind_of(kind)
+    return STORAGE[described.api_version, described.name].cells(document, NOW)
+
+
+def test_a_volume_says_what_it_holds_and_for_whom() -> None:
+    volume: Document = {
+        "metadata": METADATA,
+        "spec": {
+            "capacity": {"storage": "5Gi"},
+            "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+            "claimRef": {"namespace": "default", "name": "data"},
+            "storageClassName": "fast",
+            "volumeMode": "Block",
+        },
+        "status": {"phase": "Bound"},
+    }
+    assert cells(PersistentVolume, volume) == (
+        *("a", "5Gi", "RWO,RWX", "Retain", "Bound", "default/data", "fast", "<unset>", "", "5m", "Block"),
+    )
+
+
+def test_a_claim_says_its_capacity_once_it_is_bound() -> None:
+    claim: Document = {
+        "metadata": METADATA,
+        "spec": {"storageClassName": "fast"},
+        "status": {"phase": "Pending", "capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOncePod"]},
+    }
+    assert cells(PersistentVolumeClaim, claim) == (
+        *("a", "Pending", "", "", "", "fast", "<unset>", "5m", "Filesystem"),
+    )
+    claim["spec"] = {"storageClassName": "fast", "volumeName": "v", "volumeAttributesClassName": "gold"}
+    claim["metadata"] = {
+        **METADATA,
+        "deletionTimestamp": "2026-01-01T00:59:00Z",
+        "annotations": {"volume.beta.kubernetes.io/storage-class": "slow"},
+    }
+    assert cells(PersistentVolumeClaim, claim) == (
+        *("a", "Terminating", "v", "5Gi", "RWOP", "slow", "gold", "5m", "Filesystem"),
+    )
+
+
+def test_the_default_class_says_so() -> None:
+    storage_class: Document = {"metadata": METADATA, "provisioner": "x"}
+    assert cells(StorageClass, storage_class) == ("a", "x", "Delete", "Immediate", False, "5m")
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    storage_class = {
+        "metadata": {**METADATA, "annotations": annotations},
+        "provisioner": "x",
+        "reclaimPolicy": "Retain",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowVolumeExpansion": True,
+    }
+    assert cells(StorageClass, storage_class) == ("a (default)", "x", "Retain", "WaitForFirstConsumer", True, "5m")
+
+
+def test_drivers_are_counted_and_described() -> None:
+    assert cells(CSINode, {"metadata": METADATA, "spec": {"drivers": [{"name": "x"}]}}) == ("a", 1, "5m")
+    assert cells(CSIDriver, {"metadata": METADATA}) == (
+        *("a", True, False, False, "<unset>", False, "Persistent", "5m"),
+    )
+    spec: Document = {
+        "attachRequired": False,
+        "storageCapacity": True,
+        "tokenRequests": [{"audience": "x"}, {"audience": "y"}],
+        "volumeLifecycleModes": ["Persistent", "Ephemeral"],
+    }
+    assert cells(CSIDriver, {"metadata": METADATA, "spec": spec}) == (
+        *("a", False, False, True, "x,y", False, "Persistent,Ephemeral", "5m"),
+    )
+
+
+def test_capacities_and_attachments() -> None:
+    capacity: Document = {"metadata": METADATA, "storageClassName": "fast", "capacity": "1Ti"}
+    assert cells(CSIStorageCapacity, capacity) == ("a", "fast", "1Ti")
+    assert cells(CSIStorageCapacity, {"metadata": METADATA}) == ("a", "", "<unset>")
+    spec = {"attacher": "x", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
+    attachment: Document = {"metadata": METADATA, "spec": spec, "status": {"attached": True}}
+    assert cells(VolumeAttachment, attachment) == ("a", "x", "v", "n1", True, "5m")

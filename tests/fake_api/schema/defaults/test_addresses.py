@@ -1,0 +1,99 @@
+"""Services get addresses and ports that no other has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.schema.defaults.addresses import addressed
+from tests.fake_api.serving import MERGE, Served
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def service(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}} | spec}
+
+
+async def test_addresses_are_given_once_and_kept() -> None:
+    served = Served()
+    made = [await served.ask("POST", SERVICES, service(f"s{number}")) for number in range(20)]
+    addresses = {each["spec"]["clusterIP"] for each in made}
+    assert len(addresses) == 20
+    assert all(10 == int(address.split(".")[0]) and 96 <= int(address.split(".")[1]) < 112 for address in addresses)
+    spec = made[0]["spec"]
+    assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (
+        *([spec["clusterIP"]], ["IPv4"]),
+        "SingleStack",
+    )
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    patched = await served.ask("PATCH", f"{SERVICES}/s0", patch, content_type=MERGE)
+    assert patched["spec"]["clusterIP"] == spec["clusterIP"]
+    body = service("s0", clusterIP="10.96.0.9")
+    status, _, message = await served.refused("PUT", f"{SERVICES}/s0", body)
+    assert (status, message.rpartition(": ")[2]) == (422, "may not change once set")
+
+
+async def test_ports_of_nodes() -> None:
+    served = Served()
+    for name in ("a", "b"):
+        made = await served.ask("POST", SERVICES, service(name, type="NodePort"))
+        assert 30000 <= made["spec"]["ports"][0]["nodePort"] <= 32767
+        replaced = await served.ask("PUT", f"{SERVICES}/{name}", service(name, type="NodePort"))
+        assert replaced["spec"] == made["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "address"), [({"clusterIP": "None"}, "None"), ({"clusterIP": "10.96.0.10"}, "10.96.0.10")]
+)
+def test_what_is_said_stays(spec: dict[str, Any], address: str) -> None:
+    told: Any = addressed(service("a", type="ClusterIP", **spec), ())
+    assert told["spec"]["clusterIP"] == address
+
+
+def test_a_name_for_another_has_no_address() -> None:
+    told = service("a", type="ExternalName")
+    assert addressed(told, ()) is told
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]},
+            "spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
+        ),
+        (
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+            (
+                "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. "
+                "The range of valid ports is 30000-32767"
+            ),
+        ),
+        (
+            {"clusterIP": "10.96.0.1"},
+            (
+                'spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: '
+                "provided IP is already allocated"
+            ),
+        ),
+    ],
+)
+async def test_what_another_has_is_refused(spec: dict[str, Any], why: str) -> None:
+    served = Served()
+    ports = [{"port": 80, "nodePort": 30001}]
+    body = service("first", type="NodePort", clusterIP="10.96.0.1", ports=ports)
+    made = await served.ask("POST", SERVICES, body)
+    assert await served.refused("POST", SERVICES, service("second", **spec)) == (
+        *(422, "Invalid"),
+        f'Service "second" is invalid: {why}',
+    )
+    assert (await served.ask("PUT", f"{SERVICES}/first", body))["spec"] == made["spec"]

@@ -1,0 +1,123 @@
+"""Pods and their templates are filled in as Kubernetes fills them in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kframework.fake_api.schema.defaults.pods import pod, template
+
+
+def test_a_pod_of_one_line() -> None:
+    assert pod({"containers": [{"name": "c", "image": "nginx"}]}) == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "nginx",
+                "imagePullPolicy": "Always",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            }
+        ],
+        "dnsPolicy": "ClusterFirst",
+        "enableServiceLinks": True,
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "serviceAccount": "default",
+        "serviceAccountName": "default",
+        "terminationGracePeriodSeconds": 30,
+    }
+
+
+def test_what_is_the_pods_alone_is_not_in_a_template() -> None:
+    filled = template({"containers": []})
+    assert filled.keys() & {"enableServiceLinks", "serviceAccountName"} == set()
+    assert filled["dnsPolicy"] == "ClusterFirst"
+    assert template({"serviceAccountName": "a"})["serviceAccount"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("nginx:1.27", "IfNotPresent"),
+        ("registry.example:5000/nginx", "Always"),
+        ("nginx@sha256:0123", "IfNotPresent"),
+        ("", "Always"),
+    ],
+)
+def test_images(image: str, policy: str) -> None:
+    filled: Any = template({"containers": [{"image": image}]})
+    assert filled["containers"][0]["imagePullPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("volume", "found"),
+    [
+        ({"name": "v"}, {"name": "v", "emptyDir": {}}),
+        ({"name": "v", "secret": {}}, {"name": "v", "secret": {"defaultMode": 420}}),
+        ({"name": "v", "hostPath": {"path": "/x"}}, {"name": "v", "hostPath": {"path": "/x", "type": ""}}),
+        (
+            {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            {
+                "name": "v",
+                "projected": {
+                    "sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}],
+                    "defaultMode": 420,
+                },
+            },
+        ),
+    ],
+)
+def test_volumes(volume: Any, found: Any) -> None:
+    assert template({"volumes": [volume]})["volumes"] == [found]
+
+
+@pytest.mark.parametrize(
+    ("container", "found"),
+    [
+        ({"ports": [{"containerPort": 80}]}, {"ports": [{"containerPort": 80, "protocol": "TCP"}]}),
+        (
+            {"livenessProbe": {"httpGet": {"port": 80}, "periodSeconds": 5}},
+            {
+                "livenessProbe": {
+                    "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+                    "periodSeconds": 5,
+                    "timeoutSeconds": 1,
+                    "successThreshold": 1,
+                    "failureThreshold": 3,
+                }
+            },
+        ),
+        (
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]},
+            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "x", "apiVersion": "v1"}}}]},
+        ),
+        (
+            {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}},
+            {
+                "resources": {
+                    "limits": {"cpu": "1", "memory": "1Gi"},
+                    "requests": {"cpu": "500m", "memory": "1Gi"},
+                }
+            },
+        ),
+    ],
+)
+def test_containers(container: Any, found: Any) -> None:
+    filled: Any = pod({"containers": [container]})
+    assert filled["containers"][0].items() >= found.items()
+
+
+def test_ports_on_the_hosts_network() -> None:
+    filled: Any = pod({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]})
+    assert filled["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
+
+
+def test_what_is_filled_in_stays_so() -> None:
+    once = pod({"containers": [{"name": "c", "image": "x", "livenessProbe": {}}], "volumes": [{"name": "v"}]})
+    assert pod(once) == once

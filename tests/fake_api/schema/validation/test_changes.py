@@ -1,0 +1,53 @@
+"""What may not change is refused, and what was not said counts as unchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kframework.fake_api.schema.validation.changes import change_causes
+
+
+def selecting(value: str, **spec: Any) -> dict[str, Any]:
+    return {"spec": {"selector": {"matchLabels": {"a": value}}} | spec}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "old", "new", "found"),
+    [
+        ("apps/v1", "Deployment", selecting("b"), selecting("b", replicas=2), []),
+        (
+            *("apps/v1", "Deployment", selecting("b"), selecting("c")),
+            ['spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable'],
+        ),
+        (
+            *("v1", "Secret", {"type": "a"}, {"type": "b"}),
+            ['type: Invalid value: "b": field is immutable'],
+        ),
+        (
+            *("v1", "ConfigMap", {"immutable": True, "data": {"a": "b"}}, {"data": {"a": "c"}}),
+            [
+                "immutable: Forbidden: field is immutable when `immutable` is set",
+                "data: Forbidden: field is immutable when `immutable` is set",
+            ],
+        ),
+        (
+            *("v1", "Service", {"spec": {"clusterIP": "10.96.0.1"}}, {"spec": {"clusterIP": "10.96.0.2"}}),
+            ['spec.clusterIPs[0]: Invalid value: ["10.96.0.2"]: may not change once set'],
+        ),
+        (
+            "rbac.authorization.k8s.io/v1",
+            *("RoleBinding", {"roleRef": {"name": "a"}}, {"roleRef": {"name": "b"}}),
+            ['roleRef: Invalid value: {"name":"b"}: cannot change roleRef'],
+        ),
+        ("v1", "Pod", {"spec": {"a": 1}}, {"spec": {"a": 2}}, []),
+    ],
+)
+def test_what_is_refused(api_version: str, kind: str, old: Any, new: Any, found: list[str]) -> None:
+    assert list(map(str, change_causes(old, new, api_version, kind))) == found
+
+
+def test_a_stateful_set_changes_in_few_fields() -> None:
+    (cause,) = change_causes({"spec": {"serviceName": "a"}}, {"spec": {"serviceName": "b"}}, "apps/v1", "StatefulSet")
+    assert str(cause).startswith("spec: Forbidden: updates to statefulset spec for fields other than 'replicas', ")

@@ -1,0 +1,88 @@
+"""Each kind is looked at in its own way, and nothing that a client sends makes the server fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kframework.client.models import fields, model_of
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.schema.validation.kinds import object_causes
+from tests.fake_api.serving import PODS, Served
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "data", "found"),
+    [
+        ("v1", "ConfigMap", {"data": {"a": "b"}}, []),
+        ("v1", "ConfigMap", {"data": {"..": "b"}}, ["data[..]: Invalid value: \"..\": must not be '..'"]),
+        ("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "a"}, "value": 1_000_000_000}, []),
+        (
+            *("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "a"}, "value": 1_000_000_001}),
+            ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+        ),
+        (
+            *("scheduling.k8s.io/v1", "PriorityClass", {"metadata": {"name": "system-a"}, "value": 1}),
+            ["metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only"],
+        ),
+        ("storage.k8s.io/v1", "StorageClass", {}, ["provisioner: Required value"]),
+        ("example.com/v1", "StorageClass", {}, []),
+    ],
+)
+def test_what_is_wrong(api_version: str, kind: str, data: Any, found: list[str]) -> None:
+    assert list(map(str, object_causes(data, api_version, kind))) == found
+
+
+def of_model(model: str, depth: int) -> st.SearchStrategy[Any]:
+    """Draw objects that are nearly those of a model: fields that there are, and values that may be wrong."""
+    return st.dictionaries(
+        st.sampled_from(sorted(fields(model))), st.deferred(lambda: values(model, depth)), max_size=4
+    )
+
+
+def values(model: str, depth: int) -> st.SearchStrategy[Any]:
+    simple = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+    if depth == 0:
+        return simple
+    inner = sorted({type.name for type in fields(model).values() if type.is_model and fields(type.name)})
+    models = st.sampled_from(inner).flatmap(lambda name: of_model(name, depth - 1)) if inner else st.nothing()
+    return simple | models | st.lists(models | simple, max_size=2) | st.dictionaries(st.text(max_size=3), simple)
+
+
+PLACES = {
+    ("v1", "Pod"): PODS,
+    ("v1", "Service"): "/api/v1/namespaces/default/services",
+    ("v1", "Node"): "/api/v1/nodes",
+    ("v1", "ReplicationController"): "/api/v1/namespaces/default/replicationcontrollers",
+    ("v1", "PersistentVolumeClaim"): "/api/v1/namespaces/default/persistentvolumeclaims",
+    ("apps/v1", "StatefulSet"): "/apis/apps/v1/namespaces/default/statefulsets",
+    ("apps/v1", "ReplicaSet"): "/apis/apps/v1/namespaces/default/replicasets",
+    ("resource.k8s.io/v1", "ResourceSlice"): "/apis/resource.k8s.io/v1/resourceslices",
+    (
+        *("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ): "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+}
+
+
+@pytest.mark.parametrize("kind", PLACES, ids=lambda kind: kind[1])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataObject) -> None:
+    model = model_of(*kind)
+    assert model is not None
+    body = data.draw(of_model(model, 4)) | {"metadata": {"name": "x"}}
+    if isinstance(spec := fields(model).get("spec"), tuple) and spec.is_model:
+        body["spec"] = data.draw(of_model(spec.name, 4))
+
+    async def send() -> int:
+        served = Served()
+        first = (await served.send("POST", PLACES[kind], body)).status
+        again = (await served.send("PUT", f"{PLACES[kind]}/x", body)).status
+        return max(first, again)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert runner.run(send()) < 500

@@ -1,0 +1,117 @@
+"""A fake API server in this process, and a client that says little."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from kframework.client.transport import JSON, Request, Response
+from kframework.clock import LoopClock
+from kframework.fake_api.built_in_kinds import built_in_kinds
+from kframework.fake_api.served import Resource, built_in, declared
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import ApiObject, kind_of
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/namespaces/default/pods"
+#: A JSON document of the API.
+Json = dict[str, Any]
+
+
+class Served:
+    """A cluster of these objects and its API server."""
+
+    def __init__(self, *objects: ApiObject) -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        self.cluster = MemoryCluster(clock, objects)
+        self.server = ApiServer(self.cluster, clock)
+
+    async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
+        asked = request(method, path, body, **query)
+        await self.server.prepare(asked)
+        return await self.server.answer(asked)
+
+    async def ask(self, method: str, path: str, body: object = None, **query: Any) -> Json:
+        """Return what was answered, which must be a success."""
+        response = await self.send(method, path, body, **query)
+        answer = read(response.body)
+        assert response.status < 300, answer
+        return answer
+
+    async def refused(self, method: str, path: str, body: object = None, **query: Any) -> tuple[int, str, str]:
+        """Return status, reason and message of an answer that must be a failure."""
+        response = await self.send(method, path, body, **query)
+        answer = read(response.body)
+        assert answer["status"] == "Failure"
+        assert answer["code"] == response.status
+        return response.status, answer["reason"], answer["message"]
+
+    @asynccontextmanager
+    async def watching(self, path: str, **query: Any) -> AsyncIterator[Events]:
+        """Follow a collection; query as for `ask`."""
+        async with self.server.follow(request("GET", path, watch="true", **query)) as stream:
+            assert stream.status == 200
+            yield Events(stream.lines)
+
+
+class Events:
+    """The events of a watch."""
+
+    def __init__(self, lines: AsyncIterator[bytes]) -> None:
+        self._lines = lines
+
+    async def next(self) -> Json:
+        return read(await anext(self._lines))
+
+    async def told(self, count: int) -> list[str]:
+        """Write the next events short: `ADDED web`."""
+        return [short(await self.next()) for _ in range(count)]
+
+    async def rest(self) -> list[str]:
+        return [short(read(line)) async for line in self._lines]
+
+
+def served_as(struct: type[ApiObject]) -> Resource:
+    """Return how a kind is served, built in or declared."""
+    kind = kind_of(struct)
+    found = (each for each in built_in_kinds() if (each.api_version, each.name) == (kind.api_version, kind.name))
+    return next(map(built_in, found), None) or declared(kind)
+
+
+def short(event: Json) -> str:
+    metadata = event["object"].get("metadata", {})
+    return f"{event['type']} {metadata.get('name', '')}".rstrip()
+
+
+def request(
+    method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON, **query: Any
+) -> Request:
+    encoded = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+    pairs = tuple((name.rstrip("_"), str(value)) for name, value in query.items())
+    return Request(method=method, path=path, query=pairs, body=encoded, content_type=content_type, accept=accept)
+
+
+def read(body: bytes) -> Json:
+    answer: Json = msgspec.json.decode(body)
+    return answer
+
+
+def pod(name: str = "web", **more: object) -> Json:
+    """A pod as a user writes it, with fields that no scheduler reads."""
+    container = {"name": "c", "image": "nginx", "command": ["nginx"], "env": [{"name": "A", "value": "b"}]}
+    metadata = {"name": name} | {key: more.pop(key) for key in ("labels", "annotations") if key in more}
+    spec = {"containers": [container], "dnsPolicy": "Default"} | more
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def node(name: str = "n1", **more: object) -> Json:
+    status = {"capacity": {"cpu": "4"}, "nodeInfo": {"kubeletVersion": "v1.36.0"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status} | more

@@ -1,0 +1,59 @@
+"""The kinds of Kubernetes' stable groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.client.models import model_of
+from kframework.fake_api.built_in_kinds import built_in_kinds
+from kframework.fake_api.roles import Role
+from kframework.objects import KINDS, kind_of
+
+BY_NAME = {(each.api_version, each.name): each for each in built_in_kinds()}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "name", "plural", "short_names", "namespaced", "traits", "categories"),
+    [
+        ("v1", "ConfigMap", "configmaps", ("cm",), True, set(), ()),
+        ("v1", "Namespace", "namespaces", ("ns",), False, {"cluster", "status", "finalize"}, ()),
+        ("apps/v1", "Deployment", "deployments", ("deploy",), True, {"status", "scale"}, ("all",)),
+        (
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            ("crd", "crds"),
+            False,
+            {"cluster", "status"},
+            ("api-extensions",),
+        ),
+    ],
+)
+def test_what_a_kind_is_called(
+    api_version: str,
+    name: str,
+    plural: str,
+    short_names: tuple[str, ...],
+    namespaced: bool,
+    traits: set[str],
+    categories: tuple[str, ...],
+) -> None:
+    built = BY_NAME[api_version, name]
+    assert (built.plural, built.short_names, set(built.traits)) == (plural, short_names, traits)
+    assert built.categories == categories
+    assert (built.kind.plural, built.kind.namespaced) == (plural, namespaced)
+
+
+def test_the_kinds_that_are_read_here_are_among_them_and_agree() -> None:
+    for kind in KINDS:
+        built = BY_NAME[kind.api_version, kind.name]
+        assert built.kind is kind
+        assert (built.plural, "cluster" not in built.traits) == (kind.plural, kind.namespaced)
+
+
+def test_a_kind_that_somebody_reads_is_that_very_kind() -> None:
+    assert BY_NAME["rbac.authorization.k8s.io/v1", "Role"].kind is kind_of(Role)
+
+
+def test_all_are_known_to_the_client() -> None:
+    assert [each.name for each in built_in_kinds() if model_of(each.api_version, each.name) is None] == []

@@ -1,0 +1,187 @@
+"""What is there, what was there, and what has happened."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
+from kframework.errors import ClusterError
+from kframework.fake_api import collection as module
+from kframework.fake_api.collection import Collection
+from kframework.fake_api.wire.documents import Document, Draft
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Lease, LeaseSpec, ObjectMeta, kind_of
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def lease(name: str, namespace: str = "default", holder: str = "a") -> Lease:
+    return Lease(metadata=ObjectMeta(name=name, namespace=namespace), spec=LeaseSpec(holder_identity=holder))
+
+
+def cluster() -> MemoryCluster:
+    return MemoryCluster(LoopClock(asyncio.get_running_loop()))
+
+
+def names(collected: Collection, version: int, namespace: str = "", after: tuple[str, str] = ("", "")) -> list[str]:
+    return ["/".join(document.key) for document in collected.at(version, namespace, after)]
+
+
+async def test_what_was_there_before_is_shown_sorted() -> None:
+    memory = cluster()
+    for each in (lease("b"), lease("a"), lease("z", "default-2"), lease("c", "aaa")):
+        memory.add(each)
+    collected = Collection(kind_of(Lease), memory)
+    assert names(collected, memory.version) == ["aaa/c", "default/a", "default/b", "default-2/z"]
+    assert names(collected, memory.version, "default") == ["default/a", "default/b"]
+    assert names(collected, memory.version, "default", ("default", "a")) == ["default/b"]
+    assert names(collected, memory.version, after=("default", "a")) == ["default/b", "default-2/z"]
+    assert [document.key[1] for document in collected.stored()] == ["b", "a", "z", "c"]
+
+
+async def test_what_is_stored_does_not_change_by_itself() -> None:
+    memory = cluster()
+    memory.add(lease("a"))
+    collected = Collection(kind_of(Lease), memory)
+    assert list(collected.renewed("")) == []
+    assert collected.renewed_every("") == math.inf
+
+
+async def test_a_draft_is_shown_as_it_was_written() -> None:
+    memory = cluster()
+    collected = Collection(kind_of(Lease), memory)
+    admitted = memory.admit(lease("a"))
+    data = Document.of(admitted).data | {"unknown": 1}
+    stored = collected.write(Draft(admitted, data))
+    assert stored.data == {**data, "metadata": {**data["metadata"], "resourceVersion": str(memory.version)}}  # type: ignore[dict-item]  # plain JSON
+    memory.put(lease("a", holder="b"))
+    found = collected.find(("default", "a"))
+    assert found is not None
+    assert found.data["unknown"] == 1
+    assert found.data["spec"] == {"holderIdentity": "b"}
+    (first, second) = collected.since(memory.version - 2)
+    assert first.new is stored
+    assert (second.old, second.new) == (stored, found)
+    memory.remove(Lease, "a", "default")
+    assert collected.find(("default", "a")) is None
+    assert collected.since(memory.version - 1)[0].old is found
+
+
+async def test_every_document_is_completed() -> None:
+    def counted(document: Document) -> Document:
+        seen = document.data.get("seen", 0)
+        assert isinstance(seen, int)
+        return Document(document.subject, msgspec.json.encode(document.data | {"seen": seen + 1}))
+
+    memory = cluster()
+    memory.add(lease("a"))
+    collected = Collection(kind_of(Lease), memory, counted)
+    memory.put(lease("a", holder="b"))
+    memory.add(lease("b"))
+    written = collected.write(Draft(memory.admit(lease("c")), {"unknown": 1}))
+    assert [document.data["seen"] for document in collected.at(memory.version)] == [2, 1, 1]
+    assert (written.data["unknown"], written.data["seen"]) == (1, 1)
+
+
+async def test_a_version_that_is_forgotten_or_of_another_server() -> None:
+    memory = cluster()
+    memory.add(lease("a"))
+    collected = Collection(kind_of(Lease), memory)
+    assert collected.since(memory.version) == []
+    for version in (memory.version - 1, memory.version + 1):
+        with pytest.raises(ClusterError, match="too old resource version") as refused:
+            collected.since(version)
+        assert refused.value.status == 410
+    with pytest.raises(ClusterError, match="too old resource version"):
+        names(collected, memory.version - 1)
+
+
+async def test_a_long_history_is_forgotten_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HISTORY", 3)
+    memory = cluster()
+    memory.add(lease("a"))
+    collected = Collection(kind_of(Lease), memory)
+    start = memory.version
+    for turn in range(4):
+        memory.put(lease("a", holder=str(turn)))
+    assert [written.version for written in collected.since(start + 1)] == [start + 2, start + 3, start + 4]
+    assert names(collected, start + 1) == ["default/a"]
+    with pytest.raises(ClusterError, match=f"too old resource version: {start} \\({start + 1}\\)"):
+        collected.since(start)
+
+
+async def test_sleepers_are_woken_by_every_write() -> None:
+    memory = cluster()
+    collected = Collection(kind_of(Lease), memory)
+    event = asyncio.Event()
+    with collected.waking(event):
+        memory.add(lease("a"))
+        assert event.is_set()
+        event.clear()
+    memory.add(lease("b"))
+    assert not event.is_set()
+    assert repr(collected) == "<Collection of 2 leases>"
+
+
+_steps = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from("xyz"), st.sampled_from("+-")), max_size=30)
+
+
+@given(_steps)
+def test_every_moment_can_be_shown_again(steps: list[tuple[str, str, str]]) -> None:
+    async def main() -> None:
+        memory = cluster()
+        collected = Collection(kind_of(Lease), memory)
+        moments = []
+        for namespace, name, what in steps:
+            if what == "+":
+                memory.put(lease(name, namespace, holder=str(memory.version)))
+            elif memory.find(Lease, name, namespace) is not None:
+                memory.remove(Lease, name, namespace)
+            moments.append(
+                (
+                    memory.version,
+                    sorted(memory.objects(Lease), key=lambda each: each.metadata.namespace + each.metadata.name),
+                )
+            )
+        for version, there in moments:
+            assert [document.subject for document in collected.at(version)] == there
+            assert [each.subject for each in collected.at(version, "b")] == [
+                e for e in there if e.metadata.namespace == "b"
+            ]
+            assert [e.subject for e in collected.at(version, after=("a", "y"))] == [
+                e for e in there if (e.metadata.namespace, e.metadata.name) > ("a", "y")
+            ]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("is_asked_first", [True, False])
+async def test_a_writer_within_the_process_hands_over_whole_documents(is_asked_first: bool) -> None:
+    memory = cluster()
+    collected = Collection(kind_of(Lease), memory) if is_asked_first else None
+    spec = {"holderIdentity": "a", "unread": [1]}
+    stored = memory.add(lease("a"), written={"metadata": {"name": "a"}, "spec": spec})
+    memory.add(lease("gone"), written={"spec": {"unread": [2]}})
+    memory.remove(Lease, "gone")
+    memory.add(lease("gone"))
+    memory.replace(lease("a", holder="b"))
+    collected = collected or Collection(kind_of(Lease), memory)
+    shown, again = collected.find(("default", "a")), collected.find(("default", "gone"))
+    assert shown is not None
+    assert again is not None
+    assert shown.data["spec"] == {"holderIdentity": "b", "unread": [1]}
+    assert shown.data["metadata"]["uid"] == stored.metadata.uid  # type: ignore[index]  # plain JSON
+    assert "unread" not in again.data["spec"]  # type: ignore[operator]  # plain JSON
+    memory.replace(lease("a", holder="b"), written={"spec": {"holderIdentity": "b", "unread": [3]}})
+    shown = collected.find(("default", "a"))
+    assert shown is not None
+    assert shown.data["spec"] == {"holderIdentity": "b", "unread": [3]}

@@ -1,0 +1,157 @@
+"""Kinds that plugins declare, through the client and the fake API server: they are served like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.transport import Request
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.errors import ClusterError
+from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import ApiObject, ObjectMeta, kind
+from kframework.state.inbox import Changed, Gone, Message, Synced
+from tests.fake_api.serving import MERGE, TABLE, Served
+from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+async def test_they_are_created_followed_changed_and_deleted() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    client = KubeCluster(InProcess(ApiServer(MemoryCluster(clock), clock)), clock, random=Random(0))
+    messages: list[Message] = []
+    following = asyncio.ensure_future(client.watch([Team, Quota], messages.append))
+    await client.create(team("red", 3))
+    await client.create(Quota(metadata=ObjectMeta(name="all")))
+    await asyncio.sleep(1.0)
+
+    patched = await client.patch(Team, "red", {"spec": {"maxPods": 5}}, "default")
+    stale = replace(patched, metadata=replace(patched.metadata, resource_version="1"))
+    with pytest.raises(ClusterError, match=r'teams\.example\.com "red"'):
+        await client.update(stale)
+    assert [each.spec.max_pods for each in await client.list(Team)] == [5]
+    await client.delete(Quota, "all")
+    await asyncio.sleep(1.0)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+    told = [(type(each), each.obj.metadata.name) for each in messages if isinstance(each, Changed | Gone)]
+    assert sorted(told[:2], key=str) == [(Changed, "all"), (Changed, "red")]
+    assert told[2:] == [(Changed, "red"), (Gone, "all")]
+    assert sum(isinstance(each, Synced) for each in messages) == 1
+
+
+async def test_discovery_names_them() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    server = ApiServer(MemoryCluster(clock), clock)
+    answer = await server.answer(Request(method="GET", path="/apis/example.com/v1beta1"))
+    assert answer.status == 200
+    assert b'"teams"' in answer.body and b'"Team"' in answer.body
+
+
+async def test_they_are_printed_as_they_say() -> None:
+    served = Served(gang())
+    (resource, _) = (await served.ask("GET", "/apis/example.com/v1"))["resources"][:2]
+    assert (resource["name"], resource["shortNames"], resource["categories"]) == ("gangs", ["gn"], [])
+    table = await served.ask("GET", GANGS, accept=TABLE)
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "PHASE"]
+    assert [row["cells"] for row in table["rows"]] == [["crew", None]]
+
+
+# -- their status ------------------------------------------------------------------------------------------------------
+
+GANGS = "/apis/example.com/v1/namespaces/default/gangs"
+
+
+async def test_discovery_names_a_status_where_the_kind_has_one() -> None:
+    served = Served()
+    resources = (await served.ask("GET", "/apis/example.com/v1"))["resources"]
+    assert {each["name"]: each["verbs"] for each in resources if "/" in each["name"]} == {
+        "gangs/status": ["get", "patch", "update"]
+    }
+
+
+async def test_a_status_has_a_path_of_its_own() -> None:
+    served = Served()
+    written = {"metadata": {"name": "crew"}, "spec": {"size": 2}, "status": {"phase": "Running"}}
+    created = await served.ask("POST", GANGS, written)
+    assert "status" not in created
+    ignored = await served.ask("PUT", f"{GANGS}/crew", created | {"status": {"phase": "Running"}})
+    assert "status" not in ignored
+
+    status = {"phase": "Running", "podsRunning": 2, "unread": {"by": "structs"}}
+    stored = await served.ask("PUT", f"{GANGS}/crew/status", created | {"spec": {"size": 9}, "status": status})
+    assert (stored["spec"], stored["status"]) == ({"size": 2}, status)
+    assert served.cluster.read(Gang, "crew").status == GangStatus(phase="Running", pods_running=2)
+    assert await served.ask("GET", f"{GANGS}/crew/status") == stored == await served.ask("GET", f"{GANGS}/crew")
+
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 9}, "status": {"phase": None}}
+    patched = await served.ask("PATCH", f"{GANGS}/crew/status", patch, content_type=MERGE)
+    assert (patched["spec"], patched["status"]) == ({"size": 2}, {"podsRunning": 2, "unread": {"by": "structs"}})
+    assert "labels" not in patched["metadata"]
+    assert served.cluster.read(Gang, "crew").status == GangStatus(pods_running=2)
+
+
+async def test_a_status_is_updated_by_who_has_seen_it_last() -> None:
+    served = Served(gang())
+    first = await served.ask("GET", f"{GANGS}/crew")
+    await served.ask("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Running"}})
+    status, reason, _ = await served.refused("PUT", f"{GANGS}/crew/status", first | {"status": {"phase": "Pending"}})
+    assert (status, reason) == (409, "Conflict")
+    unversioned = first | {"metadata": {"name": "crew"}}
+    status, reason, message = await served.refused("PUT", f"{GANGS}/crew/status", unversioned)
+    assert (status, reason) == (422, "Invalid")
+    assert "metadata.resourceVersion" in message
+
+
+async def test_where_there_is_none_there_is_no_path() -> None:
+    served = Served(Quota(metadata=ObjectMeta(name="all")))
+    path = "/apis/example.com/v1/quotas/all/status"
+    assert (await served.send("GET", path)).status == 404
+    assert (await served.send("PATCH", path, {"status": {}}, content_type=MERGE)).status == 404
+
+
+# -- two of the same name ----------------------------------------------------------------------------------------------
+
+
+@kind("first.example.com/v1", "troops")
+class Troop(ApiObject, frozen=True, kw_only=True):
+    """A kind whose name another group has as well."""
+
+    status: GangStatus = GangStatus()
+
+
+@kind("second.example.com/v1alpha2", "troops", name="Troop")
+class OtherTroop(ApiObject, frozen=True, kw_only=True):
+    """That other kind."""
+
+
+async def test_kinds_of_one_name_in_two_groups_are_kept_apart() -> None:
+    served = Served()
+    first, second = "/apis/first.example.com/v1", "/apis/second.example.com/v1alpha2"
+    for place in (first, second):
+        (resource, *_) = (await served.ask("GET", place))["resources"]
+        assert (resource["name"], resource["kind"]) == ("troops", "Troop")
+        troop = {"kind": "Troop", "metadata": {"name": "t", "labels": {"at": place[6:11]}}}
+        await served.ask("POST", f"{place}/namespaces/default/troops", troop)
+    await served.ask(
+        "PATCH", f"{first}/namespaces/default/troops/t/status", {"status": {"phase": "On"}}, content_type=MERGE
+    )
+    assert served.cluster.read(Troop, "t").status.phase == "On"
+    assert served.cluster.read(OtherTroop, "t").metadata.labels == {"at": "secon"}
+    status, _, message = await served.refused("DELETE", f"{second}/namespaces/default/troops/none")
+    assert (status, message) == (404, 'troops.second.example.com "none" not found')
+    await served.ask("DELETE", f"{second}/namespaces/default/troops/t")
+    assert [each["metadata"]["labels"] for each in (await served.ask("GET", f"{first}/troops"))["items"]] == [
+        {"at": "first"}
+    ]

@@ -1,0 +1,113 @@
+"""What clients find out before they do anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.built_in_kinds import built_in_kinds
+from kframework.objects import all_kinds
+from tests.fake_api.serving import Json, Served
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+async def test_the_version() -> None:
+    version = await Served().ask("GET", "/version")
+    assert (version["major"], version["minor"]) == ("1", "36")
+    assert version["gitVersion"].startswith("v1.36.")
+
+
+async def test_the_core_group() -> None:
+    answer = await Served().ask("GET", "/api")
+    assert (answer["kind"], answer["versions"]) == ("APIVersions", ["v1"])
+
+
+async def test_groups() -> None:
+    served = Served()
+    groups = {group["name"]: group for group in (await served.ask("GET", "/apis"))["groups"]}
+    served_kinds = (*(each.api_version for each in built_in_kinds()), *(kind.api_version for kind in all_kinds()))
+    assert groups.keys() == {api_version.rpartition("/")[0] for api_version in served_kinds} - {""} | {"metrics.k8s.io"}
+    apps = {"groupVersion": "apps/v1", "version": "v1"}
+    assert groups["apps"] == {"name": "apps", "versions": [apps], "preferredVersion": apps}
+    assert await served.ask("GET", "/apis/apps") == {"apiVersion": "v1", "kind": "APIGroup", **groups["apps"]}
+    assert (await served.send("GET", "/apis/nonsense")).status == 404
+
+
+async def test_stable_versions_are_preferred() -> None:
+    served = Served()
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    names = ("v1alpha1", "v1", "v1beta1")
+    versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in names]
+    spec = {
+        "group": "example.dev",
+        "names": {"kind": "Thing", "plural": "things"},
+        "scope": "Cluster",
+        "versions": versions,
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await served.ask("POST", path, {"metadata": {"name": "things.example.dev"}, "spec": spec})
+    group = await served.ask("GET", "/apis/example.dev")
+    assert [each["version"] for each in group["versions"]] == ["v1", "v1beta1", "v1alpha1"]
+    assert group["preferredVersion"]["version"] == "v1"
+
+
+async def test_resources_of_a_version() -> None:
+    served = Served()
+    listed = await served.ask("GET", "/api/v1")
+    assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", "v1")
+    found = {each["name"]: each for each in listed["resources"]}
+    assert found["pods"]["shortNames"] == ["po"]
+    assert (found["pods"]["namespaced"], found["nodes"]["namespaced"]) == (True, False)
+    assert {"pods/status", "pods/binding", "pods/eviction", "nodes/status", "events"} <= found.keys()
+    eviction = found["pods/eviction"]
+    assert (eviction["group"], eviction["version"], eviction["kind"]) == ("policy", "v1", "Eviction")
+    events = await served.ask("GET", "/apis/events.k8s.io/v1")
+    assert [each["name"] for each in events["resources"]] == ["events"]
+    for path in ("/api/v2", "/apis/apps/v2"):
+        assert (await served.refused("GET", path))[:2] == (404, "NotFound")
+
+
+def described(answer: Json) -> dict[tuple[str, str, str], Json]:
+    """List what is described: (group, version, plural) -> resource."""
+    return {
+        (group["metadata"].get("name", ""), version["version"], resource["resource"]): resource
+        for group in answer["items"]
+        for version in group["versions"]
+        for resource in version["resources"]
+    }
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+async def test_all_at_once(version: str) -> None:
+    served = Served()
+    accept = f"{AGGREGATED.format(version)},application/json"
+    response = await served.send("GET", "/apis", accept=accept)
+    assert response.headers["content-type"] == AGGREGATED.format(version)
+    answers = [await served.ask("GET", path, accept=accept) for path in ("/api", "/apis")]
+    assert {answer["apiVersion"] for answer in answers} == {f"apidiscovery.k8s.io/{version}"}
+    found = described(answers[0]) | described(answers[1])
+    for kind in all_kinds():
+        group, _, kind_version = kind.api_version.rpartition("/")
+        resource = found[group, kind_version, kind.plural]
+        assert resource["responseKind"] == {"group": group, "version": kind_version, "kind": kind.name}
+        assert resource["scope"] == ("Namespaced" if kind.namespaced else "Cluster")
+    pods = found["", "v1", "pods"]
+    subresources = [each["subresource"] for each in pods["subresources"]]
+    assert subresources == [
+        "attach",
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "exec",
+        "log",
+        "portforward",
+        "resize",
+        "status",
+    ]
+    assert "watch" in pods["verbs"]

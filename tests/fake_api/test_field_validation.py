@@ -1,0 +1,148 @@
+"""Unknown and duplicate fields are refused, told or passed over, as kube-apiserver does."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.field_validation import _warnings
+from kframework.objects import Namespace, ObjectMeta
+from tests.fake_api.serving import MERGE, NODES, PODS, STRATEGIC, Json, Served, node, pod
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+JSON_PATCH = "application/json-patch+json"
+MISSPELT = pod() | {"spec": pod()["spec"] | {"tolerrations": []}, "stauts": {}}
+UNKNOWN = ['unknown field "spec.tolerrations"', 'unknown field "stauts"']
+TWICE = (
+    b'{"kind": "Pod", "kind": "Pod", "metadata": {"name": "web"},'
+    b' "spec": {"containers": [{"name": "c", "name": "c", "image": "x"}]}}'
+)
+DUPLICATE = ['duplicate field "kind"', 'duplicate field "spec.containers[0].name"']
+
+
+def header(texts: list[str]) -> str:
+    return ", ".join('299 - "{}"'.format(text.replace('"', '\\"')) for text in texts)
+
+
+@pytest.mark.parametrize(("body", "problems"), [(MISSPELT, UNKNOWN), (TWICE, DUPLICATE)])
+async def test_what_is_created(body: Json | bytes, problems: list[str]) -> None:
+    served = Served()
+    assert await served.refused("POST", PODS, body, fieldValidation="Strict") == (
+        400,
+        "BadRequest",
+        f'Pod in version "v1" cannot be handled as a Pod: strict decoding error: {", ".join(problems)}',
+    )
+    for query, warned in (
+        ({"fieldValidation": "Ignore"}, None),
+        ({"fieldValidation": "Warn"}, problems),
+        ({}, problems),
+    ):
+        response = await served.send("POST", PODS, body, dryRun="All", **query)
+        assert response.status == 201
+        assert response.headers.get("warning") == (header(warned) if warned else None)
+
+
+async def test_the_version_is_named_without_its_group() -> None:
+    served = Served(Namespace(metadata=ObjectMeta(name="default")))
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    _, _, message = await served.refused("POST", path, {"spce": 1}, fieldValidation="Strict")
+    assert message.startswith('ReplicaSet in version "v1" cannot be handled as a ReplicaSet: strict decoding error: ')
+
+
+async def test_what_is_unknown_is_not_stored() -> None:
+    served = Served()
+    await served.ask("POST", PODS, MISSPELT)
+    stored = await served.ask("GET", f"{PODS}/web")
+    assert "stauts" not in stored
+    assert "tolerrations" not in stored["spec"]
+    # so that a later patch of something else is not refused for it
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    await served.ask("PATCH", f"{PODS}/web", patch, content_type=MERGE, fieldValidation="Strict")
+
+
+async def test_what_is_updated() -> None:
+    served = Served()
+    await served.ask("POST", NODES, node())
+    misspelt = node(spec={"tiants": []})
+    status, _, message = await served.refused("PUT", f"{NODES}/n1", misspelt, fieldValidation="Strict")
+    assert (status, message.rpartition(": ")[2]) == (400, 'unknown field "spec.tiants"')
+    response = await served.send("PUT", f"{NODES}/n1", misspelt)
+    assert (response.status, response.headers["warning"]) == (200, header(['unknown field "spec.tiants"']))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "patch", "problems"),
+    [
+        (MERGE, b'{"spec": {"foo": 1}}', ['unknown field "spec.foo"']),
+        (STRATEGIC, b'{"spec": {"foo": 1, "foo": 2}}', ['duplicate field "spec.foo"', 'unknown field "spec.foo"']),
+        (JSON_PATCH, b'[{"op": "add", "path": "/spec/foo", "value": 1}]', ['unknown field "spec.foo"']),
+        (
+            JSON_PATCH,
+            b'[{"op": "add", "op": "add", "path": "/metadata/labels", "value": {}}]',
+            ['json patch duplicate field "[0].op"'],
+        ),
+    ],
+)
+async def test_what_is_patched(content_type: str, patch: bytes, problems: list[str]) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    query = {"content_type": content_type, "dryRun": "All"}
+    status, reason, message = await served.refused("PATCH", f"{PODS}/web", patch, fieldValidation="Strict", **query)
+    assert (status, reason) == (422, "Invalid")
+    assert message.startswith(' "" is invalid: patch: Invalid value: "')
+    assert message.endswith(f": strict decoding error: {', '.join(problems)}")
+    response = await served.send("PATCH", f"{PODS}/web", patch, **query)
+    assert (response.status, response.headers["warning"]) == (200, header(problems))
+    response = await served.send("PATCH", f"{PODS}/web", patch, fieldValidation="Ignore", **query)
+    assert (response.status, "warning" in response.headers) == (200, False)
+
+
+@pytest.mark.parametrize(("method", "kind"), [("POST", "Create"), ("PUT", "Update"), ("PATCH", "Patch")])
+async def test_a_directive_that_there_is_not(method: str, kind: str) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    path = PODS if method == "POST" else f"{PODS}/web"
+    content_type = MERGE if method == "PATCH" else "application/json"
+    assert await served.refused(method, path, pod(), content_type=content_type, fieldValidation="strict") == (
+        422,
+        "Invalid",
+        (
+            f'{kind}Options.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "strict":'
+            ' supported values: "", "Ignore", "Strict", "Warn"'
+        ),
+    )
+
+
+async def test_a_name_of_many_lines_is_one_line_of_a_header() -> None:
+    response = await Served().send("POST", PODS, pod() | {'a\r\nx: "b"': 1})
+    assert response.headers["warning"] == r'299 - "unknown field \"a\\r\\nx: \\\"b\\\"\""'
+
+
+async def test_not_more_is_told_than_clients_read() -> None:
+    many = pod() | {f"{number:0300}": 1 for number in range(200)}
+    _, _, message = await Served().refused("POST", PODS, many, fieldValidation="Strict")
+    assert message.count("unknown field") == 100
+    told = list(_warnings([f"{number:0300}" for number in range(100)]))
+    assert (len(told), {len(text) for text in told}) == (16, {256 + len('299 - ""')})
+
+
+async def test_custom_resources_are_what_their_users_make_of_them() -> None:
+    served = Served()
+    names = {"kind": "Widget", "plural": "widgets"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    definition = {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "names": names, "scope": "Cluster", "versions": versions},
+    }
+    await served.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    widget = {"metadata": {"name": "w"}, "spec": {"anything": 1}}
+    path = "/apis/example.com/v1/widgets"
+    await served.ask("POST", path, widget, fieldValidation="Strict")
+    _, _, message = await served.refused("POST", path, widget | {"metadata": {"nmae": "w"}}, fieldValidation="Strict")
+    assert message.endswith('strict decoding error: unknown field "metadata.nmae"')

@@ -1,0 +1,174 @@
+"""Lists and their pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.clock import VirtualTimeLoop, run_virtual
+from kframework.fake_api import collection
+from kframework.objects import Lease, ObjectMeta
+from tests.fake_api.serving import Json, Served
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+def lease(name: str, namespace: str = "default", **labels: str) -> Lease:
+    return Lease(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
+
+
+def names(page: Json) -> list[str]:
+    return [item["metadata"]["name"] for item in page["items"]]
+
+
+async def test_a_list() -> None:
+    served = Served(lease("b"), lease("a"), lease("c", "other"))
+    whole = await served.ask("GET", LEASES)
+    assert (whole["kind"], whole["apiVersion"]) == ("LeaseList", "coordination.k8s.io/v1")
+    assert names(whole) == ["a", "b", "c"]
+    assert whole["metadata"] == {"resourceVersion": str(served.cluster.version)}
+    assert names(await served.ask("GET", "/apis/coordination.k8s.io/v1/namespaces/other/leases")) == ["c"]
+    assert names(await served.ask("GET", "/apis/coordination.k8s.io/v1/namespaces/none/leases")) == []
+
+
+async def test_pages_show_the_moment_of_the_first() -> None:
+    served = Served(*(lease(name) for name in "abcde"))
+    first = await served.ask("GET", LEASES, limit=2)
+    served.cluster.remove(Lease, "c", "default")
+    served.cluster.add(lease("ca"))
+    served.cluster.put(lease("d", "default", new="yes"))
+    second = await served.ask("GET", LEASES, limit=2, continue_=first["metadata"]["continue"])
+    third = await served.ask("GET", LEASES, limit=2, continue_=second["metadata"]["continue"])
+    assert [names(page) for page in (first, second, third)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert "labels" not in second["items"][1]["metadata"]
+    assert len({page["metadata"]["resourceVersion"] for page in (first, second, third)}) == 1
+    assert "continue" not in third["metadata"]
+
+
+async def test_a_page_that_is_just_full_is_the_last() -> None:
+    served = Served(lease("a"), lease("b", app="x"), lease("c"))
+    assert "continue" not in (await served.ask("GET", LEASES, limit=3))["metadata"]
+    page = await served.ask("GET", LEASES, limit=1, labelSelector="app=x")
+    assert (names(page), "continue" in page["metadata"]) == (["b"], False)
+
+
+@pytest.mark.parametrize(
+    ("query", "remaining"),
+    [
+        ({"limit": 1}, 3),
+        ({"limit": 1, "namespace": "default"}, 2),
+        ({"limit": 1, "labelSelector": "app"}, None),
+        ({"limit": 4}, None),
+        ({"limit": -1}, None),
+    ],
+)
+async def test_how_many_remain(query: dict[str, Any], remaining: int | None) -> None:
+    served = Served(lease("a", app="x"), lease("b", app="x"), lease("c"), lease("d", "other"))
+    namespace = query.pop("namespace", "")
+    path = LEASES.replace("/leases", f"/namespaces/{namespace}/leases") if namespace else LEASES
+    assert (await served.ask("GET", path, **query))["metadata"].get("remainingItemCount") == remaining
+
+
+async def test_a_limit_below_zero_is_none() -> None:
+    served = Served(lease("a"), lease("b"))
+    assert names(await served.ask("GET", LEASES, limit=-1)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (
+            {"resourceVersionMatch": "Exact"},
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            {"resourceVersionMatch": "Exact", "resourceVersion": "0"},
+            'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+        ),
+        (
+            {"resourceVersionMatch": "Newer", "resourceVersion": "1"},
+            'Unsupported value: "Newer": supported values: "Exact", "NotOlderThan", ""',
+        ),
+        (
+            {"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1", "continue_": "x"},
+            "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        ),
+    ],
+)
+async def test_options_that_do_not_go_together(query: dict[str, str], why: str) -> None:
+    message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
+    assert await Served().refused("GET", LEASES, **query) == (422, "Invalid", message)
+
+
+async def test_versions_of_a_list() -> None:
+    served = Served(lease("a"))
+    version = (await served.ask("GET", LEASES))["metadata"]["resourceVersion"]
+    served.cluster.add(lease("b"))
+    assert names(await served.ask("GET", LEASES, resourceVersion=version, resourceVersionMatch="Exact")) == ["a"]
+    assert names(await served.ask("GET", LEASES, resourceVersion=version)) == ["a", "b"]
+    assert names(await served.ask("GET", LEASES, resourceVersion="0")) == ["a", "b"]
+
+
+async def test_an_object_by_its_name() -> None:
+    served = Served(lease("a"), lease("b"), lease("a", "other"))
+    by_name = {"fieldSelector": "metadata.name=a"}
+    assert len((await served.ask("GET", LEASES, **by_name))["items"]) == 2
+    in_namespace = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    assert names(await served.ask("GET", in_namespace, **by_name)) == ["a"]
+    assert names(await served.ask("GET", in_namespace, fieldSelector="metadata.name=z")) == []
+    assert names(await served.ask("GET", "/api/v1/namespaces", fieldSelector="metadata.name=default")) == ["default"]
+
+
+async def test_refusals() -> None:
+    served = Served(*(lease(name) for name in "abc"))
+    token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]
+    version = served.cluster.version
+    status, reason, message = await served.refused("GET", LEASES, resourceVersion=version + 5)
+    assert (status, reason) == (504, "Timeout")
+    assert message == f"Timeout: Too large resource version: {version + 5}, current: {version}"
+    for query in ({"limit": "x"}, {"limit": "-x"}, {"resourceVersion": "1.5"}, {"continue_": "nonsense"}):
+        assert (await served.refused("GET", LEASES, **query))[:2] == (400, "BadRequest")
+    assert (await Served().refused("GET", LEASES, limit=1, continue_=token))[:2] == (410, "Expired")
+
+
+async def test_a_list_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "HISTORY", 3)
+    served = Served(*(lease(name) for name in "abc"))
+    token = (await served.ask("GET", LEASES, limit=1))["metadata"]["continue"]
+    for turn in range(3):
+        served.cluster.put(lease("a", turn=str(turn)))
+    assert names(await served.ask("GET", LEASES, limit=2, continue_=token)) == ["b", "c"]
+    served.cluster.put(lease("a", turn="last"))
+    assert (await served.refused("GET", LEASES, limit=2, continue_=token))[:2] == (410, "Expired")
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=8), st.integers(1, 4), st.lists(st.sampled_from("abcdefgh")))
+def test_pages_together_are_the_list(first: list[str], limit: int, changes: list[str]) -> None:
+    async def main() -> None:
+        served = Served(*(lease(name) for name in dict.fromkeys(first)))
+        whole = names(await served.ask("GET", LEASES))
+        page = await served.ask("GET", LEASES, limit=limit)
+        seen = names(page)
+        todo = list(changes)
+        while token := page["metadata"].get("continue"):
+            for name in todo[:2]:
+                if served.cluster.find(Lease, name, "default") is None:
+                    served.cluster.add(lease(name))
+                else:
+                    served.cluster.remove(Lease, name, "default")
+            todo = todo[2:]
+            page = await served.ask("GET", LEASES, limit=limit, continue_=token)
+            assert len(page["items"]) <= limit
+            seen += names(page)
+        assert seen == whole
+
+    run_virtual(main)

@@ -1,0 +1,73 @@
+"""Reviews are answered by whoever decides about access, and not kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from kframework.client.users import ADMIN, User
+from kframework.clock import LoopClock
+from kframework.fake_api.access import RoleBased
+from kframework.fake_api.roles import RoleBinding, RoleRef, Subject, default_roles
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import ObjectMeta
+from tests.fake_api.serving import Json, Served, request
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+MYSELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+CREATE_PODS = {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace": "default"}}
+ANN = User("ann", ("system:authenticated",), "7")
+
+
+async def ask(served: Served, path: str, body: Json, user: User | None = ANN) -> Json:
+    response = await served.server.answer(msgspec.structs.replace(request("POST", path, body), user=user))
+    assert response.status == 201, response.body
+    answer: Json = msgspec.json.decode(response.body)
+    return answer
+
+
+async def test_everybody_is_told_who_he_is() -> None:
+    answer = await ask(Served(), MYSELF, {"kind": "SelfSubjectReview"})
+    assert answer["status"]["userInfo"] == {"username": "ann", "groups": ["system:authenticated"], "uid": "7"}
+
+
+@pytest.mark.parametrize("roles", [False, True])
+async def test_who_asks_is_told_what_he_may_do(roles: bool) -> None:
+    served = Served()
+    if roles:
+        served.server.authorizer = RoleBased(served.cluster)
+    answer = await ask(served, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"spec": CREATE_PODS}, None)
+    assert answer["status"] == {"allowed": True}
+    other = await ask(
+        served,
+        f"{AUTHORIZATION}/subjectaccessreviews",
+        {"spec": CREATE_PODS | {"user": "bob", "groups": []}},
+        None,
+    )
+    assert other["status"] == {"allowed": not roles}
+
+
+@pytest.mark.parametrize("spec", [None, [], 7, {"resourceAttributes": 7}, {"user": 7, "groups": [7]}])
+async def test_a_spec_of_any_form_is_answered(spec: object) -> None:
+    await ask(Served(), f"{AUTHORIZATION}/subjectaccessreviews", {"spec": spec})
+
+
+async def test_everybody_is_told_what_he_may_do() -> None:
+    served, path = Served(), f"{AUTHORIZATION}/selfsubjectrulesreviews"
+    status = (await ask(served, path, {"spec": {"namespace": "default"}}))["status"]
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    assert (status["resourceRules"], status["incomplete"]) == ([everything], False)
+    assert status["nonResourceRules"] == [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+
+
+async def test_by_roles_that_is_what_they_grant_there() -> None:
+    cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), default_roles())
+    ref, ann = RoleRef(kind="ClusterRole", name="view"), Subject(kind="User", name="ann")
+    cluster.add(RoleBinding(metadata=ObjectMeta(name="ann", namespace="shop"), role_ref=ref, subjects=(ann,)))
+    authorizer = RoleBased(cluster)
+    seen = {verb for rule in authorizer.rules(User("ann"), "shop") for verb in rule.verbs}
+    assert seen == {"get", "list", "watch"}
+    assert authorizer.rules(User("ann"), "other") == []
+    assert [rule.verbs for rule in authorizer.rules(ADMIN, "other")] == [("*",), ("*",)]

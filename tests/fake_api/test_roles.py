@@ -1,0 +1,19 @@
+"""The roles that a cluster has from its beginning."""
+
+from __future__ import annotations
+
+from kframework.fake_api.roles import RBAC_KINDS, ClusterRole, ClusterRoleBinding, default_roles
+from kframework.objects import kind_named, kind_of
+
+
+def test_each_binding_grants_a_role_that_is_there() -> None:
+    made = default_roles()
+    roles = {each.metadata.name for each in made if isinstance(each, ClusterRole)}
+    bound = {each.role_ref.name for each in made if isinstance(each, ClusterRoleBinding)}
+    assert {"cluster-admin", "admin", "edit", "view"} <= roles
+    assert bound == {"cluster-admin", "system:basic-user", "system:discovery", "system:public-info-viewer"} <= roles
+
+
+def test_the_kinds_are_known_by_their_names() -> None:
+    for kind in RBAC_KINDS:
+        assert kind_named("rbac.authorization.k8s.io/v1", kind.__name__) is kind_of(kind)

@@ -1,0 +1,79 @@
+"""The scale of workloads, and of custom resources that have one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.errors import ClusterError
+from kframework.fake_api.scales import ScalePaths, scale_of, scaled
+from tests.fake_api.serving import MERGE, Json, Served
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+WEB: Json = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}, "a=b,c"),
+        ({"b": "2", "a": "1"}, "a=1,b=2"),
+        ("a=b", "a=b"),
+        (None, None),
+        ({"matchExpressions": [{"key": "c", "operator": "Near"}]}, None),
+    ],
+)
+def test_a_selector_is_one_line(said: object, shown: str | None) -> None:
+    scale = scale_of(ScalePaths(), {"metadata": {}, "spec": {"selector": said}})
+    assert scale["status"] == {"replicas": 0} | ({"selector": shown} if shown else {})
+
+
+def test_replicas_stand_where_a_definition_says() -> None:
+    paths = ScalePaths("spec.size.wanted", "status.size", "status.chosen")
+    custom: Json = {"spec": {"other": 1}, "status": {"size": 4, "chosen": "a=b"}}
+    assert scale_of(paths, custom)["status"] == {"replicas": 4, "selector": "a=b"}
+    assert scaled(paths, custom, {"spec": {"replicas": 3}})["spec"] == {"other": 1, "size": {"wanted": 3}}
+
+
+@pytest.mark.parametrize(
+    ("scale", "status"),
+    [({"spec": {"replicas": -1}}, 422), ({"spec": {"replicas": "1"}}, 400), ({"kind": "Pod"}, 400)],
+)
+def test_what_is_no_scale_is_refused(scale: Json, status: int) -> None:
+    with pytest.raises(ClusterError) as refused:
+        scaled(ScalePaths(), WEB, scale)
+    assert refused.value.status == status
+
+
+async def test_a_workload_is_scaled() -> None:
+    served = Served()
+    await served.ask("POST", DEPLOYMENTS, WEB)
+    scale = await served.ask("GET", f"{DEPLOYMENTS}/web/scale")
+    assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 2})
+    assert scale["status"] == {"replicas": 0, "selector": "app=web"}
+    scale["spec"] = {"replicas": 5}
+    assert (await served.ask("PUT", f"{DEPLOYMENTS}/web/scale", scale))["spec"] == {"replicas": 5}
+    assert (await served.refused("PUT", f"{DEPLOYMENTS}/web/scale", scale))[0] == 409
+    patched = await served.ask("PATCH", f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 0}}, content_type=MERGE)
+    assert patched["spec"] == {}
+    web = await served.ask("GET", f"{DEPLOYMENTS}/web")
+    assert (web["spec"]["replicas"], web["metadata"]["generation"]) == (0, 3)
+
+
+async def test_not_everything_has_a_scale() -> None:
+    assert (await Served().refused("GET", "/apis/apps/v1/namespaces/default/daemonsets/a/scale"))[0] == 404

@@ -1,0 +1,32 @@
+"""How objects look under the names of the API."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kframework.fake_api.wire.documents import Document
+from kframework.objects import CoreEvent, Event, Lease, Namespace, Node, ObjectMeta, Pod, ReplicaSet
+from tests.fake_api.serving import served_as
+
+
+def test_names() -> None:
+    replica_sets = served_as(ReplicaSet)
+    assert (replica_sets.group, replica_sets.version, replica_sets.singular) == ("apps", "v1", "replicaset")
+    assert replica_sets.short_names == ("rs",)
+    assert (served_as(Pod).group, served_as(Pod).version) == ("", "v1")
+
+
+def test_whose_status_is_a_resource_of_its_own() -> None:
+    kinds = (Pod, Node, Namespace, ReplicaSet, Lease, Event)
+    assert [served_as(each).has_status for each in kinds] == [True, True, True, True, False, False]
+
+
+def test_one_event_is_shown_in_two_versions() -> None:
+    document = Document.of(Event(metadata=ObjectMeta(name="e"), note="Hello", reporting_controller="me"))
+    newer, core = served_as(Event), served_as(CoreEvent)
+    assert newer.body(document) is document.body
+    assert newer.stored is core.stored
+    shown = core.data(document)
+    assert msgspec.json.decode(core.body(document)) == shown
+    assert (shown["apiVersion"], shown["message"], shown["reportingComponent"]) == ("v1", "Hello", "me")
+    assert core.read(shown) == document.data

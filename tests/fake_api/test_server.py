@@ -1,0 +1,112 @@
+"""Which request is answered how."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from kframework.client.transport import JSON
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.wire.yaml_bodies import YAML
+from tests.fake_api.serving import NODES, PODS, Served, node, pod, request
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+UNKNOWN = (404, "NotFound", "the server could not find the requested resource")
+NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/nonsense"),
+        ("GET", "/api/v1/namespaces/default/nodes"),
+        ("GET", "/api/v1/pods/web"),
+        ("POST", f"{NODES}/n1/binding"),
+        ("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l/status"),
+    ],
+)
+async def test_what_there_is_not(method: str, path: str) -> None:
+    assert await Served().refused(method, path) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/version"),
+        ("POST", "/api/v1/pods"),
+        ("POST", f"{PODS}/web"),
+        ("PUT", PODS),
+        ("PATCH", NODES),
+        ("DELETE", f"{NODES}/n1/status"),
+        ("PUT", f"{PODS}/web/binding"),
+        ("OPTIONS", PODS),
+    ],
+)
+async def test_what_cannot_be_done(method: str, path: str) -> None:
+    assert await Served().refused(method, path, {}) == NOT_ALLOWED
+
+
+async def test_every_kind_of_path() -> None:
+    served = Served()
+    await served.ask("POST", NODES, node())
+    await served.ask("POST", PODS, pod())
+    assert (await served.ask("GET", f"{NODES}/n1"))["kind"] == "Node"
+    assert (await served.ask("GET", f"{NODES}/n1/status"))["kind"] == "Node"
+    assert (await served.ask("GET", NODES))["kind"] == "NodeList"
+    assert [each["metadata"]["name"] for each in (await served.ask("GET", "/api/v1/pods"))["items"]] == ["web"]
+    assert (await served.ask("GET", "/api/v1/namespaces/default/status"))["kind"] == "Namespace"
+
+
+async def test_a_failure_names_what_it_is_about() -> None:
+    response = await Served().send("GET", "/apis/apps/v1/namespaces/default/replicasets/r")
+    assert b'"details":{"group":"apps","kind":"replicasets","name":"r"}' in response.body
+
+
+async def test_a_form_that_there_is_not_is_refused() -> None:
+    refused = await Served().refused("GET", PODS, accept="application/vnd.kubernetes.protobuf")
+    assert refused[:2] == (406, "NotAcceptable")
+
+
+async def test_yaml_is_read_and_written() -> None:
+    served = Served()
+    body = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - {name: c, image: nginx}\n"
+    made = await served.send("POST", PODS, body, content_type=YAML, accept=f"{YAML},{JSON}")
+    assert (made.status, made.headers["content-type"]) == (201, YAML)
+    assert made.body.startswith(b"apiVersion: v1\nkind: Pod\nmetadata:\n")
+    found = await served.send("GET", f"{PODS}/web", accept=f"{JSON};q=0.1,{YAML}")
+    assert yaml.safe_load(found.body) == await served.ask("GET", f"{PODS}/web")
+    put = await served.send("PUT", f"{PODS}/web", found.body, content_type=f"{YAML}; charset=utf-8")
+    assert (put.status, put.headers["content-type"]) == (200, JSON)
+    missing = await served.send("GET", f"{PODS}/none", accept=YAML)
+    assert (missing.status, yaml.safe_load(missing.body)["reason"]) == (404, "NotFound")
+    assert yaml.safe_load((await served.send("GET", "/api", accept=YAML)).body)["kind"] == "APIVersions"
+    assert (await served.send("GET", "/healthz", accept=YAML)).headers["content-type"].startswith("text/plain")
+
+
+async def test_yaml_that_cannot_be_read_is_refused() -> None:
+    refused = await Served().refused("POST", PODS, b"a: [", content_type=YAML)
+    assert refused[:2] == (400, "BadRequest")
+    assert refused[2].startswith("error decoding YAML: ")
+
+
+async def test_a_watch_is_not_written_in_yaml() -> None:
+    refused = await Served().send("GET", PODS, accept=YAML, watch="true")
+    assert refused.status == 406
+    assert b"application/json;stream=watch" in refused.body
+
+
+async def test_a_watch_is_no_answer() -> None:
+    assert (await Served().refused("GET", PODS, watch="true"))[:2] == (400, "BadRequest")
+
+
+async def test_following_what_is_no_watch() -> None:
+    served = Served()
+    async with served.server.follow(request("GET", "/version")) as stream:
+        lines = [line async for line in stream.lines]
+    assert stream.status == 200
+    assert lines == [(await served.send("GET", "/version")).body]

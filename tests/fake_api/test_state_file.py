@@ -1,0 +1,141 @@
+"""A cluster is as it was after a restart, and a file that is none is told with its line."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kframework.clock import SystemClock
+from kframework.errors import InputError
+from kframework.fake_api.local import LocalCluster
+from kframework.fake_api.state_file import StateFile
+from kframework.objects.manifest import Manifest
+from kframework.testing import make_node
+from tests.fake_api.serving import PODS, Json, pod, read, request
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+SECRETS = "/api/v1/namespaces/default/secrets"
+DEFINITION = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+class Life:
+    """A cluster from its start to its end."""
+
+    def __init__(self, state: StateFile, manifest: Manifest) -> None:
+        self.local = LocalCluster(SystemClock(), manifest, state=state)
+
+    async def __aenter__(self) -> Life:
+        self._running = asyncio.ensure_future(self.local.run())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    async def ask(self, method: str, path: str, body: object = None, **query: str) -> Json:
+        asked = request(method, path, body, **query)
+        await self.local.server.prepare(asked)
+        return read((await self.local.server.answer(asked)).body)
+
+
+async def test_what_there_was_is_there_again(tmp_path: Path) -> None:
+    state = StateFile(tmp_path / "state")
+    async with Life(state, Manifest([make_node("n1")])) as life:
+        await life.ask("POST", DEFINITIONS, DEFINITION)
+        before = [
+            await life.ask("POST", WIDGETS, {"metadata": {"name": "w"}, "spec": {"any": [1, {"thing": True}]}}),
+            await life.ask("POST", PODS, pod(), fieldManager="me"),
+            await life.ask("POST", SECRETS, {"metadata": {"name": "s"}, "data": {"a": "Yg=="}}),
+        ]
+        assert before[1]["metadata"]["managedFields"]
+    again = await asyncio.to_thread(StateFile, tmp_path / "state")
+    async with Life(again, Manifest([make_node("other")])) as life:
+        after = [await life.ask("GET", path) for path in (f"{WIDGETS}/w", f"{PODS}/web", f"{SECRETS}/s")]
+        versions = [each["metadata"].pop("resourceVersion") for each in (*before, *after)]
+        assert after == before
+        assert min(map(int, versions[3:])) > max(map(int, versions[:3]))
+        nodes = await life.ask("GET", "/api/v1/nodes")
+        assert [each["metadata"]["name"] for each in nodes["items"]] == ["n1"]
+        expired = await life.ask("GET", PODS, resourceVersion=versions[0], resourceVersionMatch="Exact")
+        assert (expired["code"], expired["reason"]) == (410, "Expired")
+
+
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    StateFile(path).write([b"{}"], 7)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().splitlines() == [b'{"kind":"ClusterState","version":7}', b"{}"]
+
+
+def test_a_write_that_fails_leaves_what_there_was(tmp_path: Path) -> None:
+    state = StateFile(tmp_path / "state")
+    state.write([], 7)
+    with pytest.raises(TypeError):
+        state.write([b"{}", None], 8)  # type: ignore[list-item]  # it breaks off
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+    kept = StateFile(tmp_path / "state").kept
+    assert kept is not None
+    assert kept.version == 7
+
+
+def test_there_may_be_no_file_yet(tmp_path: Path) -> None:
+    assert StateFile(tmp_path / "state").kept is None
+
+
+HEAD = b'{"kind":"ClusterState","version":7}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        (b"", 1, "holds no state of a cluster; remove the file"),
+        (b"nonsense", 1, "holds no state of a cluster"),
+        (b'{"kind":"List"}', 1, "holds no state of a cluster"),
+        (HEAD + b'{"apiVersion":', 2, "is damaged here: Input data was truncated"),
+        (HEAD + b'{"a":"\xff"}', 2, "is damaged here"),
+        (HEAD + b"{}\n", 2, "is of a kind that is not served here"),
+        (HEAD + b'{"apiVersion":"v1","kind":"Pod","metadata":5}', 2, "is damaged here"),
+    ],
+)
+def test_a_file_that_is_none_is_told_with_its_line(tmp_path: Path, text: bytes, line: int, why: str) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=why) as refused:
+        StateFile(path)
+    assert (refused.value.file, refused.value.line) == (str(path), line)
+    assert "--state-file" in str(refused.value)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Is a directory"):
+        StateFile(tmp_path)
+
+
+def test_a_definition_that_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    broken = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": 5}
+    path.write_bytes(HEAD + msgspec.json.encode(broken))
+    with pytest.raises(InputError) as refused:
+        StateFile(path)
+    assert refused.value.line == 2

@@ -1,0 +1,111 @@
+"""What an API server says when it has no object to show."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.client import api_errors
+from kframework.errors import ClusterError
+from kframework.fake_api.lists import too_large
+from kframework.fake_api.statuses import NOBODY, Subject, failure, status_of, success
+from kframework.objects import Namespace, Pod, ReplicaSet
+from tests.fake_api.serving import read
+
+HEAD = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
+
+
+def test_all_went_well() -> None:
+    assert read(success(NOBODY, status=201).body) == HEAD | {"status": "Success"}
+    answer = success(Subject("apps", "replicasets", "r"), "u")
+    details = {"group": "apps", "kind": "replicasets", "name": "r", "uid": "u"}
+    assert (answer.status, read(answer.body)) == (200, HEAD | {"status": "Success", "details": details})
+
+
+def test_something_went_wrong() -> None:
+    answer = failure(api_errors.not_found(Pod, "web"), Subject("", "pods", "web"))
+    assert (answer.status, answer.headers) == (404, {"content-type": "application/json"})
+    assert read(answer.body) == HEAD | {
+        "status": "Failure",
+        "message": 'pods "web" not found',
+        "reason": "NotFound",
+        "code": 404,
+        "details": {"kind": "pods", "name": "web"},
+    }
+
+
+def test_what_may_go_better_later() -> None:
+    answer = failure(ClusterError("busy", status=429, reason="TooManyRequests", retryable=True), NOBODY)
+    assert answer.headers["retry-after"] == "1"
+    assert read(answer.body)["details"] == {"retryAfterSeconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "details"),
+    [
+        (
+            api_errors.invalid(Pod, "web", "spec.nodeName", "Forbidden: no: really"),
+            {
+                "kind": "Pod",
+                "name": "web",
+                "causes": [
+                    {"reason": "FieldValueForbidden", "message": "Forbidden: no: really", "field": "spec.nodeName"}
+                ],
+            },
+        ),
+        (
+            api_errors.invalid(ReplicaSet, "r", "metadata.name", "bad"),
+            {
+                "group": "apps",
+                "kind": "ReplicaSet",
+                "name": "r",
+                "causes": [{"reason": "FieldValueInvalid", "message": "bad", "field": "metadata.name"}],
+            },
+        ),
+        (
+            api_errors.all_invalid(Pod, "web", [("spec.a", "Required value"), ("spec.b", 'Invalid value: "x": no')]),
+            {
+                "kind": "Pod",
+                "name": "web",
+                "causes": [
+                    {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.a"},
+                    {"reason": "FieldValueInvalid", "message": 'Invalid value: "x": no', "field": "spec.b"},
+                ],
+            },
+        ),
+        (
+            ClusterError("the patch does not fit", status=422, reason="Invalid"),
+            None,
+        ),
+    ],
+)
+def test_what_kubectl_prints_of_an_invalid_object(error: ClusterError, details: dict[str, object] | None) -> None:
+    assert status_of(error).get("details") == details
+
+
+@pytest.mark.parametrize(
+    ("error", "details"),
+    [
+        (api_errors.already_exists(ReplicaSet, "r"), {"group": "apps", "kind": "replicasets", "name": "r"}),
+        (api_errors.not_found(Namespace, "n"), {"kind": "namespaces", "name": "n"}),
+        (api_errors.modified(Pod, "web"), {"kind": "pods", "name": "web"}),
+        (api_errors.forbidden(Pod, "web", "no"), {"kind": "pods", "name": "web"}),
+        (api_errors.unknown_kind(), {"kind": "pods"}),
+        (api_errors.bad_request("what?"), None),
+        (api_errors.expired(1, 2), None),
+        (
+            too_large(9, 8),
+            {
+                "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                "retryAfterSeconds": 1,
+            },
+        ),
+    ],
+)
+def test_what_an_error_is_about(error: ClusterError, details: dict[str, object] | None) -> None:
+    assert status_of(error, Subject("", "pods", "")).get("details") == details
+
+
+def test_several_complaints_are_one_message() -> None:
+    twice = [("spec.a", "Required value"), ("spec.a", "Required value"), ("spec.b", "Forbidden: no")]
+    message = 'Pod "web" is invalid: [spec.a: Required value, spec.b: Forbidden: no]'
+    assert str(api_errors.all_invalid(Pod, "web", twice)) == message

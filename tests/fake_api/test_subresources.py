@@ -1,0 +1,156 @@
+"""Binding and eviction."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
+from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def to(node: str, **metadata: object) -> Json:
+    return {"kind": "Binding", "apiVersion": "v1", "metadata": metadata, "target": {"kind": "Node", "name": node}}
+
+
+async def test_a_pod_is_bound() -> None:
+    labels = {"topology.kubernetes.io/zone": "z"}
+    served = Served(Node(metadata=ObjectMeta(name="n1", labels=labels)))
+    created = await served.ask("POST", PODS, pod())
+    uid = created["metadata"]["uid"]
+    response = await served.send("POST", f"{PODS}/web/binding", to("n1", name="web", uid=uid, annotations={"a": "b"}))
+    assert (response.status, read(response.body)) == (201, DONE)
+    bound = await served.ask("GET", f"{PODS}/web")
+    assert bound["spec"] == created["spec"] | {"nodeName": "n1"}
+    assert (bound["metadata"]["labels"], bound["metadata"]["annotations"]) == (labels, {"a": "b"})
+    (condition,) = bound["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+
+
+@pytest.mark.parametrize(
+    ("binding", "status", "message"),
+    [
+        (
+            to("n2"),
+            409,
+            'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"',
+        ),
+        (
+            to("n2", uid="other"),
+            409,
+            'Operation cannot be fulfilled on pods "web": Precondition failed: UID in precond',
+        ),
+        (to("n2", name="other"), 400, "the name of the object (other) does not match the name on the URL (web)"),
+        (to(""), 422, 'Binding "web" is invalid: target.name: Required value'),
+        (
+            {"target": {"kind": "Pod", "name": "x"}},
+            422,
+            'Binding "web" is invalid: target.kind: Unsupported value: "Pod"',
+        ),
+        ({"target": "n2"}, 400, "the body of the request cannot be read: Expected `object`, got `str` - at `$.target`"),
+    ],
+)
+async def test_bindings_that_are_refused(binding: Json, status: int, message: str) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    await served.ask("POST", f"{PODS}/web/binding", to("n1"))
+    refused = await served.refused("POST", f"{PODS}/web/binding", binding)
+    assert refused[0] == status
+    assert refused[2].startswith(message)
+    assert (await served.refused("POST", f"{PODS}/nobody/binding", to("n1")))[:2] == (404, "NotFound")
+
+
+def budget(name: str = "b", allowed: int = 0, **labels: str) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=labels)),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=allowed, current_healthy=2, desired_healthy=2),
+    )
+
+
+async def running(*budgets: PodDisruptionBudget) -> Served:
+    """Serve a pod that runs, and its budgets."""
+    served = Served(*budgets)
+    await served.ask("POST", PODS, pod(labels={"app": "x"}))
+    await served.ask("POST", f"{PODS}/web/binding", to("n1"))
+    return served
+
+
+EVICTION: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web", "namespace": "default"}}
+
+
+@pytest.mark.parametrize("budgets", [[], [budget(app="other")]])
+async def test_a_pod_without_a_budget_is_evicted(budgets: list[PodDisruptionBudget]) -> None:
+    served = await running(*budgets)
+    response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
+    assert (response.status, read(response.body)) == (201, DONE)
+    assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 30
+
+
+async def test_an_eviction_is_charged_to_the_budget() -> None:
+    served = await running(budget(allowed=1, app="x"))
+    await served.ask("POST", f"{PODS}/web/eviction", EVICTION | {"deleteOptions": {"gracePeriodSeconds": 7}})
+    assert served.cluster.read(Pod, "web", "default").metadata.deletion_grace_period_seconds == 7
+    status = served.cluster.read(PodDisruptionBudget, "b", "default").status
+    assert (status.disruptions_allowed, status.disrupted_pods) == (0, {"web": "2026-01-01T00:00:00Z"})
+
+
+async def test_a_budget_that_allows_no_eviction() -> None:
+    served = await running(budget(app="x"))
+    response = await served.send("POST", f"{PODS}/web/eviction", EVICTION)
+    answer = read(response.body)
+    assert (response.status, answer["reason"]) == (429, "TooManyRequests")
+    assert answer["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    assert answer["details"]["causes"] == [
+        {
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget b needs 2 healthy pods and has 2 currently",
+        }
+    ]
+    assert "retry-after" not in response.headers
+    assert served.cluster.read(Pod, "web", "default").metadata.deletion_timestamp is None
+
+
+async def test_a_pod_that_does_not_run_needs_no_budget() -> None:
+    served = Served(budget(app="x"))
+    await served.ask("POST", PODS, pod(labels={"app": "x"}))
+    await served.ask("POST", f"{PODS}/web/eviction", EVICTION)
+    assert served.cluster.objects(Pod) == []
+
+
+async def test_evictions_that_are_refused() -> None:
+    served = await running(budget("a", 1, app="x"), budget("b", 1, app="x"))
+    status, reason, message = await served.refused("POST", f"{PODS}/web/eviction", EVICTION)
+    assert (status, reason) == (500, "InternalError")
+    assert message.startswith("This pod has more than one PodDisruptionBudget")
+    other = EVICTION | {"deleteOptions": {"preconditions": {"uid": "other"}}}
+    assert (await served.refused("POST", f"{PODS}/web/eviction", other))[:2] == (409, "Conflict")
+    assert (await served.refused("POST", f"{PODS}/nobody/eviction", EVICTION))[:2] == (404, "NotFound")
+
+
+async def test_a_namespace_goes_that_is_finalized() -> None:
+    stuck = ObjectMeta(name="stuck", namespace="gone", finalizers=("example.com/never",))
+    served, path = Served(Pod(metadata=stuck)), "/api/v1/namespaces/gone"
+    await served.ask("DELETE", path)
+    await served.ask("PATCH", path, {"spec": {"finalizers": []}}, content_type=MERGE)  # it is not for everybody
+    left = await served.ask("GET", path)
+    assert left["spec"]["finalizers"] == ["kubernetes"]
+    await served.ask("PUT", f"{path}/finalize", left | {"spec": {}})
+    assert (await served.refused("GET", path))[0] == 404
+    await served.ask("PATCH", f"{path}/pods/stuck", {"metadata": {"finalizers": None}}, content_type=MERGE)
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "binding"), ("PUT", "eviction"), ("POST", "resize")])
+async def test_what_cannot_be_done_there(method: str, path: str) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    assert (await served.refused(method, f"{PODS}/web/{path}", {}))[:2] == (405, "MethodNotAllowed")

@@ -1,0 +1,65 @@
+"""What nodes and pods use is what they ask for."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import VirtualTimeLoop
+from kframework.objects import Pod
+from kframework.testing import make_node, make_pod
+from tests.fake_api.serving import Served
+
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def pod(name: str, node: str, phase: str = "Running", **requests: str) -> Pod:
+    made = make_pod(name, requests=requests, labels={"app": name})
+    return replace(made, spec=replace(made.spec, node_name=node), status=replace(made.status, phase=phase))
+
+
+async def test_pods_use_what_their_containers_ask_for() -> None:
+    served = Served(pod("a", "n1", cpu="1500u", memory="1Gi"), pod("b", "", "Pending", cpu="1"))
+    found = await served.ask("GET", f"{METRICS}/pods")
+    assert found["kind"] == "PodMetricsList"
+    assert [[each["usage"] for each in item["containers"]] for item in found["items"]] == [
+        [{"cpu": "2m", "memory": "1048576Ki"}],
+        [],
+    ]
+    one = await served.ask("GET", f"{METRICS}/namespaces/default/pods/a")
+    assert (one["kind"], one["metadata"]["labels"], one["window"]) == ("PodMetrics", {"app": "a"}, "1m0s")
+    chosen = await served.ask("GET", f"{METRICS}/namespaces/default/pods", labelSelector="app=b")
+    assert [item["metadata"]["name"] for item in chosen["items"]] == ["b"]
+
+
+async def test_nodes_use_what_their_pods_ask_for() -> None:
+    served = Served(
+        *(make_node(name) for name in ("n1", "n2")),
+        *(
+            pod("a", "n1", cpu="1", memory="1Mi"),
+            pod("b", "n1", cpu="500m", memory="1Mi"),
+            pod("c", "n1", "Succeeded", cpu="9"),
+        ),
+    )
+
+    async def used(name: str) -> tuple[str, str]:
+        usage = (await served.ask("GET", f"{METRICS}/nodes/{name}"))["usage"]
+        return usage["cpu"], usage["memory"]
+
+    assert (await used("n1"), await used("n2")) == (("1500m", "2048Ki"), ("0m", "0Ki"))
+    served.cluster.add(pod("d", "n2", cpu="3", memory="1Mi"))
+    assert await used("n2") == ("3000m", "1024Ki")
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "nodes"), ("PUT", "nodes/n1"), ("DELETE", "nodes/n1")])
+async def test_it_is_only_read(method: str, path: str) -> None:
+    assert (await Served(make_node("n1")).refused(method, f"{METRICS}/{path}", {}))[0] == 405
+
+
+async def test_it_is_not_watched() -> None:
+    assert (await Served().ask("GET", f"{METRICS}/nodes", watch="true"))["items"] == []

@@ -1,0 +1,290 @@
+"""Watches, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.clock import VirtualTimeLoop, run_virtual
+from kframework.fake_api import collection, watches
+from kframework.objects import Lease, ObjectMeta, Pod, PodStatus
+from tests.fake_api.serving import PODS, TABLE, Events, Json, Served, request
+
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def lease(name: str, namespace: str = "default", **labels: str) -> Lease:
+    return Lease(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
+
+
+async def version(served: Served) -> str:
+    """List once, as every client does, and return the version of the list."""
+    listed = await served.ask("GET", LEASES)
+    return str(listed["metadata"]["resourceVersion"])
+
+
+async def test_from_a_version_on() -> None:
+    served = Served(lease("a"))
+    start = await version(served)
+    served.cluster.add(lease("b"))
+    async with served.watching(LEASES, resourceVersion=start) as events:
+        assert await events.told(1) == ["ADDED b"]
+        served.cluster.put(lease("b", x="y"))
+        served.cluster.remove(Lease, "a", "default")
+        changed, gone = await events.next(), await events.next()
+    assert (changed["type"], changed["object"]["metadata"]["labels"]) == ("MODIFIED", {"x": "y"})
+    assert (gone["type"], gone["object"]["metadata"]["name"]) == ("DELETED", "a")
+    assert gone["object"]["metadata"]["resourceVersion"] == str(served.cluster.version)
+    assert gone["object"]["kind"] == "Lease"
+
+
+@pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
+async def test_without_a_version_it_begins_with_all_that_is_there(query: Json) -> None:
+    served = Served(lease("b"), lease("a"))
+    async with served.watching(LEASES, **query) as events:
+        assert await events.told(2) == ["ADDED a", "ADDED b"]
+        served.cluster.add(lease("c"))
+        assert await events.told(1) == ["ADDED c"]
+
+
+async def test_a_streaming_list_says_where_the_list_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "AT_ONCE", 2)
+    served = Served(*(lease(name) for name in "abc"))
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    async with served.watching(LEASES, **query) as events:
+        assert await events.told(3) == ["ADDED a", "ADDED b", "ADDED c"]
+        mark = await events.next()
+        assert mark == {
+            "type": "BOOKMARK",
+            "object": {
+                "kind": "Lease",
+                "apiVersion": "coordination.k8s.io/v1",
+                "metadata": {
+                    "resourceVersion": str(served.cluster.version),
+                    "annotations": {"k8s.io/initial-events-end": "true"},
+                },
+            },
+        }
+        served.cluster.add(lease("d"))
+        assert await events.told(1) == ["ADDED d"]
+
+
+async def test_what_happens_while_the_list_is_streamed_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "AT_ONCE", 1)
+    served = Served(lease("a"), lease("b"))
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    async with served.watching(LEASES, **query) as events:
+        assert await events.told(1) == ["ADDED a"]
+        served.cluster.remove(Lease, "b", "default")
+        assert await events.told(3) == ["ADDED b", "BOOKMARK", "DELETED b"]
+
+
+async def test_no_initial_events_if_the_client_wants_none() -> None:
+    served = Served(lease("a"))
+    query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
+    async with served.watching(LEASES, **query) as events:
+        told = asyncio.ensure_future(events.told(1))
+        await asyncio.sleep(1)
+        served.cluster.add(lease("b"))
+        assert await told == ["ADDED b"]
+
+
+async def test_a_client_sees_only_what_it_selects() -> None:
+    served = Served(lease("a", app="x"), lease("b"), lease("c", "other", app="x"))
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    async with served.watching(path, labelSelector="app=x") as events:
+        assert await events.told(1) == ["ADDED a"]
+        served.cluster.put(lease("b", app="x"))
+        served.cluster.put(lease("c", "other", app="x", more="y"))
+        served.cluster.put(lease("b", app="x", more="y"))
+        served.cluster.put(lease("a", app="z"))
+        served.cluster.put(lease("a", app="w"))
+        assert await events.told(2) == ["ADDED b", "MODIFIED b"]
+        gone = await events.next()
+        served.cluster.remove(Lease, "a", "default")
+        served.cluster.remove(Lease, "b", "default")
+        assert await events.told(1) == ["DELETED b"]
+    assert (gone["type"], gone["object"]["metadata"]["labels"]) == ("DELETED", {"app": "x"})
+    assert int(gone["object"]["metadata"]["resourceVersion"]) == served.cluster.version - 3
+
+
+async def test_pods_that_end_leave_the_watch_of_a_scheduler() -> None:
+    pod = Pod(metadata=ObjectMeta(name="web"))
+    served = Served(pod)
+    async with served.watching(PODS, fieldSelector="status.phase!=Succeeded,status.phase!=Failed") as events:
+        assert await events.told(1) == ["ADDED web"]
+        served.cluster.set_status(served.cluster.read(Pod, "web", "default"), PodStatus(phase="Succeeded"))
+        assert await events.told(1) == ["DELETED web"]
+
+
+async def test_bookmarks_and_the_end() -> None:
+    served = Served()
+    loop = asyncio.get_running_loop()
+    start = await version(served)
+    async with served.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=150) as events:
+        began = loop.time()
+        served.cluster.add(lease("a", "default"))
+        assert await events.told(1) == ["ADDED a"]
+        mark = await events.next()
+        assert (mark["type"], mark["object"]["metadata"]) == (
+            "BOOKMARK",
+            {"resourceVersion": str(served.cluster.version)},
+        )
+        assert loop.time() - began == pytest.approx(60)
+        assert await events.rest() == ["BOOKMARK", "BOOKMARK"]
+        assert loop.time() - began == pytest.approx(150)
+
+
+async def test_a_bookmark_is_as_new_as_the_cluster() -> None:
+    served = Served()
+    start = await version(served)
+    async with served.watching(LEASES, resourceVersion=start, allowWatchBookmarks="true", timeoutSeconds=60) as events:
+        served.cluster.add(Pod(metadata=ObjectMeta(name="web")))
+        (mark,) = [await events.next()]
+        assert mark["object"]["metadata"]["resourceVersion"] == str(served.cluster.version)
+
+
+async def test_a_watch_ends_even_if_its_client_does_not_say_when() -> None:
+    served = Served()
+    began = asyncio.get_running_loop().time()
+    async with served.watching(LEASES) as events:
+        assert await events.rest() == []
+    assert asyncio.get_running_loop().time() - began == pytest.approx(watches.LONGEST)
+
+
+def expired(since: int | str, oldest: int | str) -> Json:
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    message = f"too old resource version: {since} ({oldest})"
+    return {"type": "ERROR", "object": status | {"message": message, "reason": "Expired", "code": 410}}
+
+
+async def test_a_version_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "HISTORY", 2)
+    served = Served(lease("a"))
+    start = int(await version(served))
+    for turn in range(3):
+        served.cluster.put(lease("a", turn=str(turn)))
+    async with served.watching(LEASES, resourceVersion=start) as events:
+        assert await events.next() == expired(start, start + 1)
+        assert await events.rest() == []
+
+
+async def test_a_version_of_another_server() -> None:
+    served = Served()
+    start = int(await version(served))
+    async with served.watching(LEASES, resourceVersion=start + 100) as events:
+        assert await events.next() == expired(start + 100, start)
+
+
+async def test_a_slow_client_falls_behind_and_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "HISTORY", 3)
+    served = Served(lease("a"))
+    async with served.watching(LEASES) as events:
+        assert await events.told(1) == ["ADDED a"]
+        for turn in range(3):
+            served.cluster.put(lease("a", turn=str(turn)))
+        assert await events.told(1) == ["MODIFIED a"]
+        for turn in range(4):
+            served.cluster.put(lease("a", again=str(turn)))
+        assert await events.rest() == ["MODIFIED a", "MODIFIED a", "ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "message"),
+    [
+        ({"resourceVersion": "x"}, 400, 'resourceVersion: Invalid value: "x": it must be a number'),
+        (
+            {"sendInitialEvents": "true"},
+            422,
+            (
+                'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires '
+                "setting resourceVersionMatch to NotOlderThan"
+            ),
+        ),
+        (
+            {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": "99"},
+            504,
+            "Timeout: Too large resource version: 99, current: 4",
+        ),
+        ({"fieldSelector": "spec.x=y"}, 400, None),
+    ],
+)
+async def test_watches_that_do_not_begin(query: Json, status: int, message: str | None) -> None:
+    served = Served()
+    async with served.server.follow(request("GET", LEASES, watch="true", **query)) as stream:
+        assert stream.status == status
+        answer = await Events(stream.lines).next()
+    assert (answer["kind"], answer["code"]) == ("Status", status)
+    assert message is None or answer["message"] == message
+
+
+async def test_rows() -> None:
+    served = Served(lease("a"))
+    async with served.watching(LEASES, accept=TABLE) as events:
+        event = await events.next()
+    assert event["type"] == "ADDED"
+    assert (event["object"]["kind"], event["object"]["rows"][0]["cells"][0]) == ("Table", "a")
+
+
+async def test_a_watch_that_is_left_leaves_nothing_behind() -> None:
+    served = Served(lease("a"))
+    async with served.watching(LEASES) as events:
+        await events.told(1)
+        left = asyncio.ensure_future(events.next())
+        await asyncio.sleep(0)
+        left.cancel()
+        await asyncio.wait([left])
+    (kept,) = served.server._store._collections.values()
+    assert not kept._sleepers
+
+
+_writes = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", ""])), max_size=20)
+
+
+@given(_writes, st.integers(0, 20), st.booleans())
+def test_whoever_follows_knows_what_is_there(writes: list[tuple[str, str]], joins: int, selects: bool) -> None:
+    async def main() -> None:
+        served = Served()
+        query = {"labelSelector": "app=x"} if selects else {}
+        known: dict[str, str] = {}
+
+        async def follow() -> None:
+            listed = await served.ask("GET", LEASES, **query)
+            known.update({each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in listed["items"]})
+            async with served.watching(
+                LEASES, resourceVersion=listed["metadata"]["resourceVersion"], **query
+            ) as events:
+                while True:
+                    event = await events.next()
+                    metadata = event["object"]["metadata"]
+                    assert (event["type"] == "ADDED") == (metadata["name"] not in known)
+                    if event["type"] == "DELETED":
+                        del known[metadata["name"]]
+                    else:
+                        known[metadata["name"]] = metadata["resourceVersion"]
+
+        follower = asyncio.ensure_future(asyncio.sleep(0))
+        for turn, (name, label) in enumerate([*writes, ("a", "x")]):
+            if turn == min(joins, len(writes)):
+                follower = asyncio.ensure_future(follow())
+            if label:
+                served.cluster.put(lease(name, app=label))
+            elif served.cluster.find(Lease, name, "default") is not None:
+                served.cluster.remove(Lease, name, "default")
+            await asyncio.sleep(turn % 2)
+        await asyncio.sleep(1)
+        there = [each.metadata for each in served.cluster.objects(Lease)]
+        expected = {each.name: each.resource_version for each in there if not selects or each.labels["app"] == "x"}
+        assert known == expected
+        follower.cancel()
+        await asyncio.wait([follower])
+
+    run_virtual(main)

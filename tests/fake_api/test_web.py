@@ -1,0 +1,181 @@
+"""The server over HTTP on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from kframework.client.users import User
+from kframework.clock import SystemClock
+from kframework.fake_api.access import AlwaysAllow, Authorizer, RoleBased
+from kframework.fake_api.authentication import Authenticator
+from kframework.fake_api.server import ApiServer
+from kframework.fake_api.web import LARGEST_BODY, Serving, serve
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Lease, Node, ObjectMeta
+from tests.fake_api.serving import NODES, PODS, node, read
+
+
+class Line:
+    """A client of a server, and the cluster behind that."""
+
+    def __init__(self, cluster: MemoryCluster, server: ApiServer, session: aiohttp.ClientSession, port: int) -> None:
+        self.cluster = cluster
+        self.server = server
+        self.session = session
+        self.port = port
+
+
+HERE = Serving()
+
+
+@asynccontextmanager
+async def line(
+    serving: Serving = HERE,
+    authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+    tokens: Mapping[str, User] | None = None,
+) -> AsyncIterator[Line]:
+    cluster = MemoryCluster(SystemClock(), [Node(metadata=ObjectMeta(name="n1", labels={"a": "b"}))])
+    server = ApiServer(cluster, SystemClock(), authorize=authorize)
+    server.authenticator = Authenticator(server.accounts, tokens)
+    async with serve(server, serving) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        yield Line(cluster, server, session, port)
+
+
+async def test_requests_and_answers() -> None:
+    async with line() as client:
+        async with client.session.post(NODES, json=node("n2")) as answer:
+            assert (answer.status, answer.content_type) == (201, "application/json")
+            assert (await answer.json())["metadata"]["name"] == "n2"
+        async with client.session.get(NODES, params={"labelSelector": "a in (b),a!=c"}) as answer:
+            assert [each["metadata"]["name"] for each in (await answer.json())["items"]] == ["n1"]
+        async with client.session.delete(f"{NODES}/n2") as answer:
+            assert (await answer.json())["status"] == "Success"
+        async with client.session.get(f"{NODES}/n2") as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (404, "NotFound")
+        async with client.session.post(PODS, data="a=b") as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (415, "UnsupportedMediaType")
+
+
+ANN, ADA = "Bearer ann's", "Bearer ada's"
+EVERYWHERE = 'in API group "" at the cluster scope'
+TOKENS = {"ann's": User("ann", ("dev",)), "ada's": User("ada", ("system:masters",))}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "message"),
+    [
+        ({"Authorization": ADA}, 200, None),
+        ({"Authorization": "Bearer other"}, 401, "Unauthorized"),
+        (
+            {},
+            403,
+            f'nodes is forbidden: User "system:anonymous" cannot list resource "nodes" {EVERYWHERE}',
+        ),
+        (
+            {"Authorization": ANN},
+            403,
+            f'nodes is forbidden: User "ann" cannot list resource "nodes" {EVERYWHERE}',
+        ),
+        (
+            {"Authorization": ADA, "Impersonate-User": "bob"},
+            403,
+            f'nodes is forbidden: User "bob" cannot list resource "nodes" {EVERYWHERE}',
+        ),
+        ({"Authorization": ADA, "Impersonate-User": "bob", "Impersonate-Group": "system:masters"}, 200, None),
+        (
+            {"Authorization": ANN, "Impersonate-User": "bob"},
+            403,
+            f'users "bob" is forbidden: User "ann" cannot impersonate resource "users" {EVERYWHERE}',
+        ),
+    ],
+)
+async def test_who_asks_and_whether_they_may(headers: dict[str, str], status: int, message: str | None) -> None:
+    async with line(HERE, RoleBased, TOKENS) as client, client.session.get(NODES, headers=headers) as answer:
+        assert (answer.status, (await answer.json()).get("message")) == (status, message)
+
+
+async def test_a_refusal_names_what_it_is_about() -> None:
+    async with line(HERE, RoleBased, {}) as client, client.session.get(f"{NODES}/n1") as answer:
+        assert (await answer.json())["details"] == {"name": "n1", "kind": "nodes"}
+
+
+async def test_a_watch_arrives_line_by_line() -> None:
+    async with line() as client:
+        async with client.session.get(NODES, params={"watch": "true"}) as answer:
+            assert (answer.status, answer.headers["transfer-encoding"]) == (200, "chunked")
+            assert read(await answer.content.readline())["type"] == "ADDED"
+            client.cluster.remove(Node, "n1")
+            event = read(await answer.content.readline())
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "n1")
+        async with client.session.get(NODES, params={"watch": "true", "timeoutSeconds": "1"}) as answer:
+            assert await answer.read() == b""
+
+
+async def test_a_client_that_goes_is_forgotten() -> None:
+    async with line() as client:
+        async with client.session.get(NODES, params={"watch": "true"}) as answer:
+            await answer.content.readline()
+            (kept,) = client.server._store._collections.values()
+            assert len(kept._sleepers) == 1
+            answer.close()
+        async with asyncio.timeout(10):
+            while kept._sleepers:  # noqa: ASYNC110 -- nothing tells that a connection was closed
+                await asyncio.sleep(0)
+
+
+async def test_a_body_that_is_too_large() -> None:
+    async with line() as client, client.session.post(NODES, data=io.BytesIO(b" " * (LARGEST_BODY + 1))) as answer:
+        assert answer.status == 413
+        assert (await answer.json())["reason"] == "RequestEntityTooLarge"
+
+
+async def test_who_means_another_machine_is_not_answered() -> None:
+    async with line() as client, client.session.get(NODES, headers={"Host": "evil.example"}) as answer:
+        assert (answer.status, (await answer.json())["code"]) == (421, 421)
+
+
+async def test_watches_end_with_the_server() -> None:
+    cluster = MemoryCluster(SystemClock())
+    async with aiohttp.ClientSession() as session:
+        async with serve(ApiServer(cluster, SystemClock())) as port:
+            answer = await session.get(f"http://127.0.0.1:{port}/api/v1/pods", params={"watch": "true"})
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await answer.read()
+
+
+async def test_a_fault_of_the_server_is_logged_and_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with line() as client:
+        monkeypatch.setattr(client.server, "begin", lambda request: 1 // 0)
+        with caplog.at_level(logging.ERROR, "kframework.fake_api.web"):
+            async with client.session.get(NODES) as answer:
+                assert (answer.status, (await answer.json())["reason"]) == (500, "InternalError")
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_port_that_is_taken() -> None:
+    async with line() as client:
+        with pytest.raises(OSError, match="address already in use"):
+            async with serve(client.server, Serving(port=client.port)):
+                pass
+
+
+async def test_a_slow_reader_holds_up_nobody() -> None:
+    async with line() as client:
+        leases = "/apis/coordination.k8s.io/v1/leases"
+        async with client.session.get(leases, params={"watch": "true"}) as slow:
+            for turn in range(200):
+                metadata = ObjectMeta(name="l", namespace="default", annotations={"a": f"{turn}" + "x" * 100_000})
+                client.cluster.put(Lease(metadata=metadata))
+                await asyncio.sleep(0)
+            async with client.session.get(f"{NODES}/n1") as answer:
+                assert answer.status == 200
+            assert read(await slow.content.readuntil(b"\n"))["type"] == "ADDED"

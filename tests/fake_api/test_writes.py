@@ -1,0 +1,172 @@
+"""What a client may say of an object, and what it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.objects import ObjectMeta, Pod
+from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, node, pod
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+async def test_a_status_of_a_built_in_kind_brings_its_metadata_whether_or_not_it_is_read_here() -> None:
+    served, path = Served(), "/apis/batch/v1/namespaces/default/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    await served.ask("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
+    patch = {"metadata": {"labels": {"a": "b"}}, "status": {"active": 1}}
+    job = await served.ask("PATCH", f"{path}/a/status", patch, content_type=MERGE)
+    assert (job["metadata"]["labels"], job["status"]) == ({"a": "b"}, {"active": 1})
+
+
+async def test_what_a_client_cannot_say_of_a_new_object() -> None:
+    served = Served()
+    metadata = {
+        "name": "web",
+        "uid": "mine",
+        "generation": 7,
+        "creationTimestamp": "2020-01-01T00:00:00Z",
+        "deletionTimestamp": "2020-01-01T00:00:00Z",
+        "managedFields": [{"manager": "me"}],
+        "selfLink": "/me",
+    }
+    created = await served.ask(
+        "POST", PODS, pod() | {"metadata": metadata, "status": {"phase": "Running", "podIP": "x"}}
+    )
+    assert created["status"] == {"qosClass": "BestEffort", "phase": "Pending"}
+    told = created["metadata"]
+    assert told["uid"] != "mine"
+    assert (told["generation"], told["creationTimestamp"]) == (1, "2026-01-01T00:00:00Z")
+    assert not {"managedFields", "selfLink", "deletionTimestamp"} & told.keys()
+
+
+async def test_a_pod_needs_a_container() -> None:
+    served = Served()
+    specs: list[Json] = [{}, {"containers": []}, {"contaners": [{"name": "c"}]}]
+    for spec in specs:
+        assert await served.refused("POST", PODS, pod() | {"spec": spec}) == (
+            422,
+            "Invalid",
+            'Pod "web" is invalid: spec.containers: Required value',
+        )
+    assert served.cluster.add(Pod(metadata=ObjectMeta(name="bare"))).spec.containers == ()
+
+
+async def test_a_node_is_created_with_its_status() -> None:
+    created = await Served().ask("POST", NODES, node())
+    assert created["status"]["capacity"] == created["status"]["allocatable"] == {"cpu": "4"}
+    assert created["status"]["nodeInfo"] == {"kubeletVersion": "v1.36.0"}
+
+
+async def test_what_cannot_change() -> None:
+    served = Served()
+    stored = await served.ask("POST", PODS, pod())
+    patch = {"metadata": {"creationTimestamp": None, "generation": 9, "deletionTimestamp": "2020-01-01T00:00:00Z"}}
+    assert await served.ask("PATCH", f"{PODS}/web", patch, content_type=MERGE) == stored
+    status, reason, message = await served.refused(
+        "PATCH", f"{PODS}/web", {"spec": {"nodeName": "n1"}}, content_type=MERGE
+    )
+    assert (status, reason) == (422, "Invalid")
+    assert message == 'Pod "web" is invalid: spec.nodeName: Forbidden: only a binding may set it'
+
+
+async def test_a_changed_spec_is_another_generation() -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    changed = await served.ask("PATCH", f"{PODS}/web", {"spec": {"activeDeadlineSeconds": 5}}, content_type=MERGE)
+    labelled = await served.ask("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    assert (changed["metadata"]["generation"], labelled["metadata"]["generation"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason", "message"),
+    [
+        (
+            {"metadata": {}},
+            422,
+            "Invalid",
+            'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+        ),
+        (
+            pod("Web_1"),
+            422,
+            "Invalid",
+            'Pod "Web_1" is invalid: metadata.name: Invalid value: "Web_1": a lowercase RFC 1123',
+        ),
+        (pod("a/b"), 422, "Invalid", 'Pod "a/b" is invalid: metadata.name: Invalid value: "a/b"'),
+        (pod("there"), 409, "AlreadyExists", 'pods "there" already exists'),
+        (
+            pod() | {"metadata": {"name": "web", "namespace": "other"}},
+            400,
+            "BadRequest",
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        (
+            pod() | {"metadata": {"name": "web", "resourceVersion": "1"}},
+            500,
+            "",
+            "resourceVersion should not be set on objects to be created",
+        ),
+        (
+            pod() | {"metadata": []},
+            400,
+            "BadRequest",
+            'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal array into Go struct field Pod.',
+        ),
+        (
+            node("web"),
+            400,
+            "BadRequest",
+            "the kind in the data (Node) does not match the expected kind (Pod)",
+        ),
+        (
+            pod() | {"apiVersion": "v2"},
+            400,
+            "BadRequest",
+            "the apiVersion in the data (v2) does not match the expected apiVersion (v1)",
+        ),
+        (
+            pod(containers="many"),
+            400,
+            "BadRequest",
+            'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string into',
+        ),
+        (
+            pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "lots"}}}]),
+            400,
+            "BadRequest",
+            'Pod in version "v1" cannot be handled as a Pod: quantities must match the regular expression ',
+        ),
+        (
+            pod(priorityClassName="nope"),
+            403,
+            "Forbidden",
+            'pods "web" is forbidden: no PriorityClass with name nope was found',
+        ),
+    ],
+)
+async def test_what_is_refused(body: Json, status: int, reason: str, message: str) -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod("there"))
+    version = served.cluster.version
+    refused = await served.refused("POST", PODS, body)
+    assert refused[:2] == (status, reason)
+    assert refused[2].startswith(message)
+    assert served.cluster.version == version
+
+
+async def test_a_namespace_must_be_there() -> None:
+    refused = await Served().refused("POST", "/api/v1/namespaces/nowhere/pods", pod())
+    assert refused == (404, "NotFound", 'namespaces "nowhere" not found')
+
+
+async def test_an_update_is_of_the_object_that_it_names() -> None:
+    served = Served()
+    await served.ask("POST", PODS, pod())
+    refused = await served.refused("PUT", f"{PODS}/web", pod("other"))
+    assert refused == (400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)")
+    assert (await served.refused("PUT", f"{PODS}/other", pod("other")))[:2] == (404, "NotFound")

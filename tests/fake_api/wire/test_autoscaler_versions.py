@@ -1,0 +1,63 @@
+"""Autoscalers in v1 and v2."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kframework.fake_api.wire.autoscaler_versions import from_v1, to_v1
+from tests.fake_api.serving import MERGE, Json, Served
+
+TARGET = {"kind": "Deployment", "name": "web"}
+
+
+def cpu(share: int) -> Json:
+    target = {"type": "Utilization", "averageUtilization": share}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"targetCPUUtilizationPercentage": 50}, {"metrics": [cpu(50)]}),
+        ({"maxReplicas": 3}, {"maxReplicas": 3, "metrics": [cpu(80)]}),
+    ],
+)
+def test_v1_is_written_as_v2(old: Json, new: Json) -> None:
+    assert from_v1({"apiVersion": "autoscaling/v1", "spec": old}) == {"apiVersion": "autoscaling/v2", "spec": new}
+
+
+def test_what_v1_has_no_field_for_comes_back() -> None:
+    pods = {"type": "Pods", "pods": {"metric": {"name": "x"}}}
+    current = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}
+    scaler: Json = {
+        "apiVersion": "autoscaling/v2",
+        "metadata": {"name": "a", "annotations": {"b": "c"}},
+        "spec": {"maxReplicas": 3, "metrics": [pods, cpu(40)], "behavior": {"scaleUp": {}}},
+        "status": {"conditions": [{"type": "AbleToScale"}], "currentMetrics": [current], "currentReplicas": 1},
+    }
+    shown = to_v1(scaler)
+    assert shown["spec"] == {"maxReplicas": 3, "targetCPUUtilizationPercentage": 40}
+    assert shown["status"] == {"currentReplicas": 1, "currentCPUUtilizationPercentage": 7}
+    annotations = shown["metadata"]["annotations"]  # type: ignore[index]  # plain data
+    assert json.loads(annotations["autoscaling.alpha.kubernetes.io/metrics"]) == [pods]
+    assert from_v1(shown) == scaler
+
+
+@pytest.mark.parametrize("written", ["", "{", "7", "[" * 100_000])
+def test_annotations_that_say_nothing_are_passed_over(written: str) -> None:
+    annotations = {"autoscaling.alpha.kubernetes.io/metrics": written}
+    assert from_v1({"metadata": {"annotations": annotations}, "spec": {}})["spec"] == {"metrics": [cpu(80)]}
+
+
+async def test_both_are_views_of_one_object() -> None:
+    served, path = Served(), "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+    body = {"metadata": {"name": "a"}, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}}
+    await served.ask("POST", path.format("v1"), body)
+    patch = {"spec": {"targetCPUUtilizationPercentage": 60}}
+    await served.ask("PATCH", path.format("v1") + "/a", patch, content_type=MERGE)
+    newer = await served.ask("GET", path.format("v2") + "/a")
+    assert (newer["apiVersion"], newer["spec"]["metrics"]) == ("autoscaling/v2", [cpu(60)])
+    groups = (await served.ask("GET", "/apis/autoscaling"))["preferredVersion"]
+    assert groups["version"] == "v2"

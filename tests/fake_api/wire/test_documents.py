@@ -1,0 +1,158 @@
+"""Documents follow their structs, and keep what those do not know."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kframework.fake_api.wire.documents import Data, Document, Draft, followed
+from kframework.objects import (
+    Container,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Resources,
+    Toleration,
+    kind_of,
+)
+from kframework.objects.codec import convert
+
+WRITTEN: Data = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "default", "labels": {"a": "b"}, "selfLink": "x"},
+    "spec": {
+        "containers": [
+            {"name": "c", "image": "nginx", "command": ["nginx"]},
+            {"name": "d", "resources": {"requests": {"cpu": "1"}, "claims": []}},
+        ],
+        "dnsPolicy": "Default",
+    },
+}
+SUBJECT = convert(WRITTEN, kind_of(Pod))
+
+
+def shown(subject: Pod) -> Data:
+    return followed(WRITTEN, SUBJECT, subject)
+
+
+def spec(**changes: object) -> Pod:
+    return replace(SUBJECT, spec=replace(SUBJECT.spec, **changes))
+
+
+def test_nothing_changed() -> None:
+    assert shown(SUBJECT) == WRITTEN
+
+
+def test_a_field_beside_unknown_ones() -> None:
+    assert shown(spec(node_name="n1"))["spec"] == WRITTEN["spec"] | {"nodeName": "n1"}  # type: ignore[operator]  # plain JSON
+
+
+def test_a_status_where_there_was_none() -> None:
+    conditions = (PodCondition(type="PodScheduled", status="True"),)
+    told = shown(replace(SUBJECT, status=PodStatus(conditions=conditions)))
+    assert told["status"] == {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+
+
+def test_elements_of_lists_go_by_their_names() -> None:
+    c, d = SUBJECT.spec.containers
+    told = shown(spec(containers=(replace(d, resources=Resources(requests={"cpu": "2"})), Container(name="e"), c)))
+    assert told["spec"]["containers"] == [  # type: ignore[index]  # plain JSON
+        {"name": "d", "resources": {"requests": {"cpu": "2"}, "claims": []}},
+        {"name": "e"},
+        {"name": "c", "image": "nginx", "command": ["nginx"]},
+    ]
+
+
+def test_mappings_lose_and_gain_keys() -> None:
+    told = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={"c": "d"})))
+    assert told["metadata"]["labels"] == {"c": "d"}  # type: ignore[index]  # plain JSON
+    told = shown(replace(SUBJECT, metadata=replace(SUBJECT.metadata, labels={})))
+    assert told["metadata"] == {"name": "web", "namespace": "default", "selfLink": "x"}
+
+
+def test_the_written_document_stays_as_it_is() -> None:
+    before = msgspec.json.encode(WRITTEN)
+    shown(spec(containers=(), node_name="n1"))
+    assert msgspec.json.encode(WRITTEN) == before
+
+
+_names = st.sampled_from(["a", "b", "c"])
+_text = st.sampled_from(["", "x", "y"])
+_labels = st.dictionaries(_names, _text, max_size=2)
+_containers = st.builds(
+    Container,
+    name=_names,
+    image=_text,
+    resources=st.builds(Resources, requests=st.dictionaries(st.just("cpu"), st.sampled_from(["1", "2"]))),
+)
+_tolerations = st.builds(Toleration, key=_text, effect=_text)
+_conditions = st.builds(PodCondition, type=_names, status=_text, reason=_text)
+_pods = st.builds(
+    Pod,
+    metadata=st.builds(ObjectMeta, name=_names, labels=_labels, deletion_timestamp=st.none() | st.just("t")),
+    spec=st.builds(
+        PodSpec,
+        node_name=_text,
+        containers=st.lists(_containers, max_size=3, unique_by=lambda each: each.name).map(tuple),
+        tolerations=st.lists(_tolerations, max_size=3).map(tuple),
+        priority=st.none() | st.integers(0, 2),
+    ),
+    status=st.builds(PodStatus, phase=_text, conditions=st.lists(_conditions, max_size=3).map(tuple)),
+)
+
+
+def with_unknown_fields(data: object) -> object:
+    """Put a field that no struct knows into every mapping that stands for a struct."""
+    if isinstance(data, list):
+        return [with_unknown_fields(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    known = {key: with_unknown_fields(value) for key, value in data.items()}
+    return known if set(data) <= {"a", "b", "c", "cpu"} else {**known, "unknown": [1]}
+
+
+@given(_pods, st.lists(_pods, max_size=3))
+def test_a_document_always_reads_as_its_struct(first: Pod, later: list[Pod]) -> None:
+    data = with_unknown_fields(msgspec.to_builtins(first))
+    assert isinstance(data, dict)
+    subject = first
+    for pod in later:
+        data, subject = followed(data, subject, pod), pod
+        assert convert(data, kind_of(Pod)) == pod
+    assert data.get("unknown", [1]) == [1]
+
+
+@given(_pods)
+def test_unknown_fields_outlive_a_change_elsewhere(pod: Pod) -> None:
+    data = with_unknown_fields(msgspec.to_builtins(pod))
+    assert isinstance(data, dict)
+    renamed = replace(pod, metadata=replace(pod.metadata, resource_version="7"))
+    told = followed(data, pod, renamed)
+    metadata = told.pop("metadata")
+    was = data.pop("metadata", {})
+    assert told == data
+    assert metadata == {**was, "resourceVersion": "7"}
+
+
+def test_documents() -> None:
+    document = Draft(SUBJECT, WRITTEN).then(replace(SUBJECT, metadata=replace(SUBJECT.metadata, resource_version="3")))
+    assert document.key == ("default", "web")
+    assert document.data["metadata"]["resourceVersion"] == "3"  # type: ignore[index]  # plain JSON
+    assert document.at(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]  # plain JSON
+    assert document.at(9).data["spec"] == WRITTEN["spec"]
+    assert document.parts({"kind", "status"}) == {"kind": "Pod"}
+    assert repr(document) == "<Document of default/web>"
+
+
+@pytest.mark.parametrize("subject", [SUBJECT, Node(metadata=ObjectMeta(name="n"))])
+def test_a_document_of_a_struct_alone(subject: Pod | Node) -> None:
+    document = Document.of(subject)
+    assert convert(document.data, kind_of(type(subject))) == subject
+    assert document.data["kind"] == type(subject).__name__

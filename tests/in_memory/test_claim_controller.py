@@ -1,0 +1,219 @@
+"""Claims to devices are made, reserved, freed and deleted as by the real controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import ApiObject, Pod, PodResourceClaimStatus, ResourceClaim, ResourceClaimConsumerReference
+from kframework.objects.resource_claims import DELETE_PROTECTION, POD_CLAIM_NAME
+from kframework.testing import make_pod
+from tests.support.devices import allocated, claim, claiming, template
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+@asynccontextmanager
+async def running(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+    """Run a controller over a cluster; it has done its work when the block begins."""
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
+    controller = ClaimController(memory)
+    task = asyncio.ensure_future(controller.run())
+    await settled(controller)
+    yield memory
+    await settled(controller)
+    assert not task.done(), task.exception()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def settled(controller: ClaimController | None = None) -> None:
+    await asyncio.sleep(0.1)
+    assert controller is None or controller.idle
+
+
+def pod(name: str = "web", **settings: object) -> Pod:
+    return make_pod(name, **settings)  # type: ignore[arg-type]  # a test's own
+
+
+def claims(cluster: MemoryCluster) -> list[ResourceClaim]:
+    return cluster.objects(ResourceClaim)
+
+
+def told(cluster: MemoryCluster, name: str = "web") -> dict[str, str | None]:
+    statuses = cluster.read(Pod, name, "default").status.resource_claim_statuses
+    return {each.name: each.resource_claim_name for each in statuses}
+
+
+# -- made from templates -------------------------------------------------------------------------------------------
+
+
+async def test_each_pod_gets_a_claim_of_its_own() -> None:
+    web = claiming(claiming(pod(), template="one-gpu"), template="one-gpu", called="other")
+    async with running(template(), web, claiming(pod("db"), template="one-gpu")) as cluster:
+        first, second, third = claims(cluster)
+        assert told(cluster) == {"gpu": first.metadata.name, "other": second.metadata.name}
+        assert told(cluster, "db") == {"gpu": third.metadata.name}
+        assert first.metadata.name.startswith("web-gpu-") and second.metadata.name.startswith("web-other-")
+        assert first.metadata.labels == {"made": "so"}
+        assert first.metadata.annotations == {"a": "b", POD_CLAIM_NAME: "gpu"}
+        (owner,) = first.metadata.owner_references
+        assert (owner.kind, owner.name, owner.controller) == ("Pod", "web", True)
+        assert first.spec.devices.requests[0].name == "r"
+
+
+async def test_a_template_may_come_late() -> None:
+    async with running(claiming(pod(), template="one-gpu")) as cluster:
+        assert claims(cluster) == []
+        cluster.add(template())
+        await settled()
+        assert told(cluster) == {"gpu": claims(cluster)[0].metadata.name}
+
+
+async def test_a_claim_that_is_lost_is_made_again() -> None:
+    async with running(template(), claiming(pod(), template="one-gpu")) as cluster:
+        (first,) = claims(cluster)
+        cluster.remove(ResourceClaim, first.metadata.name, "default")
+        await settled()
+        (second,) = claims(cluster)
+        assert told(cluster) == {"gpu": second.metadata.name}
+        assert second.metadata.uid != first.metadata.uid
+
+
+async def test_a_claim_that_was_made_and_not_told_is_found_again() -> None:
+    async with running(template(), claiming(pod(), template="one-gpu")) as cluster:
+        (made,) = claims(cluster)
+        forgotten = replace(cluster.read(Pod, "web", "default").status, resource_claim_statuses=())
+        cluster.set_status(cluster.read(Pod, "web", "default"), forgotten)
+        await settled()
+        assert told(cluster) == {"gpu": made.metadata.name} and claims(cluster) == [made]
+
+
+async def test_who_says_that_none_is_needed_gets_none() -> None:
+    web = claiming(pod(), template="one-gpu")
+    web = replace(web, status=replace(web.status, resource_claim_statuses=(PodResourceClaimStatus(name="gpu"),)))
+    async with running(template(), web) as cluster:
+        assert claims(cluster) == []
+
+
+async def test_both_halves_of_a_long_name_are_shortened() -> None:
+    web = claiming(pod("p" * 60), template="one-gpu", called="c" * 30)
+    async with running(template(), web) as cluster:
+        (made,) = claims(cluster)
+        base = f"{'p' * (60 * 57 // 92)}-{'c' * (30 * 57 // 92)}"
+        assert made.metadata.name.startswith(base) and len(made.metadata.name) == len(base) + 5
+
+
+# -- users ---------------------------------------------------------------------------------------------------------
+
+
+def users(cluster: MemoryCluster) -> list[str]:
+    return [each.name for each in cluster.read(ResourceClaim, "shared", "default").status.reserved_for]
+
+
+async def test_who_was_bound_by_others_has_the_claim_reserved() -> None:
+    bound = claiming(pod(node_name="n1"), claim="shared")
+    async with running(allocated(claim()), bound, claiming(pod("waits"), claim="shared")) as cluster:
+        assert users(cluster) == ["web"]
+
+
+async def test_a_claim_without_devices_is_reserved_for_nobody() -> None:
+    async with running(claim(), claiming(pod(node_name="n1"), claim="shared")) as cluster:
+        assert users(cluster) == []
+
+
+async def test_the_last_user_gives_the_devices_back() -> None:
+    pods = [claiming(pod(name, node_name="n1"), claim="shared") for name in ("web", "db")]
+    async with running(*pods) as cluster:
+        cluster.add(allocated(claim(), *cluster.objects(Pod)))
+        await settled()
+        assert users(cluster) == ["web", "db"]
+        cluster.set_status(found := cluster.read(Pod, "web", "default"), replace(found.status, phase="Succeeded"))
+        await settled()
+        assert users(cluster) == ["db"]
+        assert cluster.read(ResourceClaim, "shared", "default").status.allocation is not None
+        cluster.remove(Pod, "db", "default", grace=0)
+        await settled()
+        shared = cluster.read(ResourceClaim, "shared", "default")
+        assert (shared.status.allocation, shared.status.reserved_for, shared.metadata.finalizers) == (None, (), ())
+
+
+async def test_a_pod_of_the_same_name_is_another() -> None:
+    async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
+        cluster.add(allocated(claim(), *cluster.objects(Pod)))
+        cluster.remove(Pod, "web", "default", grace=0)
+        other = pod()
+        cluster.add(replace(other, metadata=replace(other.metadata, uid="another")))
+        await settled()
+        assert users(cluster) == []
+
+
+async def test_users_of_other_kinds_stay() -> None:
+    stranger = ResourceClaimConsumerReference(api_group="example.com", resource="gadgets", name="g", uid="1")
+    used = allocated(claim())
+    async with running(replace(used, status=replace(used.status, reserved_for=(stranger,)))) as cluster:
+        assert users(cluster) == ["g"]
+
+
+# -- the end -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "gone"])
+async def test_a_claim_from_a_template_goes_with_its_pod(ended: bool) -> None:
+    async with running(template(), claiming(pod(node_name="n1"), template="one-gpu")) as cluster:
+        (made,) = claims(cluster)
+        cluster.replace(allocated(made, *cluster.objects(Pod)))
+        if ended:
+            cluster.set_status(found := cluster.read(Pod, "web", "default"), replace(found.status, phase="Failed"))
+        else:
+            cluster.remove(Pod, "web", "default", grace=0)
+        await settled()
+        assert claims(cluster) == []
+
+
+async def test_a_pod_that_has_ended_gets_no_claim_any_more() -> None:
+    ended = claiming(pod(node_name="n1"), template="one-gpu")
+    async with running(template(), replace(ended, status=replace(ended.status, phase="Succeeded"))) as cluster:
+        assert claims(cluster) == []
+        web = cluster.read(Pod, "web", "default")
+        cluster.replace(replace(web, metadata=replace(web.metadata, labels={"seen": "yes"})))
+        await settled()
+        assert claims(cluster) == []
+
+
+async def test_a_deleted_claim_goes_when_nobody_uses_it() -> None:
+    async with running(claiming(pod(node_name="n1"), claim="shared")) as cluster:
+        cluster.add(allocated(claim(), *cluster.objects(Pod)))
+        cluster.remove(ResourceClaim, "shared", "default")
+        await settled()
+        held = cluster.read(ResourceClaim, "shared", "default")
+        assert held.metadata.deletion_timestamp is not None and held.metadata.finalizers == (DELETE_PROTECTION,)
+        cluster.remove(ResourceClaim, "shared", "default")
+        assert cluster.read(ResourceClaim, "shared", "default") == held, "it is being deleted already"
+        cluster.remove(Pod, "web", "default", grace=0)
+        await settled()
+        assert claims(cluster) == []
+
+
+async def test_a_deleted_claim_that_kept_its_devices_gives_them_back() -> None:
+    async with running(allocated(claim())) as cluster:
+        assert cluster.read(ResourceClaim, "shared", "default").status.allocation is not None
+        cluster.remove(ResourceClaim, "shared", "default")
+        await settled()
+        assert claims(cluster) == []
+
+
+async def test_a_claim_that_holds_nothing_goes_at_once() -> None:
+    async with running(claim()) as cluster:
+        cluster.remove(ResourceClaim, "shared", "default")
+        assert claims(cluster) == []

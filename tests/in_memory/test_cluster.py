@@ -1,0 +1,603 @@
+"""The cluster in memory, seen by a client and from its own side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kframework.client.cluster import Cluster
+from kframework.client.transitions import has_ended
+from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
+from kframework.errors import ClusterError
+from kframework.in_memory.admission import generated_name
+from kframework.in_memory.cluster import Fault, MemoryCluster
+from kframework.in_memory.kind_store import Change
+from kframework.objects import (
+    ApiObject,
+    Container,
+    Event,
+    Lease,
+    Namespace,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+)
+from kframework.state.inbox import Changed, Gone, Message, Synced
+from tests.support.declared import Quota, Team, team
+from tests.support.event_records import failed_scheduling
+
+START = "2026-01-01T00:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def pod(name: str, *, namespace: str = "default", node: str = "", phase: str = "", priority_class: str = "") -> Pod:
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace),
+        spec=PodSpec(node_name=node, priority_class_name=priority_class),
+        status=PodStatus(phase=phase),
+    )
+
+
+def node(name: str, cpu: str = "4") -> Node:
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(capacity={"cpu": cpu}))
+
+
+def cluster(*objects: ApiObject) -> MemoryCluster:
+    return MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
+
+
+@asynccontextmanager
+async def watching(source: Cluster, *kinds: type[ApiObject]) -> AsyncIterator[list[Message]]:
+    """Follow these kinds; what is there already has arrived when the block begins."""
+    messages: list[Message] = []
+    watch = asyncio.ensure_future(source.watch(kinds, messages.append))
+    await asyncio.sleep(0)
+    yield messages
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+
+
+def told(messages: list[Message]) -> list[str]:
+    """Write messages short: `+name` for Changed, `-name` for Gone."""
+    words = []
+    for message in messages:
+        match message:
+            case Changed(obj) | Gone(obj):
+                assert isinstance(obj, ApiObject)
+                words.append(("+" if isinstance(message, Changed) else "-") + obj.metadata.name)
+            case Synced():
+                words.append("synced")
+    return words
+
+
+async def refusal(call: Awaitable[object]) -> ClusterError:
+    with pytest.raises(ClusterError) as caught:
+        await call
+    return caught.value
+
+
+# --- create, get, list ------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_created_can_be_read() -> None:
+    memory = cluster()
+    created = await memory.create(pod("a"))
+    assert created.metadata.resource_version == str(memory.version)
+    assert created.metadata.creation_timestamp == START
+    assert await memory.get(Pod, "a", "default") is created
+    assert await memory.list(Pod) == await memory.list(Pod, "default") == [created]
+    assert await memory.list(Pod, "elsewhere") == []
+
+
+class Runs(Container, frozen=True, kw_only=True):
+    """A container of which its maker says more than a scheduler reads."""
+
+    command: str = ""
+
+
+async def test_of_what_is_created_that_is_kept_which_the_kind_has() -> None:
+    memory = cluster()
+    told = pod("a")
+    more = Runs(name="c", image="x", command="true")
+    created = await memory.create(replace(told, spec=replace(told.spec, containers=(more,))))
+    assert created.spec.containers == (Container(name="c", image="x"),)
+
+
+async def test_a_created_pod_is_pending_whatever_it_says() -> None:
+    created = await cluster().create(replace(pod("a", phase="Running"), metadata=ObjectMeta(name="a", uid="forged")))
+    assert (created.status.phase, created.metadata.namespace) == ("Pending", "default")
+    assert created.metadata.uid != "forged"
+
+
+async def test_the_same_name_gets_another_uid_the_second_time() -> None:
+    memory = cluster()
+    first = await memory.create(pod("a"))
+    await memory.delete(Pod, "a", "default")
+    second = await memory.create(pod("a"))
+    assert first.metadata.uid != second.metadata.uid
+
+
+async def test_two_clusters_agree_on_every_object() -> None:
+    async def story() -> list[Pod]:
+        memory = cluster(pod("a"))
+        await memory.create(Pod(metadata=ObjectMeta(generate_name="web-")))
+        await memory.bind("default", "a", "", "n1")
+        return memory.objects(Pod)
+
+    assert await story() == await story()
+
+
+async def test_generated_names_pass_over_those_that_are_taken() -> None:
+    memory = cluster()
+    first, second = (generated_name("web-", memory.version + later) for later in (2, 3))
+    memory.add(pod(first))
+    created = await memory.create(Pod(metadata=ObjectMeta(generate_name="web-")))
+    assert created.metadata.name == second
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "message"),
+    [
+        (lambda memory: memory.get(Pod, "b", "default"), 404, 'pods "b" not found'),
+        (lambda memory: memory.get(PriorityClass, "b"), 404, 'priorityclasses.scheduling.k8s.io "b" not found'),
+        (lambda memory: memory.list(ApiObject), 404, "the server could not find the requested resource"),
+        (lambda memory: memory.watch([ApiObject], print), 404, "the server could not find the requested resource"),
+        (lambda memory: memory.create(pod("a")), 409, 'pods "a" already exists'),
+        (lambda memory: memory.create(pod("b", namespace="team")), 404, 'namespaces "team" not found'),
+        (lambda memory: memory.update(pod("b")), 404, 'pods "b" not found'),
+        (lambda memory: memory.patch(Pod, "b", {}, "default"), 404, 'pods "b" not found'),
+        (lambda memory: memory.patch_status(Pod, "b", {}, "default"), 404, 'pods "b" not found'),
+        (lambda memory: memory.patch_status(Lease, "b", {}), 404, "the server could not find the requested resource"),
+        (lambda memory: memory.delete(Pod, "b", "default"), 404, 'pods "b" not found'),
+        (lambda memory: memory.bind("default", "b", "", "n1"), 404, 'pods "b" not found'),
+        (lambda memory: memory.patch_pod_status("default", "b", ""), 404, 'pods "b" not found'),
+    ],
+)
+async def test_refusals(call: Callable[[MemoryCluster], Awaitable[object]], status: int, message: str) -> None:
+    memory = cluster(pod("a"))
+    version = memory.version
+    error = await refusal(call(memory))
+    assert (error.status, str(error)) == (status, message)
+    assert memory.version == version
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memory: memory.bind("default", "a", "other", "n1"),
+        lambda memory: memory.patch_pod_status("default", "a", "other", nominated_node_name="n1"),
+        lambda memory: memory.patch_status(Pod, "a", {"phase": "Failed"}, "default", uid="other"),
+        lambda memory: memory.update(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="other"))),
+    ],
+)
+async def test_a_uid_is_a_precondition(call: Callable[[MemoryCluster], Awaitable[object]]) -> None:
+    error = await refusal(call(cluster(pod("a"))))
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert "UID in precondition: other" in str(error)
+
+
+async def test_a_deletion_may_name_a_uid() -> None:
+    error = await refusal(cluster(pod("a")).delete(Pod, "a", "default", uid="other"))
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert "the UID in the precondition (other) does not match the UID in record" in str(error)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
+async def test_some_namespaces_stay(name: str) -> None:
+    memory = cluster(pod("a"))
+    error = await refusal(memory.delete(Namespace, name))
+    assert (error.status, error.reason) == (403, "Forbidden")
+    assert str(error) == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+    assert memory.find(Pod, "a", "default") is not None
+
+
+# --- update and patch -------------------------------------------------------------------------------------------------
+
+
+async def test_an_update_moves_the_version_and_needs_the_last_one() -> None:
+    memory = cluster(node("n1"))
+    first = memory.read(Node, "n1")
+    second = await memory.update(replace(first, spec=NodeSpec(unschedulable=True)))
+    assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
+    error = await refusal(memory.update(first))
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert "the object has been modified" in str(error)
+    without_version = replace(first, metadata=replace(first.metadata, resource_version=""))
+    assert (await memory.update(without_version)).spec == NodeSpec()
+
+
+async def test_what_changes_nothing_is_no_write() -> None:
+    memory = cluster(node("n1"), pod("a"))
+    condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable")
+    await memory.patch_pod_status("default", "a", "", condition=condition, nominated_node_name="n1")
+    version = memory.version
+    async with watching(memory, Node, Pod) as messages:
+        await asyncio.sleep(60)
+        await memory.update(memory.read(Node, "n1"))
+        await memory.patch(Node, "n1", {"metadata": {"labels": {"absent": None}}})
+        await memory.patch_pod_status("default", "a", "", condition=condition)
+        await memory.patch_pod_status("default", "a", "", nominated_node_name="n1")
+        await memory.patch_pod_status("default", "a", "")
+    assert memory.version == version
+    assert told(messages) == ["+a", "+n1", "synced"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "labels"),
+    [
+        ({"metadata": {"labels": {"b": "3"}}}, {"a": "1", "b": "3"}),
+        ({"metadata": {"labels": {"a": None, "c": "4"}}}, {"b": "2", "c": "4"}),
+        ({"metadata": {"labels": None}}, {}),
+        ({}, {"a": "1", "b": "2"}),
+    ],
+)
+async def test_merge_patches(patch: dict[str, object], labels: dict[str, str]) -> None:
+    memory = cluster(Node(metadata=ObjectMeta(name="n1", labels={"a": "1", "b": "2"}), status=node("n1").status))
+    patched = await memory.patch(Node, "n1", patch)
+    assert patched.metadata.labels == labels
+    assert patched.status.allocatable == {"cpu": "4"}
+    assert memory.read(Node, "n1") is patched
+
+
+async def test_the_clusters_own_side_merges_a_status_too() -> None:
+    memory = cluster(node("n1"))
+    merged = memory.merge(Node, "n1", {"status": {"allocatable": {"cpu": "2"}}, "spec": {"unschedulable": True}})
+    assert (merged.status.allocatable, merged.status.capacity) == ({"cpu": "2"}, {"cpu": "4"})
+    assert merged.spec.unschedulable
+    assert memory.read(Node, "n1") is merged
+    with pytest.raises(ClusterError, match=r"spec\.unschedulable"):
+        memory.merge(Node, "n1", {"spec": {"unschedulable": "perhaps"}})
+
+
+async def test_a_patch_that_does_not_fit_is_a_bad_request() -> None:
+    error = await refusal(cluster(node("n1")).patch(Node, "n1", {"spec": {"unschedulable": "perhaps"}}))
+    assert (error.status, error.reason) == (400, "BadRequest")
+    assert "spec.unschedulable" in str(error)
+
+
+async def test_put_creates_or_replaces() -> None:
+    memory = cluster()
+    first = memory.put(node("n1", "4"))
+    second = memory.put(replace(node("n1", "8"), metadata=ObjectMeta(name="n1", uid="new", resource_version="1")))
+    assert second.metadata.uid == first.metadata.uid
+    assert memory.read(Node, "n1").status.capacity == {"cpu": "8"}
+
+
+# --- a pod's life -----------------------------------------------------------------------------------------------------
+
+
+async def test_binding() -> None:
+    labels = {"topology.kubernetes.io/zone": "z"}
+    memory = cluster(pod("a"), replace(node("n1"), metadata=ObjectMeta(name="n1", labels=labels)))
+    await memory.bind("default", "a", "", "n1")
+    stored = memory.read(Pod, "a", "default")
+    assert (stored.spec.node_name, stored.metadata.labels) == ("n1", labels)
+    error = await refusal(memory.bind("default", "a", stored.metadata.uid, "n2"))
+    assert (error.status, str(error)) == (
+        409,
+        'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "n1"',
+    )
+
+
+async def test_status_patches() -> None:
+    memory = cluster(pod("a"))
+    uid = memory.read(Pod, "a", "default").metadata.uid
+    failed = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="first")
+    await memory.patch_pod_status("default", "a", uid, condition=failed, nominated_node_name="n1")
+    await asyncio.sleep(60)
+    await memory.patch_pod_status("default", "a", uid, condition=replace(failed, message="second"))
+    status = memory.read(Pod, "a", "default").status
+    assert status.conditions == (replace(failed, message="second", last_transition_time=START),)
+    assert status.nominated_node_name == "n1"
+    await memory.patch_pod_status("default", "a", uid, nominated_node_name="")
+    assert memory.read(Pod, "a", "default").status.nominated_node_name == ""
+
+
+async def test_a_pending_pod_is_deleted_at_once() -> None:
+    memory = cluster(pod("a"))
+    await memory.delete(Pod, "a", "default")
+    assert memory.objects(Pod) == []
+
+
+async def test_a_pod_on_a_node_gets_its_grace() -> None:
+    memory = cluster(pod("a", node="n1", phase="Running"))
+    await memory.delete(Pod, "a", "default")
+    version = memory.version
+    dying = memory.read(Pod, "a", "default").metadata
+    assert (dying.deletion_timestamp, dying.deletion_grace_period_seconds) == ("2026-01-01T00:00:30Z", 30)
+    await memory.delete(Pod, "a", "default")
+    assert memory.version == version
+    memory.remove(Pod, "a", "default", grace=5)
+    assert memory.read(Pod, "a", "default").metadata.deletion_grace_period_seconds == 5
+    memory.remove(Pod, "a", "default", grace=0)
+    assert memory.objects(Pod) == []
+
+
+async def test_events_grow() -> None:
+    memory = cluster()
+    await memory.record_event(failed_scheduling())
+    await memory.record_event(failed_scheduling(count=2))
+    (stored,) = memory.objects(Event)
+    assert (stored.reason, stored.series) == ("FailedScheduling", failed_scheduling(count=2).event().series)
+
+
+async def test_an_event_is_made_when_somebody_looks_as_it_was_when_it_was_told() -> None:
+    memory = cluster()
+    record = failed_scheduling()
+    await memory.record_event(record)
+    version, told_at = memory.version, memory.timestamp()
+    record.count = 7
+    memory.add(pod("later"))
+    (stored,) = memory.objects(Event)
+    assert (stored.metadata.resource_version, stored.metadata.creation_timestamp) == (str(version), told_at)
+    assert stored.series is None, "what is told later is not written yet"
+
+
+async def test_who_follows_events_is_told_at_once() -> None:
+    memory = cluster()
+    changes: list[Change] = []
+    await memory.record_event(failed_scheduling("before"))
+    stop = memory.subscribe([Event], changes.append)
+    await memory.record_event(failed_scheduling("web"))
+    await memory.record_event(failed_scheduling("web", count=2))
+    stop()
+    await memory.record_event(failed_scheduling("after"))
+    seen = [(change.old is None, change.subject.metadata.name.partition(".")[0]) for change in changes]
+    assert seen == [(True, "web"), (False, "web")]
+    assert len(memory.objects(Event)) == 3
+
+
+async def test_events_that_nobody_looked_at_go_with_their_namespace() -> None:
+    memory = cluster(Namespace(metadata=ObjectMeta(name="shop")))
+    await memory.record_event(failed_scheduling(namespace="shop"))
+    await memory.record_event(failed_scheduling())
+    await memory.delete(Namespace, "shop")
+    assert [event.metadata.namespace for event in memory.objects(Event)] == ["default"]
+
+
+# --- watching ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_kind_that_a_plugin_declares_is_stored_like_any_other() -> None:
+    memory = cluster(team("red", 3), Quota(metadata=ObjectMeta(name="all")))
+    assert [each.spec.max_pods for each in await memory.list(Team)] == [3]
+    assert memory.objects(Quota)[0].metadata.namespace == ""
+    async with watching(memory, Quota, Team, Node) as messages:
+        await memory.create(team("blue"))
+        await memory.patch(Team, "blue", {"spec": {"maxPods": 2}}, "default")
+        await memory.delete(Team, "red", "default")
+    assert told(messages) == ["+all", "+red", "synced", "+blue", "+blue", "-red"]
+    assert (await memory.get(Team, "blue", "default")).spec.max_pods == 2
+
+
+async def test_a_watch_lists_and_then_follows() -> None:
+    memory = cluster(node("n1"), pod("a"))
+    async with watching(memory, Node, Pod) as messages:
+        await memory.create(pod("b"))
+        assert told(messages) == ["+a", "+n1", "synced", "+b"]  # at the time of the write
+        await memory.delete(Node, "n1")
+        await memory.create(Event(metadata=ObjectMeta(name="unwatched")))
+    await memory.create(pod("late"))
+    assert told(messages) == ["+a", "+n1", "synced", "+b", "-n1"]
+
+
+async def test_pods_that_end_are_gone() -> None:
+    memory = cluster(pod("ended", phase="Failed"), pod("a", phase="Running"))
+    async with watching(memory, Pod) as messages:
+        running = memory.read(Pod, "a", "default")
+        ended = memory.set_status(running, PodStatus(phase="Succeeded"))
+        memory.put(replace(ended, metadata=replace(ended.metadata, labels={"x": "y"})))
+        await memory.delete(Pod, "a", "default")
+        await memory.delete(Pod, "ended", "default")
+    assert told(messages) == ["+a", "synced", "-a"]
+    assert messages[-1] == Gone(running)
+
+
+async def test_history_is_kept_for_those_who_come_back() -> None:
+    memory = cluster(node("n1"))
+    version = memory.version
+    created = await memory.create(node("n2"))
+    await memory.delete(Node, "n2")
+    assert [(change.old, change.new) for change in memory.changes(Node, version)] == [(None, created), (created, None)]
+    assert memory.changes(Node, memory.version) == []
+    for turn in range(10_000):
+        memory.put(node("n1", str(turn + 5)))
+    with pytest.raises(ClusterError) as caught:
+        memory.changes(Node, version)
+    assert caught.value.status == 410
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+DOWN = ClusterError("the server is down", status=503, retryable=True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "bound_to", "raised", "seconds"),
+    [
+        (Fault(error=DOWN), "", True, 0),
+        (Fault(delay=3), "n1", False, 3),
+        (Fault(error=DOWN, delay=3), "", True, 3),
+        (Fault(error=DOWN, done=True, delay=3), "n1", True, 3),
+    ],
+)
+async def test_faults(fault: Fault, bound_to: str, raised: bool, seconds: float) -> None:
+    memory = cluster(pod("a"), pod("b"))
+    asked: list[tuple[str, str, str, str]] = []
+
+    def breaks_bindings_of_a(method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+        asked.append((method, kind.__name__, namespace, name))
+        return fault if (method, name) == ("bind", "a") else None
+
+    memory.faults.append(breaks_bindings_of_a)
+    await memory.bind("default", "b", "", "n2")
+    begin = asyncio.get_running_loop().time()
+    try:
+        await memory.bind("default", "a", "", "n1")
+    except ClusterError as error:
+        assert raised
+        assert error is DOWN
+    else:
+        assert not raised
+    assert asyncio.get_running_loop().time() - begin == seconds
+    assert memory.read(Pod, "a", "default").spec.node_name == bound_to
+    assert asked == [("bind", "Pod", "default", "b"), ("bind", "Pod", "default", "a")]
+
+
+@pytest.mark.parametrize("done", [False, True])
+async def test_a_fault_of_a_status(done: bool) -> None:
+    memory = cluster(pod("a"))
+    memory.faults.append(lambda *asked: Fault(error=DOWN, done=done) if asked == STATUS_OF_A else None)
+    assert await refusal(memory.patch_status(Pod, "a", {"phase": "Failed"}, "default")) is DOWN
+    assert memory.read(Pod, "a", "default").status.phase == ("Failed" if done else "Pending")
+
+
+STATUS_OF_A = ("patch_status", Pod, "default", "a")
+
+
+async def test_a_fault_of_an_event_knows_it_by_name() -> None:
+    memory, record = cluster(), failed_scheduling()
+    memory.faults.append(lambda *asked: Fault(error=DOWN) if asked == of_record else None)
+    of_record = ("record_event", Event, "default", record.name)
+    assert await refusal(memory.record_event(record)) is DOWN
+    assert memory.objects(Event) == []
+
+
+async def test_the_first_fault_has_its_way() -> None:
+    memory = cluster()
+    memory.faults += [lambda *_: None, lambda *_: Fault(error=DOWN), lambda *_: pytest.fail("asked too far")]
+    assert await refusal(memory.list(Pod)) is DOWN
+    assert await refusal(memory.watch([Pod], print)) is DOWN
+
+
+async def test_the_clusters_own_side_knows_no_faults() -> None:
+    memory = cluster()
+    memory.faults.append(lambda *_: Fault(error=DOWN))
+    memory.add(pod("a"))
+    assert [each.metadata.name for each in memory.objects(Pod)] == ["a"]
+
+
+# --- any sequence -----------------------------------------------------------------------------------------------------
+
+names = st.sampled_from(["a", "b", "c"])
+verbs = st.one_of(
+    st.tuples(st.just("create"), names, st.just("")),
+    st.tuples(st.just("bind"), names, st.sampled_from(["n1", "n2"])),
+    st.tuples(st.just("label"), names, st.sampled_from(["x", "y"])),
+    st.tuples(st.just("nominate"), names, st.sampled_from(["", "n1"])),
+    st.tuples(st.just("phase"), names, st.sampled_from(["Running", "Succeeded", "Failed"])),
+    st.tuples(st.just("delete"), names, st.just("")),
+    st.tuples(st.just("kill"), names, st.just("")),
+)
+
+
+async def do(memory: MemoryCluster, verb: str, name: str, value: str) -> None:
+    match verb:
+        case "create":
+            await memory.create(pod(name))
+        case "bind":
+            await memory.bind("default", name, "", value)
+        case "label":
+            await memory.patch(Pod, name, {"metadata": {"labels": {"l": value}}}, "default")
+        case "nominate":
+            await memory.patch_pod_status("default", name, "", nominated_node_name=value)
+        case "phase":
+            memory.set_status(memory.read(Pod, name, "default"), PodStatus(phase=value))
+        case "delete":
+            await memory.delete(Pod, name, "default")
+        case "kill":
+            memory.remove(Pod, name, "default", grace=0)
+
+
+@given(st.lists(verbs, max_size=40), st.integers(0, 40))
+def test_a_watch_and_the_history_retell_the_list(story: list[tuple[str, str, str]], pause: int) -> None:
+    async def main() -> None:
+        memory = cluster(pod("a"))
+        async with watching(memory, Pod) as messages:
+            await follow(memory, story[:pause])
+            before, resume = by_name(memory), memory.version
+            await follow(memory, story[pause:])
+        now = by_name(memory)
+        assert replayed(messages) == {name: each for name, each in now.items() if not has_ended(each)}
+        assert resumed(before, memory.changes(Pod, resume)) == now
+
+    run_virtual(main)
+
+
+async def follow(memory: MemoryCluster, story: list[tuple[str, str, str]]) -> None:
+    """Do what the story says; a step that is refused must write nothing, and versions never go back."""
+    for step in story:
+        version = memory.version
+        try:
+            await do(memory, *step)
+        except ClusterError as error:
+            assert error.status in (404, 409)
+            assert memory.version == version
+        assert memory.version >= version
+
+
+def by_name(memory: MemoryCluster) -> dict[str, Pod]:
+    return {each.metadata.name: each for each in memory.objects(Pod)}
+
+
+def replayed(messages: list[Message]) -> dict[str, Pod]:
+    pods: dict[str, Pod] = {}
+    for message in messages:
+        match message:
+            case Changed(Pod() as changed):
+                pods[changed.metadata.name] = changed
+            case Gone(Pod() as gone):
+                assert pods.pop(gone.metadata.name) == gone
+    return pods
+
+
+def resumed(pods: dict[str, Pod], changes: list[Change]) -> dict[str, Pod]:
+    pods = dict(pods)
+    for change in changes:
+        if isinstance(change.old, Pod):
+            assert pods.pop(change.old.metadata.name) == change.old
+        if isinstance(change.new, Pod):
+            pods[change.new.metadata.name] = change.new
+    return pods
+
+
+async def test_what_would_be_stored_is_told_before_it_is() -> None:
+    memory = cluster(pod("there"))
+    version = memory.version
+    admitted = memory.admit(pod("web"))
+    assert (admitted.status.phase, admitted.metadata.resource_version) == ("Pending", "")
+    there = memory.read(Pod, "there", "default")
+    labelled = replace(there, metadata=replace(there.metadata, labels={"a": "b"}))
+    amended = memory.amend(labelled)
+    with pytest.raises(ClusterError, match='pods "there" already exists'):
+        memory.admit(pod("there"))
+    with pytest.raises(ClusterError, match='pods "nobody" not found'):
+        memory.amend(pod("nobody"))
+    unstored = replace(there, metadata=replace(there.metadata, name="nobody", uid="u"))
+    assert memory.amend(pod("nobody"), unstored).metadata.uid == "u"
+    for field, value in (("uid", "other"), ("resource_version", "1")):
+        with pytest.raises(ClusterError) as refused:
+            memory.amend(replace(unstored, metadata=replace(unstored.metadata, **{field: value})), unstored)
+        assert refused.value.status == 409
+    assert memory.version == version
+    assert memory.find(Pod, "web", "default") is None
+    assert memory.write(admitted) == memory.read(Pod, "web", "default")
+    assert memory.write(amended).metadata.labels == {"a": "b"}
+    again = memory.write(memory.read(Pod, "there", "default"))
+    assert again.metadata.resource_version == str(memory.version) == str(version + 3)

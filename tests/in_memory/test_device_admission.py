@@ -1,0 +1,197 @@
+"""What an API server fills in and refuses of claims to devices and of slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from kframework.errors import ClusterError
+from kframework.in_memory import device_admission
+from kframework.objects import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    ApiObject,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from kframework.objects.resource_claims import MAX_RESERVED
+
+NOW = "2026-01-01T00:00:00Z"
+EXACT = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+ADMIN = {"name": "r", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}
+ALLOWED = {"resource.kubernetes.io/admin-access": "true"}
+
+
+def claim(*requests: object, **status: Any) -> ResourceClaim:
+    spec = {"devices": {"requests": requests}}
+    made = msgspec.convert({"metadata": {"name": "c", "namespace": "n"}, "spec": spec}, ResourceClaim)
+    return replace(made, status=ResourceClaimStatus(**status))
+
+
+def template(*requests: object) -> ResourceClaimTemplate:
+    spec = {"spec": {"devices": {"requests": requests}}}
+    return msgspec.convert({"metadata": {"name": "t"}, "spec": spec}, ResourceClaimTemplate)
+
+
+def published(**spec: object) -> ResourceSlice:
+    spec = {"driver": "d", "pool": {"name": "p", "generation": 1}, "nodeName": "n1", **spec}
+    return msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice)
+
+
+def refusal(old: ApiObject, new: ApiObject) -> str:
+    with pytest.raises(ClusterError) as refused:
+        device_admission.updated(old, new)
+    assert refused.value.status == 422
+    return str(refused.value).partition("is invalid: ")[2]
+
+
+# -- defaults ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode", "count"),
+    [
+        ({}, "ExactCount", 1),
+        ({"count": 3}, "ExactCount", 3),
+        ({"allocationMode": "All"}, "All", 0),
+    ],
+)
+def test_how_many_are_asked_for(asked: dict[str, object], mode: str, count: int) -> None:
+    exact = {"name": "r", "exactly": {"deviceClassName": "gpu", **asked}}
+    either = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu", **asked}]}
+    for filled in (device_admission.filled(claim(exact, either), NOW).spec, _of(template(exact, either))):
+        first, second = filled.devices.requests
+        assert first.exactly is not None
+        for said in (first.exactly, second.first_available[0]):
+            assert (said.allocation_mode, said.count) == (mode, count)
+
+
+def _of(made: ResourceClaimTemplate) -> Any:
+    return device_admission.filled(made, NOW).spec.spec
+
+
+def test_taints_are_dated() -> None:
+    taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "None", "timeAdded": "2025-01-01T00:00:00Z"}]
+    filled = device_admission.filled(published(devices=[{"name": "x"}, {"name": "y", "taints": taints}]), NOW)
+    assert [taint.time_added for taint in filled.spec.devices[1].taints] == [NOW, "2025-01-01T00:00:00Z"]
+    without = published(devices=[{"name": "x"}])
+    assert device_admission.filled(without, NOW) is without
+
+
+# -- who may ask ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subject", [claim(EXACT, ADMIN), template(EXACT, ADMIN)])
+def test_devices_of_others_are_for_namespaces_of_admins(subject: ApiObject) -> None:
+    with pytest.raises(ClusterError) as refused:
+        device_admission.check_admin_access(subject, {"team": "a"})
+    assert str(refused.value).partition("is invalid: ")[2] == (
+        "spec.devices.requests[1].adminAccess: Forbidden: admin access to devices requires the "
+        "`resource.kubernetes.io/admin-access: true` label on the containing namespace"
+    )
+    device_admission.check_admin_access(subject, ALLOWED)
+
+
+def test_who_asks_for_devices_of_its_own_needs_no_label() -> None:
+    device_admission.check_admin_access(claim(EXACT), {})
+    device_admission.check_admin_access(published(), {})
+
+
+# -- updates -------------------------------------------------------------------------------------------------------
+
+IMMUTABLE = "Invalid value: field is immutable"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        (claim(EXACT), claim(ADMIN), "spec"),
+        (template(EXACT), template(ADMIN), "spec"),
+        (published(), published(driver="e"), "spec.driver"),
+        (published(), published(pool={"name": "q"}), "spec.pool.name"),
+        (published(), published(nodeName="n2"), "spec.nodeName"),
+    ],
+)
+def test_what_never_changes(old: ApiObject, new: ApiObject, path: str) -> None:
+    assert refusal(old, new) == f"{path}: {IMMUTABLE}"
+
+
+def test_a_slice_may_change_its_devices() -> None:
+    new = published(devices=[{"name": "x"}], pool={"name": "p", "generation": 2})
+    assert device_admission.updated(published(), new) is new
+
+
+GOT = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
+ALLOCATED = AllocationResult(devices=DeviceAllocationResult(results=(GOT,)))
+OTHER = AllocationResult(devices=DeviceAllocationResult(results=(replace(GOT, device="y"),)))
+
+
+def users(*uids: object) -> tuple[ResourceClaimConsumerReference, ...]:
+    return tuple(ResourceClaimConsumerReference(resource="pods", name="p", uid=str(uid)) for uid in uids)
+
+
+def deleted(made: ResourceClaim) -> ResourceClaim:
+    return replace(made, metadata=replace(made.metadata, deletion_timestamp=NOW))
+
+
+DELETED = "Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (claim(allocation=ALLOCATED), claim(allocation=OTHER), f"status.allocation: {IMMUTABLE}"),
+        (
+            claim(),
+            claim(reserved_for=users(1)),
+            "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
+        ),
+        (
+            claim(allocation=ALLOCATED),
+            claim(allocation=ALLOCATED, reserved_for=users(1, 2, 1)),
+            'status.reservedFor[2]: Duplicate value: "1"',
+        ),
+        (
+            claim(allocation=ALLOCATED),
+            claim(allocation=ALLOCATED, reserved_for=users(*range(MAX_RESERVED + 1))),
+            "status.reservedFor: Too many: 257: must have at most 256 items",
+        ),
+        (
+            deleted(claim(allocation=ALLOCATED, reserved_for=users(1))),
+            deleted(claim(allocation=ALLOCATED, reserved_for=users(1, 2))),
+            f"status.reservedFor: {DELETED}",
+        ),
+    ],
+)
+def test_what_a_status_cannot_say(old: ResourceClaim, new: ResourceClaim, why: str) -> None:
+    assert refusal(old, new) == why
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (claim(), claim(allocation=ALLOCATED, reserved_for=users(*range(MAX_RESERVED)))),
+        (claim(allocation=ALLOCATED, reserved_for=users(1)), claim()),
+        (
+            deleted(claim(allocation=ALLOCATED, reserved_for=users(1, 2))),
+            deleted(claim(allocation=ALLOCATED, reserved_for=users(2))),
+        ),
+    ],
+)
+def test_what_a_status_may_say(old: ResourceClaim, new: ResourceClaim) -> None:
+    assert device_admission.updated(old, new) == new
+
+
+def test_what_drivers_told_goes_with_the_devices() -> None:
+    told = tuple(AllocatedDeviceStatus(driver="d", pool="p", device=name) for name in "xy")
+    assert device_admission.updated(claim(), claim(allocation=ALLOCATED, devices=told)).status.devices == told[:1]
+    gone = device_admission.updated(claim(allocation=ALLOCATED, devices=told[:1]), claim(devices=told[:1]))
+    assert gone.status.devices == ()

@@ -1,0 +1,307 @@
+"""Claims get their volumes as from the real controllers, without anything being stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.volume_controller import VolumeController
+from kframework.objects import (
+    ApiObject,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    VolumeNodeAffinity,
+)
+from kframework.objects.claims import is_bound
+from kframework.testing import make_node, make_pod
+from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, near, reference, storage_class, volume
+
+DRIVER = "csi.example.com"
+NOW, LATER = storage_class("now", DRIVER, "Immediate"), storage_class("later", DRIVER)
+BY_US, COMPLETE = "pv.kubernetes.io/bound-by-controller", "pv.kubernetes.io/bind-completed"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+@asynccontextmanager
+async def running(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+    """Run a controller over a cluster; it has done its work when the block begins."""
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
+    controller = VolumeController(memory)
+    task = asyncio.ensure_future(controller.run())
+    await settled(controller)
+    yield memory
+    await settled(controller)
+    assert not task.done(), task.exception()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def settled(controller: VolumeController) -> None:
+    await asyncio.sleep(0.1)
+    assert controller.idle
+
+
+def the_claim(cluster: MemoryCluster, name: str = "data") -> PersistentVolumeClaim:
+    return cluster.read(PersistentVolumeClaim, name, "default")
+
+
+def volume_of(cluster: MemoryCluster, name: str = "data") -> PersistentVolume | None:
+    """Return the volume of a claim, None while it is not bound; both must say so."""
+    mine = the_claim(cluster, name)
+    if not is_bound(mine):
+        assert (mine.spec.volume_name, mine.status.phase) in (("", "Pending"), ("disk", "Pending"))
+        return None
+    found = cluster.read(PersistentVolume, mine.spec.volume_name)
+    by = found.spec.claim_ref
+    assert by is not None and (by.uid, by.name, by.namespace) == (mine.metadata.uid, name, "default")
+    assert (mine.status.phase, found.status.phase) == ("Bound", "Bound")
+    assert mine.status.capacity == found.spec.capacity
+    return found
+
+
+# -- volumes that there are --------------------------------------------------------------------------------------------
+
+
+async def test_the_smallest_volume_that_will_do_is_bound() -> None:
+    disks = [volume("large", "now", "9Gi"), volume("fits", "now", "3Gi"), volume("small", "now", "1Gi", phase="")]
+    async with running(
+        *disks, volume("other", "x", "2Gi"), storage_class("now", mode="Immediate"), claim(of="now", size="2Gi")
+    ) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.name == "fits"
+        assert found.metadata.annotations == {BY_US: "yes"}
+        assert the_claim(cluster).metadata.annotations == {BY_US: "yes", COMPLETE: "yes"}
+        assert cluster.read(PersistentVolume, "small").status.phase == "Available"
+
+
+async def test_a_claim_without_class_takes_a_volume_without_class() -> None:
+    async with running(claim(of=""), volume("disk", of="")) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.name == "disk"
+
+
+async def test_a_claim_waits_for_a_volume() -> None:
+    async with running(claim(of="hand"), storage_class("hand", mode="Immediate")) as cluster:
+        assert volume_of(cluster) is None
+        cluster.add(volume("disk", of="hand", phase=""))
+        await asyncio.sleep(0.1)
+        assert volume_of(cluster) is not None
+
+
+@pytest.mark.parametrize("phase", ["", "Available"])
+async def test_the_author_of_a_volume_may_keep_it(phase: str) -> None:
+    async with running(
+        claim(of="later"), LATER, volume(of="later", kept_for=reference(uid=""), phase=phase)
+    ) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.annotations == {}
+
+
+async def test_the_author_of_a_claim_may_name_the_volume() -> None:
+    async with running(claim(of="x", volumeName="disk")) as cluster:
+        assert volume_of(cluster) is None
+        cluster.add(volume(of="x"))
+        await asyncio.sleep(0.1)
+        assert volume_of(cluster) is not None
+        assert the_claim(cluster).metadata.annotations == {COMPLETE: "yes"}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"size": "1Mi"}, {"of": "y"}, {"volumeMode": "Block"}, {"accessModes": ["ReadOnlyMany"]}]
+)
+async def test_a_named_volume_must_do(wrong: Mapping[str, Any]) -> None:
+    async with running(claim(of="x", volumeName="disk"), volume(**{"of": "x"} | dict(wrong))) as cluster:
+        assert volume_of(cluster) is None
+
+
+@pytest.mark.parametrize("wrong", [{"size": "1Mi"}, {"volumeMode": "Block"}, {"accessModes": ["ReadOnlyMany"]}])
+async def test_a_kept_volume_that_will_not_do_is_passed_over(wrong: Mapping[str, Any]) -> None:
+    kept = volume("kept", "now", kept_for=reference(uid=""), **wrong)
+    async with running(kept, volume(of="now"), claim(of="now"), storage_class("now", mode="Immediate")) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.name == "disk"
+
+
+async def test_a_claim_whose_selector_does_not_parse_is_passed_over() -> None:
+    odd = claim("odd", "now", selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
+    async with running(odd, claim(of="now"), NOW) as cluster:
+        assert volume_of(cluster, "odd") is None
+        assert volume_of(cluster) is not None
+
+
+async def test_a_volume_of_somebody_else_is_left_alone() -> None:
+    async with running(claim(of="x", volumeName="disk"), volume(of="x", kept_for=reference("other"))) as cluster:
+        assert volume_of(cluster) is None
+
+
+async def test_a_claim_that_waits_for_its_pod_takes_what_the_scheduler_keeps() -> None:
+    async with running(claim(), storage_class(), volume()) as cluster:
+        assert volume_of(cluster) is None
+        await cluster.patch(PersistentVolume, "disk", {"spec": {"claimRef": reference()}})
+        await asyncio.sleep(0.1)
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.name == "disk"
+
+
+# -- volumes that are made ---------------------------------------------------------------------------------------------
+
+
+async def test_a_volume_is_made_at_once() -> None:
+    async with running(claim(of="now", size="3Gi", volumeMode="Block"), NOW) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.metadata.name == "pvc-uid-data"
+        spec = found.spec
+        assert (spec.capacity, spec.access_modes, spec.volume_mode) == ({"storage": "3Gi"}, ("ReadWriteOnce",), "Block")
+        assert (spec.storage_class_name, spec.node_affinity) == ("now", None)
+        assert spec.csi is not None and spec.csi.driver == DRIVER
+        assert found.metadata.annotations == {"pv.kubernetes.io/provisioned-by": DRIVER}
+
+
+async def test_a_volume_is_made_where_the_scheduler_says() -> None:
+    async with running(claim(of="later"), LATER, make_node("n")) as cluster:
+        assert volume_of(cluster) is None
+        await selected(cluster, "gone")
+        assert volume_of(cluster) is None
+        await selected(cluster, "n")
+        found = volume_of(cluster)
+        assert found is not None and found.spec.node_affinity == affinity(near(HOSTNAME, "n"))
+
+
+async def test_the_node_that_was_selected_may_come_late() -> None:
+    async with running(claim(of="later", selected="n"), LATER) as cluster:
+        assert volume_of(cluster) is None
+        cluster.add(make_node("n"))
+        await asyncio.sleep(0.1)
+        assert volume_of(cluster) is not None
+
+
+async def selected(cluster: MemoryCluster, node: str) -> None:
+    patch = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}}
+    await cluster.patch(PersistentVolumeClaim, "data", patch, "default")
+    await asyncio.sleep(0.1)
+
+
+def affinity(stated: Mapping[str, Any]) -> VolumeNodeAffinity | None:
+    return volume(on=stated).spec.node_affinity
+
+
+@pytest.mark.parametrize(
+    ("allowed", "keys", "reached"),
+    [
+        ([], (), near(HOSTNAME, "n")),
+        ([{ZONE: ["a"]}, {ZONE: ["b", "z"]}], (), near(ZONE, "z")),
+        ([], (ZONE,), near(ZONE, "z")),
+        ([{HOSTNAME: ["n"]}], (ZONE,), near(HOSTNAME, "n")),
+        ([], ("unknown",), None),
+    ],
+)
+async def test_it_is_reached_from_the_part_of_the_cluster_that_the_node_stands_for(
+    allowed: list[Mapping[str, list[str]]], keys: tuple[str, ...], reached: Mapping[str, Any] | None
+) -> None:
+    spec = CSINodeSpec(drivers=(CSINodeDriver(name="other"), CSINodeDriver(name=DRIVER, topology_keys=keys)))
+    csi_node = CSINode(metadata=ObjectMeta(name="n"), spec=spec)
+    later = storage_class("later", DRIVER, allowed=allowed)
+    async with running(claim(of="later", selected="n"), later, make_node("n", zone="z"), csi_node) as cluster:
+        found = volume_of(cluster)
+        assert found is not None
+        assert found.spec.node_affinity == (affinity(reached) if reached is not None else None)
+
+
+async def test_without_a_node_it_is_reached_from_all_that_is_allowed() -> None:
+    now = storage_class("now", DRIVER, "Immediate", allowed=[{ZONE: ["a", "b"]}])
+    async with running(claim(of="now"), now) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.spec.node_affinity == affinity(near(ZONE, "a", "b"))
+
+
+@pytest.mark.parametrize("provisioner", ["", "kubernetes.io/no-provisioner"])
+async def test_nobody_makes_volumes_of_some_classes(provisioner: str) -> None:
+    async with running(claim(selected="n"), storage_class("local", provisioner), make_node("n")) as cluster:
+        assert volume_of(cluster) is None
+
+
+async def test_a_class_may_come_late() -> None:
+    async with running(claim(of="now")) as cluster:
+        assert volume_of(cluster) is None
+        cluster.add(NOW)
+        await asyncio.sleep(0.1)
+        assert volume_of(cluster) is not None
+
+
+async def test_a_claim_that_names_no_class_gets_the_default_one() -> None:
+    default = storage_class("first", DRIVER, "Immediate", default=True)
+    async with running(claim(of=None), storage_class("other", DRIVER), default) as cluster:
+        found = volume_of(cluster)
+        assert found is not None and found.spec.storage_class_name == "first"
+        assert the_claim(cluster).spec.storage_class_name == "first"
+
+
+# -- ephemeral volumes -------------------------------------------------------------------------------------------------
+
+
+async def test_the_claim_of_an_ephemeral_volume_lives_as_long_as_its_pod() -> None:
+    pod = make_pod("web", volumes=[ephemeral("scratch", "now", "3Gi")])
+    async with running(pod, NOW) as cluster:
+        assert volume_of(cluster, "web-scratch") is not None
+        (owner,) = the_claim(cluster, "web-scratch").metadata.owner_references
+        assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Pod", "web", pod.metadata.uid, True)
+        cluster.remove(Pod, "web", "default")
+        await asyncio.sleep(0.1)
+        assert cluster.find(PersistentVolumeClaim, "web-scratch", "default") is None
+
+
+async def test_a_pod_that_is_being_deleted_gets_no_claim() -> None:
+    pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
+    going = replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    async with running(going, NOW) as cluster:
+        assert cluster.find(PersistentVolumeClaim, "web-scratch", "default") is None
+
+
+async def test_a_claim_of_somebody_else_is_left_alone() -> None:
+    pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
+    async with running(pod, claim("web-scratch", "later"), NOW, LATER) as cluster:
+        assert the_claim(cluster, "web-scratch").spec.storage_class_name == "later"
+        cluster.remove(Pod, "web", "default")
+        await asyncio.sleep(0.1)
+        assert the_claim(cluster, "web-scratch")
+
+
+async def test_a_pod_of_the_same_name_gets_a_claim_of_its_own() -> None:
+    pod = make_pod("web", volumes=[ephemeral("scratch", "now")])
+    async with running(pod, NOW) as cluster:
+        cluster.remove(Pod, "web", "default")
+        await asyncio.sleep(0.1)
+        cluster.add(replace(pod, metadata=replace(pod.metadata, uid="second")))
+        await asyncio.sleep(0.1)
+        assert the_claim(cluster, "web-scratch").metadata.owner_references[0].uid == "second"
+
+
+async def test_nothing_is_remembered_of_a_claim_whose_volume_is_gone() -> None:
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), [NOW, claim("data", "now")])
+    controller = VolumeController(memory)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(controller.run())
+        await settled(controller)
+        made = volume_of(memory)
+        assert made is not None
+        memory.remove(PersistentVolumeClaim, "data", "default")
+        memory.remove(PersistentVolume, made.metadata.name)
+        await settled(controller)
+        task.cancel()
+    assert not any(held for held in vars(controller).values() if isinstance(held, dict))

@@ -1,0 +1,140 @@
+"""A deployment rolls out: by surge and unavailability, all at once, back again, paused, scaled in the midst of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import to_builtins
+
+from kframework.clock import VirtualTimeLoop
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Deployment, Pod, ReplicaSet
+from tests.in_memory.workloads.stage import acting, counts, deployment, pods, template
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+async def change(memory: MemoryCluster, seconds: float = 60, **spec: object) -> None:
+    memory.merge(Deployment, "web", {"spec": spec})
+    await asyncio.sleep(seconds)
+
+
+async def roll(memory: MemoryCluster, image: str, seconds: float = 60) -> None:
+    await change(memory, seconds, template=to_builtins(template(image)))
+
+
+def images(memory: MemoryCluster) -> set[str]:
+    return {each.image for pod in memory.objects(Pod) for each in pod.spec.containers}
+
+
+def sizes(memory: MemoryCluster) -> list[int | None]:
+    return [each.spec.replicas for each in memory.objects(ReplicaSet)]
+
+
+def progress(memory: MemoryCluster) -> tuple[str, str]:
+    conditions = memory.read(Deployment, "web").status.conditions
+    return next((each.status, each.reason) for each in conditions if each.type == "Progressing")
+
+
+@pytest.mark.parametrize(
+    ("count", "surge", "unavailable", "most", "fewest"),
+    [
+        (4, "25%", "25%", 5, 3),
+        (4, 1, 0, 5, 4),
+        (4, 0, 1, 4, 3),
+        (3, "25%", "25%", 4, 3),
+        (4, 0, 0, 4, 3),
+        (2, "100%", 0, 4, 2),
+    ],
+)
+async def test_a_rollout_keeps_to_its_bounds(
+    count: int, surge: int | str, unavailable: int | str, most: int, fewest: int
+) -> None:
+    async with acting(deployment(count, surge, unavailable)) as memory:
+        assert progress(memory) == ("True", "NewReplicaSetAvailable")
+        seen = counts(memory)
+        await roll(memory, "app:2")
+        assert (max(all_of for all_of, _ in seen), min(ready for _, ready in seen)) == (most, fewest), seen
+        assert images(memory) == {"app:2"} and sizes(memory) == [0, count]
+        told = memory.read(Deployment, "web").status
+        assert (told.replicas, told.updated_replicas, told.available_replicas) == (count, count, count)
+
+
+async def test_recreate_ends_all_pods_before_there_are_new_ones() -> None:
+    async with acting(deployment(2, kind="Recreate")) as memory:
+        seen = counts(memory)
+        await roll(memory, "app:2")
+        assert (0, 0) in seen and max(all_of for all_of, _ in seen) == 2
+        assert images(memory) == {"app:2"} and len(pods(memory)) == 2
+
+
+async def test_an_older_template_gets_its_replica_set_back_under_a_new_revision() -> None:
+    async with acting(deployment(1)) as memory:
+        await roll(memory, "app:2")
+        await roll(memory, "app:1")
+        revisions = [
+            each.metadata.annotations["deployment.kubernetes.io/revision"] for each in memory.objects(ReplicaSet)
+        ]
+        assert (revisions, sizes(memory)) == (["3", "2"], [1, 0])
+        annotations = memory.read(Deployment, "web").metadata.annotations
+        assert annotations["deployment.kubernetes.io/revision"] == "3"
+
+
+async def test_the_history_is_as_long_as_it_should_be() -> None:
+    async with acting(deployment(1, revision_history_limit=1)) as memory:
+        for image in ("app:2", "app:3", "app:4"):
+            await roll(memory, image)
+        assert [each.spec.template.spec["containers"][0]["image"] for each in memory.objects(ReplicaSet)] == [  # type: ignore[index]
+            "app:3",
+            "app:4",
+        ]
+
+
+async def test_what_is_paused_is_scaled_but_not_rolled_out() -> None:
+    async with acting(deployment(2)) as memory:
+        await change(memory, paused=True)
+        assert progress(memory) == ("Unknown", "DeploymentPaused")
+        await roll(memory, "app:2")
+        await change(memory, replicas=3)
+        assert (images(memory), len(pods(memory))) == ({"app:1"}, 3)
+        await change(memory, paused=False)
+        assert (images(memory), len(pods(memory))) == ({"app:2"}, 3)
+        assert progress(memory) == ("True", "NewReplicaSetAvailable")
+
+
+async def test_a_rollout_that_hangs_is_scaled_in_proportion_and_misses_its_deadline() -> None:
+    async with acting(deployment(10, surge=3, unavailable=2, min_ready_seconds=3)) as memory:
+        await asyncio.sleep(10)
+        await change(memory, 60, minReadySeconds=10_000, template=to_builtins(template("app:2")))
+        assert sizes(memory) == [8, 5]
+        await change(memory, 60, replicas=15)
+        assert sizes(memory) == [11, 7]
+        await asyncio.sleep(700)
+        assert progress(memory) == ("False", "ProgressDeadlineExceeded")
+
+
+async def test_with_a_deployment_goes_all_that_it_made() -> None:
+    async with acting(deployment(2)) as memory:
+        memory.remove(Deployment, "web", policy="Foreground")
+        await asyncio.sleep(40)
+        assert (memory.objects(Deployment), sizes(memory), pods(memory)) == ([], [], [])
+
+
+async def test_orphaned_replica_sets_are_adopted_again() -> None:
+    async with acting(deployment(2)) as memory:
+        memory.remove(Deployment, "web", policy="Orphan")
+        await asyncio.sleep(5)
+        assert sizes(memory) == [2]
+        memory.add(deployment(2))
+        await asyncio.sleep(5)
+        assert (sizes(memory), len(pods(memory))) == ([2], 2)
+
+
+@pytest.mark.parametrize("name", ["-deployment", "-deployment-controller"])
+async def test_a_controller_can_be_switched_off(name: str) -> None:
+    async with acting(deployment(2), controllers=["*", name]) as memory:
+        assert sizes(memory) == []

@@ -1,0 +1,102 @@
+"""A replica set has as many pods as it wants: it makes, adopts, releases and deletes them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.clock import VirtualTimeLoop
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.workloads.pods import DELETION_COST
+from kframework.objects import Pod, PodCondition, PodTemplate, ReplicaSet
+from kframework.testing import make_pod
+from tests.in_memory.workloads.stage import LABELS, acting, pods, replica_set
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def status(memory: MemoryCluster) -> tuple[int, int, int, int]:
+    told = memory.read(ReplicaSet, "web").status
+    return told.replicas, told.fully_labeled_replicas, told.ready_replicas, told.available_replicas
+
+
+async def scale(memory: MemoryCluster, count: int) -> None:
+    memory.merge(ReplicaSet, "web", {"spec": {"replicas": count}})
+    await asyncio.sleep(5)
+
+
+async def test_pods_are_made_and_deleted_and_counted() -> None:
+    async with acting(replica_set(3)) as memory:
+        assert len(pods(memory)) == 3
+        assert all(name.startswith("web-") for name in pods(memory))
+        assert status(memory) == (3, 3, 3, 3)
+        (owner,) = memory.objects(Pod)[0].metadata.owner_references
+        assert (owner.kind, owner.name, owner.controller, owner.block_owner_deletion) == (
+            "ReplicaSet",
+            "web",
+            True,
+            True,
+        )
+        await scale(memory, 1)
+        assert (len(pods(memory)), status(memory)) == (1, (1, 1, 1, 1))
+        memory.remove(Pod, pods(memory)[0])
+        await asyncio.sleep(5)
+        assert len(pods(memory)) == 1
+        assert memory.read(ReplicaSet, "web").status.observed_generation == 2
+
+
+async def test_pods_are_available_when_they_were_ready_for_long_enough() -> None:
+    async with acting(replica_set(2, min_ready_seconds=30)) as memory:
+        assert status(memory) == (2, 2, 2, 0)
+        await asyncio.sleep(30)
+        assert status(memory) == (2, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("marks", "gone"),
+    [
+        pytest.param({"a": "unbound"}, "a", id="on no node"),
+        pytest.param({"b": "not ready"}, "b", id="not ready"),
+        pytest.param({"c": "cost"}, "c", id="cheap"),
+        pytest.param({"a": "cost", "b": "not ready"}, "b", id="not ready before cheap"),
+    ],
+)
+async def test_those_go_first_that_are_missed_least(marks: dict[str, str], gone: str) -> None:
+    def made(name: str) -> Pod:
+        mark = marks.get(name)
+        pod = make_pod(name, labels=LABELS)
+        pod = replace(pod, spec=replace(pod.spec, node_name="" if mark == "unbound" else "n1"))
+        if mark == "cost":
+            pod = replace(pod, metadata=replace(pod.metadata, annotations={DELETION_COST: "-1"}))
+        conditions = (PodCondition(type="Ready", status="False"),) if mark == "not ready" else ()
+        phase = "Pending" if mark == "unbound" else "Running"
+        return replace(pod, status=replace(pod.status, phase=phase, conditions=conditions))
+
+    async with acting(controllers=["*"]) as memory:
+        for name in "abc":
+            memory.add(made(name))
+        memory.add(replica_set(2))
+        await asyncio.sleep(40)
+        assert pods(memory) == [name for name in "abc" if name != gone]
+
+
+async def test_what_matches_is_adopted_and_what_does_not_any_more_is_released() -> None:
+    async with acting(make_pod("mine", labels=LABELS), make_pod("other"), replica_set(2)) as memory:
+        assert len(pods(memory)) == 3
+        assert [each.kind for each in memory.read(Pod, "mine").metadata.owner_references] == ["ReplicaSet"]
+        assert memory.read(Pod, "other").metadata.owner_references == ()
+        mine = memory.read(Pod, "mine")
+        memory.replace(replace(mine, metadata=replace(mine.metadata, labels={})))
+        await asyncio.sleep(5)
+        assert memory.read(Pod, "mine").metadata.owner_references == ()
+        assert len(pods(memory)) == 4
+
+
+async def test_without_a_template_nothing_is_done() -> None:
+    async with acting(replica_set(2, template=PodTemplate())) as memory:
+        assert pods(memory) == []

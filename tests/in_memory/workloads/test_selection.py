@@ -1,0 +1,50 @@
+"""Controllers are chosen in the words of kube-controller-manager's flag."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.errors import ConfigError
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.workloads.selection import CONTROLLERS, selected
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+@pytest.mark.parametrize(
+    ("names", "absent"),
+    [
+        (["*"], set()),
+        (["*", "-deployment"], {"DeploymentController"}),
+        (["-replicaset-controller", "*"], {"ReplicaSetController"}),
+        (["*", "-job"], {"JobController", "OrphanedJobPods"}),
+        (["*", "-ttl-after-finished-controller"], {"FinishedJobs"}),
+    ],
+)
+async def test_who_is_switched_off_does_not_run(names: list[str], absent: set[str]) -> None:
+    every = {controller.__name__ for controllers in CONTROLLERS.values() for controller in controllers}
+    assert chosen(names) == every - absent
+
+
+@pytest.mark.parametrize(
+    ("names", "present"), [(["deployment"], {"DeploymentController"}), ([], set()), (["-job"], set())]
+)
+async def test_without_a_star_only_who_is_named_runs(names: list[str], present: set[str]) -> None:
+    assert chosen(names) == present
+
+
+def chosen(names: list[str]) -> set[str]:
+    clock = LoopClock(asyncio.get_running_loop())
+    return {type(each).__name__ for each in selected(names, MemoryCluster(clock), clock)}
+
+
+async def test_nobody_is_called_what_is_not_known() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    with pytest.raises(ConfigError, match='"deploy" is none of deployment-controller, replicaset-controller'):
+        list(selected(["*", "-deploy"], MemoryCluster(clock), clock))

@@ -1,0 +1,20 @@
+"""Queued pods."""
+
+from __future__ import annotations
+
+from kframework.state.pods import Interned, PendingPod
+from kframework.state.queued_pod import QueuedPod
+from tests.support.objects_made import pod
+
+
+def test_rejectors_are_all_who_rejected_the_last_attempt() -> None:
+    queued = QueuedPod(PendingPod(pod("p"), Interned()), timestamp=7.0)
+    assert queued.rejectors == frozenset()
+    queued.unschedulable_plugins, queued.pending_plugins = frozenset({"A", "B"}), frozenset({"B", "C"})
+    assert queued.rejectors == {"A", "B", "C"}
+    assert repr(queued) == "<QueuedPod default/p after 0 attempts>"
+
+
+def test_pods_that_nobody_rejected_share_that() -> None:
+    one, other = (QueuedPod(PendingPod(pod(name), Interned()), timestamp=7.0) for name in "ab")
+    assert one.unschedulable_plugins is one.pending_plugins is other.unschedulable_plugins
