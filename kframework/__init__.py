@@ -7,7 +7,7 @@ modules that need them, and each name here imports its module when it is first a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 __all__ = [
     "API_VERSION",
@@ -80,27 +80,22 @@ __all__ = [
     "unschedulable",
 ]
 
-#: The number of the plugin contract; it grows when a plugin written against the old one may need a change.
-API_VERSION: Final = 1
-
 _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
+        "_version": "API_VERSION __version__",
         "cli.embedding": "run",
         "clock": "Clock outside",
-        "core.queue.queued_pod": "QueuedPod",
         "errors": "ClusterError ConfigError InputError KFrameworkError PluginError",
-        "framework.answers": "MAX_SCORE Candidate ClearNomination Diagnosis Nominate Preempt Rows Scores"
-        " default_normalize min_max",
+        "explain.explanation": "Unexplainable",
+        "framework.answers": "Candidate ClearNomination Diagnosis Nominate Preempt",
         "framework.cycle_state": "CycleState StateKey",
         "framework.events": "ActionType ClusterEvent EventResource QueueingHint",
-        "framework.handle": "Handle WaitingPod",
+        "framework.handle": "Handle",
         "framework.plugin": "Plugin PluginArgs Watch hookimpl hookwrapper",
         "framework.pod_suggestions": "DropVolume LowerRequest Tolerate",
         "framework.source": "Source SourceChange",
-        "framework.status": "Code Skip Status Wait error unresolvable unschedulable",
         "framework.suggestions": "DeletePod FreeResource RemoveLabel RemoveTaint SetLabel Suggestion",
-        "observe.explain.explanation": "Unexplainable",
         "objects": "ApiObject ApiStruct ObjectMeta kind",
         "simulation.comparison": "Comparison compare",
         "simulation.inputs": "load",
@@ -108,8 +103,12 @@ _HOMES = {
         "simulation.simulation": "Simulation simulate",
         "state.nodes": "NodeInfo NodeTable",
         "state.pods": "PendingPod PodInfo",
+        "state.queued_pod": "QueuedPod",
         "state.statement": "Statement",
+        "state.waiting": "WaitingPod",
         "testing.api_server": "FakeApi",
+        "values.scores": "MAX_SCORE Rows Scores default_normalize min_max",
+        "values.status": "Code Skip Status Wait error unresolvable unschedulable",
     }.items()
     for name in names.split()
 }
@@ -118,25 +117,15 @@ _HOMES = {
 if TYPE_CHECKING:
     from typing_extensions import override as hookimpl
 
+    from kframework._version import API_VERSION
+    from kframework._version import __version__ as __version__
     from kframework.cli.embedding import run
     from kframework.clock import Clock, outside
-    from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError
-    from kframework.explain.explanation import Unexplainable
-    from kframework.framework.answers import (
-        MAX_SCORE,
-        Candidate,
-        ClearNomination,
-        Diagnosis,
-        Nominate,
-        Preempt,
-        Rows,
-        Scores,
-        default_normalize,
-        min_max,
-    )
+    from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError, Unexplainable
+    from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Nominate, Preempt
     from kframework.framework.cycle_state import CycleState, StateKey
     from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-    from kframework.framework.handle import Handle, WaitingPod
+    from kframework.framework.handle import Handle
     from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookwrapper
     from kframework.framework.pod_suggestions import DropVolume, LowerRequest, Tolerate
     from kframework.framework.source import Source, SourceChange
@@ -157,18 +146,15 @@ if TYPE_CHECKING:
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.queued_pod import QueuedPod
     from kframework.state.statement import Statement
+    from kframework.state.waiting import WaitingPod
     from kframework.testing.api_server import FakeApi
+    from kframework.values.scores import MAX_SCORE, Rows, Scores, default_normalize, min_max
     from kframework.values.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
 
-    __version__: str
 else:
 
     def __getattr__(name: str) -> object:
-        if name == "__version__":
-            from importlib.metadata import version
-
-            value = version("kframework-sdk")
-        elif name in _HOMES:
+        if name in _HOMES:
             from importlib import import_module
 
             value = getattr(import_module(_HOMES[name]), name)

@@ -200,3 +200,7 @@ class StaleNodeError(KFrameworkError):
 
 class StatementError(KFrameworkError):
     """Raised when statements are closed out of order, or used after they were closed."""
+
+
+class Unexplainable(KFrameworkError):
+    """Raised when there is nothing to explain: no such pod, or one that this scheduler has nothing to do with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from kframework import __version__
+from kframework._version import __version__
 
 
 def test_the_package_runs_as_a_module() -> None:

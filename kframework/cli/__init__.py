@@ -75,7 +75,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        from kframework import __version__
+        from kframework._version import __version__
 
         typer.echo(f"kframework {__version__}")
         raise typer.Exit

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from urllib.error import HTTPError
 
-    from kframework.explain.explanation import EngineExplanation, Explanation
+    from kframework.explain.explanation import Explanation
     from kframework.framework.plugin import Plugin
+    from kframework.observe.web.shown import EngineExplanation
 
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
@@ -115,8 +116,8 @@ def command(
 
 
 def _print(explanation: Explanation | EngineExplanation, output: Form | None) -> None:
-    from kframework.explain.explanation import EngineExplanation
     from kframework.explain.text import text_of
+    from kframework.observe.web.shown import EngineExplanation
 
     wide = output is Form.WIDE
     data: object
@@ -209,7 +210,8 @@ def _of_scheduler(
 
     import msgspec
 
-    from kframework.explain.explanation import Unexplainable, read
+    from kframework.errors import Unexplainable
+    from kframework.explain.explanation import read
 
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"

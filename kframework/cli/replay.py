@@ -146,10 +146,10 @@ def _reconsidered(file: Path, config: str | None, plugins: Sequence[type[Plugin]
 
 def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
     from kframework.core.runtime.registry import Registry
+    from kframework.explain.view import PodEngineShown
     from kframework.observe.history import History
     from kframework.observe.recording.following import Replay
     from kframework.observe.report import report
-    from kframework.observe.web.pod_engine import PodEngineShown
 
     history = History()
     replay = Replay(file, Registry.of(*plugins), observers=[history])
@@ -162,7 +162,7 @@ def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
 
 
 def _say_maker(recorded: Recorded) -> None:
-    from kframework import __version__
+    from kframework._version import __version__
     from kframework.observe.recording.engines import offered_by
 
     maker, this = recorded.header.made_by, f"kframework {__version__}"

@@ -64,7 +64,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 async def connect(settings: Connection) -> KubeTransport:
     """Find the cluster and log in, without asking it anything yet; raises ConfigError."""
-    from kframework import __version__
+    from kframework._version import __version__
     from kframework.client.kube_transport import KubeTransport
 
     login = Login(_source(settings, os.environ))

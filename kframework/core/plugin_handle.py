@@ -15,7 +15,7 @@ from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import Api, Preemption, WaitingPod
+from kframework.framework.handle import Api, Preemption
 from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.cluster import ClusterState
@@ -24,6 +24,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
+from kframework.state.waiting import WaitingPod
 from kframework.values.status import Status
 
 T = TypeVar("T", bound=ApiObject)

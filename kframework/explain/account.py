@@ -12,12 +12,12 @@ from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.preempting import preempting
 from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.explain.restoring import as_pending
-from kframework.explain.slices import finished, in_slices
 from kframework.explain.waiting import state_of, waiting
 from kframework.framework.suggestions import amount_of
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.observe.outside_data import outside_data
+from kframework.scheduler.slices import finished, in_slices
 from kframework.state.pods import PendingPod, PodInfo
 
 

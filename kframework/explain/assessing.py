@@ -14,7 +14,7 @@ from kframework.core.cycle.rotation import nodes_to_find
 from kframework.explain.details import details
 from kframework.explain.explanation import Assessment, KeptRoom, NodeScore, Rejection, Score
 from kframework.explain.full_evaluation import FullEvaluation
-from kframework.framework.answers import Scores
+from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
 #: So many nodes are named as examples of a reason, as the best ones, and as those on which room is kept.

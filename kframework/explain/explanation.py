@@ -8,25 +8,9 @@ from enum import StrEnum
 import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.errors import KFrameworkError
 from kframework.explain.remedies.remedies import Remedy
 from kframework.observe.outside_data import OutsideData
-
-
-class Unexplainable(KFrameworkError):
-    """Raised when there is nothing to explain: no such pod, or one that this scheduler has nothing to do with."""
-
-
-class EngineExplanation(msgspec.Struct, frozen=True):
-    """An explanation by another engine than that of pods: its words, short and in full, and its data.
-
-    `engine` is what it is installed as, never empty.
-    """
-
-    engine: str
-    text: str
-    wide: str
-    explanation: msgspec.Raw
+from kframework.observe.web.shown import EngineExplanation
 
 
 class State(StrEnum):

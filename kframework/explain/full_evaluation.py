@@ -26,12 +26,13 @@ from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
-from kframework.explain.slices import in_slices
-from kframework.framework.answers import Diagnosis, Scores
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
+from kframework.scheduler.slices import in_slices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Scores
 from kframework.values.status import Status, unresolvable
 
 #: So many rows a plugin is asked about in one piece: without a columnar form, and with one.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kframework.errors import ClusterError
+from kframework.errors import ClusterError, Unexplainable
 from kframework.explain.account import explaining
-from kframework.explain.explanation import Explanation, Unexplainable
+from kframework.explain.explanation import Explanation
 from kframework.explain.finding import known_pod, not_known
-from kframework.explain.slices import finished_giving_way
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.slices import finished_giving_way
 from kframework.state.pods import PendingPod
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import Protocol
 
 import msgspec
 
+from kframework.client.rbac import Rule
 from kframework.client.request_attributes import Attributes
 from kframework.client.users import MASTERS, User
-from kframework.fake_api.authorization import RoleBasedAuthorizer, Rule
+from kframework.fake_api.authorization import RoleBasedAuthorizer
 from kframework.fake_api.roles import RBAC_KINDS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change

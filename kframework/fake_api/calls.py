@@ -14,11 +14,11 @@ from kframework.client.request_attributes import Path, flag
 from kframework.client.transport import JSON, Request
 from kframework.errors import ClusterError
 from kframework.fake_api.served import Resource
-from kframework.fake_api.statuses import Subject
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.protobuf import PROTOBUF, from_protobuf
 from kframework.fake_api.wire.yaml_bodies import YAML, json_of
 from kframework.objects.codec import without_nulls
+from kframework.process.http.statuses import Subject
 
 S = TypeVar("S", bound=msgspec.Struct)
 

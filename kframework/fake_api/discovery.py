@@ -13,8 +13,8 @@ import msgspec
 from kframework.client.transport import Response
 from kframework.fake_api.built_in_kinds import SUBRESOURCES
 from kframework.fake_api.served import Resource
-from kframework.fake_api.statuses import answered
 from kframework.fake_api.wire.documents import Data
+from kframework.process.http.statuses import answered
 
 #: What `GET /version` answers: the release whose API this one follows.
 VERSION: Data = {

@@ -15,6 +15,8 @@ from kframework.clock import Clock
 from kframework.fake_api.access import AlwaysAllow, Authorizer
 from kframework.fake_api.collection import Collection
 from kframework.fake_api.controllers.disruption_controller import DisruptionController
+from kframework.fake_api.controllers.endpoints import EndpointsController, EndpointSliceController
+from kframework.fake_api.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
 from kframework.fake_api.heartbeats import beating
 from kframework.fake_api.node_leases import NodeLeases
 from kframework.fake_api.reports import reported
@@ -29,13 +31,22 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.volume_controller import VolumeController
-from kframework.in_memory.workloads.selection import selected
+from kframework.in_memory.workloads.selection import CONTROLLERS, selected
 from kframework.objects import ApiObject, Kind, Lease, Service, kind_of
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
 
 #: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
 ENDING = 1.0
+
+#: The controllers of workloads, and those whose work only clients of an API see.
+ALL_CONTROLLERS = {
+    **CONTROLLERS,
+    "endpoints-controller": (EndpointsController,),
+    "endpointslice-controller": (EndpointSliceController,),
+    "serviceaccount-controller": (ServiceAccountController,),
+    "root-ca-certificate-publisher-controller": (RootCertificatePublisher,),
+}
 
 _API_SERVICE: Data = {
     "apiVersion": "v1",
@@ -103,7 +114,7 @@ class LocalCluster:
         self._claims = ClaimController(self.memory)
         self._disruptions = DisruptionController(self.memory)
         self._garbage = GarbageCollector(self.memory)
-        self._workloads = list(selected(controllers, self.memory, clock))
+        self._workloads = list(selected(controllers, self.memory, clock, ALL_CONTROLLERS))
 
     def reset(self) -> None:
         """Put everything back to where it began; who watches is told of all that goes and comes."""

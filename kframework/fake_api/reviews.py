@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from kframework.client import api_errors
+from kframework.client.rbac import Rule
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import Response
 from kframework.client.users import ADMIN, User
 from kframework.errors import ClusterError
 from kframework.fake_api.access import Authorizer
 from kframework.fake_api.authentication import AUDIENCE, Authenticator
-from kframework.fake_api.authorization import Rule
 from kframework.fake_api.calls import Call, object_in
-from kframework.fake_api.statuses import answered
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text, value
+from kframework.process.http.statuses import answered
 
 #: For so many audiences a token is looked at.
 _AUDIENCES = 64

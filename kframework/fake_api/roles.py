@@ -5,8 +5,8 @@ Those are the ones that people bind: kube-apiserver has two dozen more, for comp
 
 from __future__ import annotations
 
+from kframework.client.rbac import GROUP
 from kframework.client.users import AUTHENTICATED, MASTERS
-from kframework.fake_api.authorization import GROUP
 from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.objects.meta import ApiStruct
 

@@ -8,8 +8,8 @@ from kframework.client import api_errors
 from kframework.client.transport import Request, Response
 from kframework.fake_api.built_in_kinds import built_in_kinds
 from kframework.fake_api.served import Resource
-from kframework.fake_api.statuses import NOBODY, answered, failure
 from kframework.process.http.health import PING, Check, health, health_of, plain
+from kframework.process.http.statuses import NOBODY, answered, failure
 
 #: Who answers has its store in the same memory, so none of them fails; clients ask for them, and exclude them.
 _ALWAYS = (PING, *(Check(name, PING.problem) for name in ("log", "etcd")))

@@ -32,16 +32,16 @@ from kframework.fake_api.schema.openapi import OpenApi
 from kframework.fake_api.selection import Selection
 from kframework.fake_api.served import Resource
 from kframework.fake_api.service_account_tokens import ServiceAccountTokens
-from kframework.fake_api.statuses import NOBODY, Subject, answered, failure, in_yaml
 from kframework.fake_api.store import Store
 from kframework.fake_api.subresources import bind, evict
 from kframework.fake_api.verbs import ScaleVerbs, Verbs
 from kframework.fake_api.watches import Watch
 from kframework.fake_api.webhooks.chain import Webhooks
 from kframework.fake_api.wire.documents import Document
-from kframework.fake_api.wire.yaml_bodies import YAML
+from kframework.fake_api.wire.yaml_bodies import YAML, in_yaml
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
+from kframework.process.http.statuses import NOBODY, Subject, answered, failure
 
 
 class ApiServer:

@@ -21,11 +21,11 @@ from kframework.fake_api.authentication import AUDIENCE, Accounts
 from kframework.fake_api.built_in_kinds import built_in_kind
 from kframework.fake_api.calls import Call, object_in
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError, invalid
-from kframework.fake_api.statuses import answered
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod, kind_of
+from kframework.process.http.statuses import answered
 
 #: How long a token holds if nobody says it, at least and at most, in seconds.
 _DEFAULT, _LEAST, _MOST = 3600, 600, 1 << 32

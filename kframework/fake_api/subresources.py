@@ -11,9 +11,9 @@ from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import Call, DeleteOptions, read_body
 from kframework.fake_api.controllers.disruption_controller import selector_of
-from kframework.fake_api.statuses import Subject, answered, status_of, success
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod, PodDisruptionBudget
+from kframework.process.http.statuses import Subject, answered, status_of, success
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):

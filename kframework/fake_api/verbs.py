@@ -21,12 +21,12 @@ from kframework.fake_api.patch.patches import apply_patch
 from kframework.fake_api.scales import ScalePaths, scale_of, scaled
 from kframework.fake_api.schema.defaults.addresses import addressed, with_kept_addresses
 from kframework.fake_api.selection import Selection
-from kframework.fake_api.statuses import answered, success
 from kframework.fake_api.store import Store
 from kframework.fake_api.wire.documents import Data, Document, Draft
 from kframework.fake_api.wire.plain_data import name
 from kframework.fake_api.writes import amended, asked_by, check_name, check_uid, created
 from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
+from kframework.process.http.statuses import answered, success
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 

@@ -15,8 +15,8 @@ from kframework.fake_api.collection import Collection, Written
 from kframework.fake_api.forms import Form
 from kframework.fake_api.lists import number, too_large
 from kframework.fake_api.selection import Selection
-from kframework.fake_api.statuses import status_of
 from kframework.fake_api.wire.documents import Document
+from kframework.process.http.statuses import status_of
 
 #: How often a client that wants bookmarks is told how far it is, in seconds.
 BOOKMARK_EVERY = 60.0

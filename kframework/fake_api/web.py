@@ -21,9 +21,9 @@ from kframework.client.users import AUTHENTICATED, User
 from kframework.errors import ClusterError
 from kframework.fake_api.authentication import impersonated
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.statuses import NOBODY, failure
 from kframework.fake_api.watches import Watch
 from kframework.process.http.connections import Connections, listening
+from kframework.process.http.statuses import NOBODY, failure
 
 if TYPE_CHECKING:
     import ssl

@@ -22,44 +22,12 @@ if TYPE_CHECKING:
     from kframework.state.objects import ObjectStore
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
+    from kframework.state.waiting import WaitingPod
     from kframework.values.status import Status
 
 T = TypeVar("T", bound="ApiObject")
 V = TypeVar("V")
 A = TypeVar("A")
-
-
-class WaitingPod(Protocol):
-    """A pod that is reserved on a node and waits for its Permit plugins; the first verdict wins."""
-
-    @property
-    def pod(self) -> PendingPod:
-        """The pod that waits."""
-        ...
-
-    @property
-    def node_name(self) -> str:
-        """The node that is reserved for it."""
-        ...
-
-    @property
-    def pending_plugins(self) -> Sequence[str]:
-        """The plugins that have not allowed it yet, in configured order."""
-        ...
-
-    def allow(self, plugin: str) -> bool:
-        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more.
-
-        False: already decided.
-        """
-        ...
-
-    def reject(self, plugin: str, message: str) -> bool:
-        """Send the pod back, on behalf of this plugin.
-
-        False: it was already decided.
-        """
-        ...
 
 
 class Done(Awaitable[None]):

@@ -28,13 +28,14 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 import pluggy
 
 if TYPE_CHECKING:
-    from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt, Rows, Scores
+    from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.events import ClusterEvent
     from kframework.framework.suggestions import Efforts, Suggestions
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.queued_pod import QueuedPod
+    from kframework.values.scores import Rows, Scores
     from kframework.values.status import Status, Wait
 
 __all__ = [

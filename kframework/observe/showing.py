@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from kframework.errors import visible
-from kframework.explain.explanation import EngineExplanation
 from kframework.explain.routes import STANDS_BY, explain_route
-from kframework.explain.slices import at_rest, finished, finished_giving_way
 from kframework.observe.history import History
 from kframework.observe.last_records import LastRecords
 from kframework.observe.report import report
 from kframework.observe.text_table import NONE, table
 from kframework.observe.web.sections import Cell, Column, Details, Kind, Ref, Row, Section, Tone
-from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
+from kframework.observe.web.shown import BINDING, EngineExplanation, Shown, ShownPod, created
+from kframework.scheduler.slices import at_rest, finished, finished_giving_way
 
 __all__ = [
     "BINDING",

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.objects import PodSpec
 from kframework.state.images import ImageState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import MAX_SCORE, Rows, Scores
 
 #: What lies on a node counts from this many bytes on, and up to this many for each container.
 _LEAST, _MOST = 23 << 20, 1000 << 20

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from kframework.config.args import NodeAffinityArgs
-from kframework.framework.answers import NodeNames, Rows, Scores, default_normalize
+from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
@@ -40,6 +40,7 @@ from kframework.objects.node_selectors import (
 from kframework.state import selection
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Rows, Scores, default_normalize
 from kframework.values.status import Skip, Status, error, unresolvable
 
 REASON = "node(s) didn't match Pod's node affinity/selector"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.objects import Node, PodSpec
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, unresolvable
 
 REASON = "node(s) didn't match Pod's required features"

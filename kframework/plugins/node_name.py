@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, unresolvable
 
 REASON = "node(s) didn't match the requested node name"

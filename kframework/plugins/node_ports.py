@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
@@ -15,6 +14,7 @@ from kframework.framework.suggestions import Suggestion, delete_all
 from kframework.objects.ports import HostPort, any_conflict
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, unschedulable
 
 REASON = "node(s) didn't have free ports for the requested pod ports"

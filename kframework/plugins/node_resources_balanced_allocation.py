@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
-from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -21,6 +20,7 @@ from kframework.plugins.dynamic_resources.extended_resources import BackedResour
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, Requests
+from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")

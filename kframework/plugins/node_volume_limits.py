@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -20,6 +19,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.volumes.attachments import Attachments
 from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code, Skip, Status, unschedulable
 
 REASON = "node(s) exceed max volume count"

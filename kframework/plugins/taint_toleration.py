@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
-from kframework.framework.answers import Rows, Scores, default_normalize
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
@@ -15,6 +14,7 @@ from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, is_cordon, tolerates
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows, Scores, default_normalize
 from kframework.values.status import Status, unresolvable
 
 REASON = "node(s) had untolerated taint(s)"

@@ -14,7 +14,6 @@ import numpy as np
 
 from kframework.config.args import VolumeBindingArgs
 from kframework.errors import ClusterError
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -46,6 +45,7 @@ from kframework.state.volumes.pod_volumes import (
 from kframework.state.volumes.volume_ids import claim_names
 from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
 from kframework.state.volumes.volumes import Storage, largest_volume
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable
 
 MISSING = 'persistentvolumeclaim "{}" not found'

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -17,6 +16,7 @@ from kframework.framework.suggestions import Suggestions, delete_all, delete_any
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, unresolvable, unschedulable
 
 DISK_TAKEN = "node(s) had no available disk"

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -20,6 +19,7 @@ from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec,
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, unresolvable
 
 REASON = "node(s) had no available volume zone"

@@ -21,7 +21,7 @@ from kframework.client.kube import Connection, connect
 from kframework.client.rest import ask
 from kframework.client.transport import Request, Response, Transport
 from kframework.errors import ClusterError, visible
-from kframework.fake_api.statuses import NOBODY, failure
+from kframework.process.http.statuses import NOBODY, failure
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Generic
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.routes import explain_routes
+from kframework.explain.view import PodEngineShown
 from kframework.observe.history import History
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Readings, Series
-from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.shown import Shown
 from kframework.process.http.health import Checked

@@ -13,9 +13,9 @@ from typing import get_args
 
 import msgspec
 
+from kframework.client.rbac import GROUP, Rule
 from kframework.config.models import LeaderElection
 from kframework.core.runtime.profiles import Profiles
-from kframework.fake_api.authorization import GROUP, Rule
 from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, ResourceClaim, kind_of
 

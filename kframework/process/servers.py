@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
-from kframework import __version__
+from kframework._version import __version__
 from kframework.client.cluster import Cluster
 from kframework.client.dry_run import DryRunCluster
 from kframework.client.flow_control import FlowControl

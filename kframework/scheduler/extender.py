@@ -15,7 +15,7 @@ import msgspec
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.extending import ExtenderError, Filtered
 from kframework.core.runtime.profiles import EXTENDER
-from kframework.framework.answers import MAX_SCORE, Candidate
+from kframework.framework.answers import Candidate
 from kframework.objects import PodSpec
 from kframework.scheduler.extender_wire import (
     ask_about_binding,
@@ -28,6 +28,7 @@ from kframework.scheduler.extender_wire import (
 )
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import MAX_SCORE
 from kframework.values.status import Code, Status
 
 T = TypeVar("T")

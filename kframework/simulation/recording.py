@@ -10,16 +10,17 @@ import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
+from kframework.errors import Unexplainable
 from kframework.explain.account import explain
-from kframework.explain.explanation import EngineExplanation, Unexplainable
 from kframework.explain.finding import known_pod
-from kframework.explain.slices import finished
 from kframework.framework.plugin import Plugin
 from kframework.observe.history import History
 from kframework.observe.recording.engines import E, EngineKind
 from kframework.observe.recording.following import Replay
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import Replayed, Retelling, replay
+from kframework.observe.web.shown import EngineExplanation
+from kframework.scheduler.slices import finished
 from kframework.simulation.explained import Explained
 from kframework.simulation.records import bindings_table, decisions_table
 from kframework.simulation.tables import Table

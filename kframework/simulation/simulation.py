@@ -23,20 +23,19 @@ from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry
-from kframework.errors import InputError
+from kframework.errors import InputError, Unexplainable
 from kframework.explain.account import explain
-from kframework.explain.explanation import Unexplainable
 from kframework.explain.finding import known_pod, not_known
-from kframework.explain.slices import finished
+from kframework.explain.view import PodEngineShown
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.observe.report import report
 from kframework.observe.web.nodes import nodes
-from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.scheduler.simulate import Outcome, Progress, SimulatedRun, SimulationResult
+from kframework.scheduler.slices import finished
 from kframework.simulation.explained import Explained
 from kframework.simulation.inputs import ClusterSource, configured, read_cluster
 from kframework.simulation.node_picture import node_picture

@@ -11,10 +11,10 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.answers import Rows
 from kframework.objects import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
 from kframework.objects.node_selectors import NodeSelectorTerms, required_node_selector
 from kframework.state.nodes import NodeTable
+from kframework.values.scores import Rows
 
 #: One truth value for each row.
 Mask = NDArray[np.bool_]

@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from kframework.framework.handle import WaitingPod
 from kframework.state.pods import PendingPod
 from kframework.values.status import Code, Status
 
 _ALLOWED = Status(Code.SUCCESS)
+
+
+class WaitingPod(Protocol):
+    """A pod that is reserved on a node and waits for its Permit plugins; the first verdict wins."""
+
+    @property
+    def pod(self) -> PendingPod:
+        """The pod that waits."""
+        ...
+
+    @property
+    def node_name(self) -> str:
+        """The node that is reserved for it."""
+        ...
+
+    @property
+    def pending_plugins(self) -> Sequence[str]:
+        """The plugins that have not allowed it yet, in configured order."""
+        ...
+
+    def allow(self, plugin: str) -> bool:
+        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more.
+
+        False: already decided.
+        """
+        ...
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """Send the pod back, on behalf of this plugin.
+
+        False: it was already decided.
+        """
+        ...
 
 
 class ReservedPod(WaitingPod):

@@ -1,1 +1,1 @@
-"""Values that both the live tables and the plugin contract are written in."""
+"""Values that the live tables and the plugin contract are both written in."""

@@ -11,35 +11,11 @@ from textwrap import dedent
 import pytest
 
 import kframework
+from tests.architecture.rooms import ROOMS
 from tests.architecture.sources import ROOT, listed, modules
 
-#: The rooms, ground first: each imports only those before it, and itself. Of a room and a room in it, such as `core`
-#: and `core.cycle`, the longer name counts.
-ROOMS = (
-    *("errors", "clock", "verbosity"),
-    *("objects", "cel", "framework", "state", "config"),
-    *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
-    *(
-        "cluster",
-        "controllers",
-        "apiserver",
-        "plugins",
-        "scheduler",
-        "observe",
-        "process",
-        "simulation",
-        "testing",
-        "cli",
-        "engine",
-        "__main__",
-    ),
-)
-#: Rooms within a room, likewise: they import nothing of it but those before them, and themselves.
+#: Rooms within a room, ground first: they import nothing of it but those before them, and themselves.
 WITHIN = {"kframework.fake_api": ("patch", "wire", "printers")}
-#: What kframework/__init__.py defines itself, as opposed to what it hands on.
-OF_THE_DOOR = {"API_VERSION", "__version__"}
-#: What is above the contract and yet may be named by it: the types that its hooks receive.
-RECEIVED = ("kframework.state", "kframework.state.queued_pod")
 #: Plugins that look at what another one knows: extended resources may be devices.
 NEIGHBOURS = {
     "kframework.plugins.node_resources_fit": "kframework.plugins.dynamic_resources",
@@ -75,7 +51,7 @@ def test_imports_within_a_room_point_up_its_list(room: str) -> None:
 
 
 def test_few_modules_stand_in_the_root() -> None:
-    assert len(list((ROOT / "kframework").glob("*.py"))) <= 5
+    assert len(list((ROOT / "kframework").glob("*.py"))) <= 6
 
 
 def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:
@@ -90,13 +66,11 @@ def misplaced_imports(module: str, source: str) -> Iterator[str]:
     if room_of(module) is None:
         yield f"{module} stands in no room; name its room in {Path(__file__).name}"
         return
-    tree = ast.parse(source)
-    for_types = {line for block in type_blocks(tree) for line, _ in imports(module, block)}
-    for line, target in imports(module, tree):
+    for line, target in imports(module, ast.parse(source)):
         if not ours(target):
             continue
         home = behind_the_door(target)
-        if home is None or may_import(module, home) or (line in for_types and is_received(module, home)):
+        if may_import(module, home):
             continue
         reason = "is not before it in the list of rooms" if room_of(home) else "stands in no room"
         yield f"{module}, line {line}: imports {home}, which {reason}"
@@ -114,37 +88,25 @@ def plugin_may_import(module: str, target: str) -> bool:
     """Return whether the target is the contract, the state or below, the Args, its own or its neighbour's."""
     room, own = room_of(target), ".".join(module.split(".")[:3])
     return (
-        (room is not None and ROOMS.index(room) <= ROOMS.index("state"))
-        or any(is_within(target, home) for home in RECEIVED)
+        (room is not None and ROOMS.index(room) <= ROOMS.index("framework"))
         or is_within(target, "kframework.config.args")
         or is_within(target, own)
         or (own in NEIGHBOURS and is_within(target, NEIGHBOURS[own]))
     )
 
 
-def is_received(module: str, target: str) -> bool:
-    """Return whether the contract names a type that its hooks receive."""
-    return room_of(module) == "framework" and any(is_within(target, home) for home in RECEIVED)
-
-
 def circle_in(sources: Mapping[str, str], packages: set[str]) -> list[str]:
-    """Return the modules of one circle of imports, the first of them again at the end; [] where there is none.
-
-    The types that hooks receive are no import of the contract: they are read by type checkers alone.
-    """
+    """Return the modules of one circle of imports, the first of them again at the end; [] where there is none."""
     graph: dict[str, set[str]] = {}
     for module, source in sources.items():
         if module == "kframework":
             continue
         origin = f"{module}.__init__" if module in packages else module
-        tree = ast.parse(source)
-        for_types = {line for block in type_blocks(tree) for line, _ in imports(origin, block)}
         targets = graph.setdefault(module, set())
-        for line, target in imports(origin, tree):
-            home = behind_the_door(target) if ours(target) else None
-            if home is None or (line in for_types and is_received(module, home)):
-                continue
-            targets.add(home if home in sources else home.rpartition(".")[0])
+        for _, target in imports(origin, ast.parse(source)):
+            if ours(target):
+                home = behind_the_door(target)
+                targets.add(home if home in sources else home.rpartition(".")[0])
         targets -= {module, "kframework"}
     try:
         TopologicalSorter(graph).prepare()
@@ -181,11 +143,9 @@ def type_blocks(tree: ast.AST) -> Iterator[ast.If]:
             yield node
 
 
-def behind_the_door(target: str) -> str | None:
-    """Replace a name imported from `kframework` itself by the one it stands for; None for the door's own names."""
+def behind_the_door(target: str) -> str:
+    """Replace a name imported from `kframework` itself by the one it stands for."""
     _, _, name = target.partition(".")
-    if name in OF_THE_DOOR:
-        return None
     home = kframework._HOMES.get(name)
     return f"{home}.{name}" if home else target
 
@@ -240,7 +200,7 @@ def test_imports_up_the_list_pass(module: str, statement: str) -> None:
         ("kframework.core.cycle.search", "def schedule():\n    from kframework.scheduler.scheduler import Scheduler"),
         ("kframework.core.cycle.search", "from kframework.core.effects import Effects"),
         ("kframework.core.runtime.profile", "from kframework.core.cycle.search import Search"),
-        ("kframework.framework.plugin", "from kframework.state.pods import PodInfo"),
+        ("kframework.state.pods", "if TYPE_CHECKING:\n    from kframework.framework.plugin import Plugin"),
         ("kframework.framework.plugin", "if TYPE_CHECKING:\n    from kframework.core.queue.heap import Heap"),
         ("kframework.cli.run", "from kframework.unheard_of import thing"),
         ("kframework.cli.run", "from kframework.engine import Scheduler"),
@@ -292,10 +252,6 @@ def test_a_circle_is_found(sources: Mapping[str, str]) -> None:
         {
             "kframework.state": "from kframework.state.a import A",
             "kframework.state.a": "from kframework.clock import x",
-        },
-        {
-            "kframework.framework.hookspecs": "if TYPE_CHECKING:\n    from kframework.state.nodes import NodeInfo",
-            "kframework.state.nodes": "from kframework.framework.hookspecs import Hook",
         },
     ],
 )

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kframework.explain.explanation import EngineExplanation, Explanation
+from kframework.explain.explanation import Explanation
+from kframework.observe.web.shown import EngineExplanation
 from kframework.process.http.endpoints import Listener, serve
 from kframework.testing import make_node, make_pod
 from tests.cli.conftest import Command, Install

@@ -11,7 +11,7 @@ from kframework.client.request_attributes import Attributes
 from kframework.client.transport import Request, Response
 from kframework.client.users import User, service_account
 from kframework.fake_api.authorization import forbidden
-from kframework.fake_api.statuses import NOBODY, failure
+from kframework.process.http.statuses import NOBODY, failure
 from tests.client.scripted import Scripted, happened, ok, refused, some
 
 ACCOUNT = service_account("shop", "scheduler")

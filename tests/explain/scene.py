@@ -14,10 +14,10 @@ from kframework.core.runtime.registry import Registry
 from kframework.explain.account import explain
 from kframework.explain.explanation import Assessment, Explanation
 from kframework.explain.finding import known_pod
-from kframework.explain.slices import finished
 from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.scheduler.extenders import Extenders
+from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_pod
 

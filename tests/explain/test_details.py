@@ -11,8 +11,8 @@ from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Rows
 from kframework.explain.details import details
 from kframework.explain.explanation import Details
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.slices import finished
 from kframework.framework.suggestions import Efforts
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, pending
 

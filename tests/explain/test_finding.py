@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from kframework.explain.finding import known_pod, not_known
-from kframework.explain.slices import finished
 from kframework.objects import Pod
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 

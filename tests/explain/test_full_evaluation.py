@@ -28,12 +28,12 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
 from kframework.explain import slices
 from kframework.explain.full_evaluation import FullEvaluation, evaluate
-from kframework.explain.slices import finished
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.plugin import Reads
+from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node, make_pod
+from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_search import Likes, Stretches
 from tests.core.test_pod_engine import Stage
 

@@ -21,9 +21,9 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.framework.answers import Rows, Scores
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create
+from kframework.values.scores import Rows, Scores
 from tests.extension_points.scripted import plugin, run, scenario
 
 NODE_ADD = ClusterEvent("Node", ActionType.ADD)

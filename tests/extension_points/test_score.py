@@ -20,7 +20,7 @@ from kframework import (
     min_max,
     unschedulable,
 )
-from kframework.framework.answers import Rows, Scores
+from kframework.values.scores import Rows, Scores
 from tests.extension_points.scripted import plugin, run
 
 #: Every node passes in two rows, so that there is something to choose.

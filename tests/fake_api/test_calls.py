@@ -8,8 +8,8 @@ import pytest
 from kframework.client.request_attributes import Path
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import Call, DeleteOptions, object_in, read_body
-from kframework.fake_api.statuses import Subject
 from kframework.objects import Pod
+from kframework.process.http.statuses import Subject
 from tests.fake_api.serving import request, served_as
 
 

@@ -13,12 +13,12 @@ from kframework.client.cluster import Cluster
 from kframework.client.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.slices import finished
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Node, Pod
 from kframework.objects.requests import allocatable, on_node_requests
 from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
 from kframework.state.queued_pod import QueuedPod

@@ -1,35 +1,12 @@
-"""What hooks answer beside a Status: diagnoses, and the two ways to bring scores to 0..100."""
+"""What hooks answer beside a Status: diagnoses."""
 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kframework import Code, Diagnosis, unresolvable, unschedulable
-from kframework.framework.answers import default_normalize, min_max
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
-
-columns = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(lambda scores: np.array(scores, dtype=np.int64))
-
-
-@given(columns)
-def test_min_max_stretches_to_the_whole_range(scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-    normalized = np.broadcast_to(min_max(scores), scores.shape)
-    low, high = min(scores.tolist()), max(scores.tolist())
-    slow = [0 if low == high else (score - low) * 100 // (high - low) for score in scores.tolist()]
-    assert normalized.tolist() == slow
-
-
-@given(columns, st.booleans())
-def test_the_default_normaliser_scales_by_the_maximum(
-    scores: np.ndarray[tuple[int], np.dtype[np.int64]], reverse: bool
-) -> None:
-    normalized = np.broadcast_to(default_normalize(scores, reverse=reverse), scores.shape)
-    high = max(scores.tolist())
-    scaled = [score * 100 // high if high else 0 for score in scores.tolist()]
-    assert normalized.tolist() == [100 - score if reverse else score for score in scaled]
 
 
 def test_a_diagnosis_lists_rows_by_code_in_the_order_of_the_nodes() -> None:

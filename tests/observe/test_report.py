@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.explain.view import PodEngineShown
 from kframework.objects import ApiObject
 from kframework.observe import report
 from kframework.observe.web import pod_engine
-from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene

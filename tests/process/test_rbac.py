@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
+from kframework.client.rbac import Rule
 from kframework.client.request_attributes import Attributes
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.configuration import Configuration
@@ -23,7 +24,6 @@ from kframework.config.in_tree import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.fake_api.authorization import Rule
 from kframework.fake_api.in_process import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster

@@ -22,9 +22,9 @@ from kframework import (
     Status,
     hookimpl,
 )
-from kframework.framework.answers import Rows, Scores, default_normalize, min_max
 from kframework.framework.cycle_state import StateKey
 from kframework.framework.plugin import PluginArgs
+from kframework.values.scores import Rows, Scores, default_normalize, min_max
 
 __all__ = ["Judge", "judge"]
 

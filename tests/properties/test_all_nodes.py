@@ -12,7 +12,7 @@ import pytest
 from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.rejections import PASS
 from kframework.explain.full_evaluation import FullEvaluation, evaluate
-from kframework.explain.slices import finished
+from kframework.scheduler.slices import finished
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.values.status import Status

@@ -19,7 +19,6 @@ from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.errors import PluginError
-from kframework.explain.slices import at_rest
 from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
@@ -28,6 +27,7 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import CONFIRMING, ENDING, FINISHING, Scheduler
 from kframework.scheduler.simulate import simulate
+from kframework.scheduler.slices import at_rest
 from kframework.scheduler.timeouts import GRACE
 from kframework.state.inbox import Changed, Message
 from kframework.state.pods import Interned

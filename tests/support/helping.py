@@ -14,8 +14,8 @@ from kframework.core.runtime.registry import Registry
 from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.explain.remedies.suggestions import Proposal, Suggestions
 from kframework.explain.remedies.trials import Trial
-from kframework.explain.slices import finished
 from kframework.objects import ApiObject, Pod
+from kframework.scheduler.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 from kframework.state.pods import PendingPod

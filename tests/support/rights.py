@@ -10,8 +10,8 @@ from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.client.users import service_account
 from kframework.fake_api.authorization import Grant, RoleBasedAuthorizer, forbidden
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.statuses import Subject, failure
 from kframework.fake_api.watches import Watch
+from kframework.process.http.statuses import Subject, failure
 
 __all__ = ["Authorizer", "GuardedServer", "Right"]
 

@@ -9,7 +9,7 @@ from kframework.core.cycle.rejections import UNREACHED
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import first_rejection
-from kframework.framework.answers import Scores
+from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)

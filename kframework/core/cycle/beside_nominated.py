@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from kframework.core.cycle.changed_rows import ChangedRows
 from kframework.core.cycle.question import Question, filter_beside_nominated_pods
 from kframework.core.cycle.rejections import FIRST, NOMINATED, PASS, UNREACHED, StatusTable
-from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Scores
 
 
 class BesideNominated:

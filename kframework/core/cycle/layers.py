@@ -16,13 +16,13 @@ from kframework.core.cycle.rejections import LOWER, PASS, UPPER, StatusTable, of
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import FAULTS
-from kframework.framework.answers import MAX_SCORE, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.state.columns import Column
 from kframework.state.log import Log
 from kframework.state.node_order import Places
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import MAX_SCORE, Scores
 from kframework.values.status import Status
 
 #: Up to this many rows the scalar form is asked, above it the columnar one. With the default profile ten changed rows

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from kframework.core.cycle.layers import ask_score_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
-from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.state.node_order import Places
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Scores
 from kframework.values.status import Status
 
 

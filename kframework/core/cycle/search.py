@@ -44,12 +44,13 @@ from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import FilterStep
 from kframework.core.runtime.timing import PhaseTimer
 from kframework.errors import FAULTS
-from kframework.framework.answers import Diagnosis, Scores
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
 from kframework.state.node_order import Places, among, in_turn
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
 _log = logging.getLogger(__name__)

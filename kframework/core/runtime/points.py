@@ -14,10 +14,11 @@ import msgspec
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterStep, StatusStep, Step
 from kframework.errors import FAULTS, shown
-from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt, Rows
+from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows
 from kframework.values.status import Code, Status, Wait
 
 #: Looked up once, for what is asked in every cycle: an enumeration takes a tenth of a microsecond to find a member.

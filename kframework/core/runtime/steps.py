@@ -16,11 +16,12 @@ from typing_extensions import TypeVar
 
 from kframework.core.runtime.hooks import options_of
 from kframework.errors import FAULTS, shown
-from kframework.framework.answers import MAX_SCORE, NodeNames, Rows, Scores
+from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import REJECTIONS, Code, Skip, Status
 
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]

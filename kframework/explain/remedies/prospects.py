@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from kframework.core.cycle.rejections import PASS
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.remedies.suggestions import Suggestions
-from kframework.framework.answers import Scores
 from kframework.framework.suggestions import BEYOND_HELP, MOST
+from kframework.values.scores import Scores
 
 _Floats = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.remedies.prospects import Prospects
 from kframework.explain.remedies.suggestions import Proposal, Suggestions, of_pod
 from kframework.explain.remedies.trials import Trials
-from kframework.explain.slices import in_slices
 from kframework.framework.claim_suggestions import ClaimChange
 from kframework.framework.pod_suggestions import AnyChange
 from kframework.framework.suggestions import MOST, Change, DeletePod, FreeResource, joined, listed
+from kframework.scheduler.slices import in_slices
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Status
 

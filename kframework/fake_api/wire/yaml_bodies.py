@@ -6,6 +6,7 @@ import msgspec
 import yaml
 
 from kframework.client import api_errors
+from kframework.client.transport import JSON, Response
 from kframework.objects.yaml_documents import documents
 
 YAML = "application/yaml"
@@ -44,6 +45,14 @@ def yaml_of(body: bytes) -> bytes:
         return body + b"\n"
     text: str = yaml.dump(msgspec.json.decode(body), Dumper=_Dumper, allow_unicode=True, width=2**31 - 1)
     return text.encode()
+
+
+def in_yaml(response: Response) -> Response:
+    """Write an answer in YAML that is a JSON document."""
+    if response.headers.get("content-type") != JSON:
+        return response
+    headers = {**response.headers, "content-type": YAML}
+    return msgspec.structs.replace(response, body=yaml_of(response.body), headers=headers)
 
 
 def _check_size(document: object) -> None:

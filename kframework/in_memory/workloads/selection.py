@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kframework.clock import Clock
 from kframework.errors import ConfigError
-from kframework.fake_api.controllers.endpoints import EndpointsController, EndpointSliceController
-from kframework.fake_api.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop
 from kframework.in_memory.pod_garbage_collector import PodGarbageCollector
@@ -18,25 +16,31 @@ from kframework.in_memory.workloads.job import FinishedJobs, JobController, Orph
 from kframework.in_memory.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from kframework.in_memory.workloads.stateful_set import StatefulSetController
 
-#: By the names that kube-controller-manager has for them; without `-controller` it knows them too.
-CONTROLLERS: dict[str, tuple[type[ControlLoop], ...]] = {
+#: By the names that kube-controller-manager has for them; without `-controller` it knows them too. Without a class stand
+#: those that only the fake API runs: no scheduler looks at what they write.
+CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
     "replicationcontroller-controller": (ReplicationControllerController,),
-    "endpoints-controller": (EndpointsController,),
-    "endpointslice-controller": (EndpointSliceController,),
+    "endpoints-controller": (),
+    "endpointslice-controller": (),
     "daemonset-controller": (DaemonSetController,),
     "statefulset-controller": (StatefulSetController,),
     "job-controller": (JobController, OrphanedJobPods),
     "cronjob-controller": (CronJobController,),
     "ttl-after-finished-controller": (FinishedJobs,),
     "pod-garbage-collector-controller": (PodGarbageCollector,),
-    "serviceaccount-controller": (ServiceAccountController,),
-    "root-ca-certificate-publisher-controller": (RootCertificatePublisher,),
+    "serviceaccount-controller": (),
+    "root-ca-certificate-publisher-controller": (),
 }
 
 
-def selected(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterator[ControlLoop]:
+def selected(
+    names: Sequence[str],
+    cluster: MemoryCluster,
+    clock: Clock,
+    controllers: Mapping[str, tuple[type[ControlLoop], ...]] = CONTROLLERS,
+) -> Iterator[ControlLoop]:
     """Make the controllers that are named; `*` names all, and a minus before a name switches it off.
 
     What is said first counts. Raises ConfigError for a name that there is not.
@@ -44,10 +48,10 @@ def selected(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iter
     said: dict[str, bool] = {}
     for each in names:
         name = each.removeprefix("-")
-        name = f"{name}-controller" if f"{name}-controller" in CONTROLLERS else name
-        if name != "*" and name not in CONTROLLERS:
-            raise ConfigError(f'controllers: "{name}" is none of {", ".join(CONTROLLERS)}')
+        name = f"{name}-controller" if f"{name}-controller" in controllers else name
+        if name != "*" and name not in controllers:
+            raise ConfigError(f'controllers: "{name}" is none of {", ".join(controllers)}')
         said.setdefault(name, not each.startswith("-"))
-    for name, controllers in CONTROLLERS.items():
+    for name, classes in controllers.items():
         if said.get(name, said.get("*", False)):
-            yield from (controller(cluster, clock) for controller in controllers)
+            yield from (controller(cluster, clock) for controller in classes)

@@ -12,12 +12,12 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from kframework.explain.slices import at_rest
 from kframework.observe.metrics import families
 from kframework.observe.metrics.metrics import HealthResults
 from kframework.observe.metrics.readings import pod_resources
 from kframework.observe.metrics.series import Readings, Series, written
 from kframework.scheduler.scheduler import E, Scheduler
+from kframework.scheduler.slices import at_rest
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from kframework import __version__
+from kframework._version import __version__
 from kframework.core.pod_engine import PodEngine
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import Attempts

@@ -17,10 +17,10 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.effects import EngineHost
 from kframework.core.runtime.registry import installed
-from kframework.errors import ConfigError, InputError
-from kframework.explain.explanation import EngineExplanation, Unexplainable
+from kframework.errors import ConfigError, InputError, Unexplainable
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, RecordedEngine, Recorder
+from kframework.observe.web.shown import EngineExplanation
 from kframework.scheduler.scheduler import Engine
 from kframework.state.inbox import OwnMessage
 

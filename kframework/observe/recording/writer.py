@@ -25,7 +25,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework import __version__
+from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer

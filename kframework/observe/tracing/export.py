@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
-from kframework import __version__
+from kframework._version import __version__
 from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
 from kframework.errors import ConfigError, visible_json
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
 
-from kframework import __version__
+from kframework._version import __version__
 from kframework.clock import Seeds
 from kframework.observe.tracing.export import resource
 

@@ -44,6 +44,18 @@ class ShownPod(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: float | None = None
 
 
+class EngineExplanation(msgspec.Struct, frozen=True):
+    """An explanation by another engine than that of pods: its words, short and in full, and its data.
+
+    `engine` is what it is installed as, never empty.
+    """
+
+    engine: str
+    text: str
+    wide: str
+    explanation: msgspec.Raw
+
+
 class Shown(Generic[E]):
     """What the page and a report show of an engine; one that has more to show than this derives its own.
 

@@ -12,7 +12,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.objects import (
     AllocationResult,
@@ -48,6 +47,7 @@ from kframework.plugins.dynamic_resources.results import allocation
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.selection import matched
+from kframework.values.scores import Rows, Scores
 
 # What stands against a node beside what its search comes to.
 UNAVAILABLE, CANNOT_FIT, LEFT_OVER = range(8, 11)

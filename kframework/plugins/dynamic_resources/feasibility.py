@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.answers import Rows, Scores
 from kframework.objects import ResourceClaim
 from kframework.plugins.dynamic_resources.allocator import Allocated, BudgetExceeded, Chosen
 from kframework.plugins.dynamic_resources.devices import Devices
@@ -19,6 +18,7 @@ from kframework.plugins.dynamic_resources.errors import AllocationError, Invalid
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.requests import AskedOfAll, asked_of_all
 from kframework.state.nodes import NodeInfo
+from kframework.values.scores import Rows, Scores
 
 # What is known of a scope.
 FITS, TOO_FEW, INVALID_POOLS = range(3)

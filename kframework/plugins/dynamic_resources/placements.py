@@ -9,7 +9,6 @@ What stands here is public, but moves with the API of devices.
 
 from __future__ import annotations
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.plugins.dynamic_resources.allocator import Allocated, Chosen
 from kframework.plugins.dynamic_resources.cycle import CLAIMS
@@ -17,6 +16,7 @@ from kframework.plugins.dynamic_resources.feasibility import Measure, Placement
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolDevice
 from kframework.state.nodes import NodeTable
+from kframework.values.scores import Rows, Scores
 
 __all__ = [
     "Allocated",

@@ -16,7 +16,7 @@ import numpy as np
 
 from kframework.config.args import DynamicResourcesArgs
 from kframework.errors import ClusterError
-from kframework.framework.answers import Diagnosis, Rows, Scores, default_normalize
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -61,6 +61,7 @@ from kframework.plugins.dynamic_resources.shortfall_words import explained
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows, Scores, default_normalize
 from kframework.values.status import Code, Skip, Status, error, unresolvable, unschedulable
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ from itertools import chain, islice, product
 import numpy as np
 from msgspec.structs import replace
 
-from kframework.framework.answers import Rows
 from kframework.framework.claim_suggestions import DropClause, DropConstraint, LowerCount, TolerateDevices
 from kframework.framework.pod_suggestions import DropClaim, LowerRequest
 from kframework.framework.suggestions import BEYOND_HELP, MOST, Change, Efforts, Suggestion, delete_all
@@ -22,6 +21,7 @@ from kframework.plugins.dynamic_resources.shortfalls import Shortfall, Shortfall
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo
+from kframework.values.scores import Rows
 
 #: So many claims are suggested to be given up one by one, so many ways to have several requests ask for less.
 _FEW = 16

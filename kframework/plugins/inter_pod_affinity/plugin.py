@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from kframework.config.args import InterPodAffinityArgs
-from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -24,6 +23,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import Jointly, LabelClass, Weighed
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.topology import Tally, Topology
+from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable, unschedulable
 
 AFFINITY = "node(s) didn't match pod affinity rules"

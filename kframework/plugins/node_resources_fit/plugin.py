@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
-from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -24,6 +23,7 @@ from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate
+from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Status, unresolvable, unschedulable
 
 TOO_MANY_PODS = "Too many pods"

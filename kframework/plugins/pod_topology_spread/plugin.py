@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from kframework.config.args import PodTopologySpreadArgs
-from kframework.framework.answers import MAX_SCORE, Rows, Scores
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -29,6 +28,7 @@ from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, Sprea
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status, error
 
 #: What default constraints are deduced from, and the resources under which its events come.

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.pod_suggestions import DropSpread, RaiseMaxSkew
 from kframework.framework.suggestions import (
     BEYOND_HELP,
@@ -26,6 +25,7 @@ from kframework.state.domain_counts import DomainCounts, pods_in_domain
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, unresolvable, unschedulable
 
 REASON = "node(s) didn't match pod topology spread constraints"

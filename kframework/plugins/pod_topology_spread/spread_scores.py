@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.answers import Rows
 from kframework.plugins.pod_topology_spread.spread_constraints import SpreadConstraint, topology_keys
 from kframework.state.columns import Column
 from kframework.state.node_sets import NodeSet, NodeSets
@@ -17,6 +16,7 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Topology
+from kframework.values.scores import Rows
 
 #: The label of which each value is one node.
 HOSTNAME = "kubernetes.io/hostname"

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.framework.answers import Rows
 from kframework.objects import PersistentVolume, PersistentVolumeClaim
 from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested
 from kframework.objects.csi_migration import (
@@ -27,6 +26,7 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.selection import Mask
 from kframework.state.volumes.reach import Reach
 from kframework.state.volumes.volumes import Candidates, Migrations, Storage
+from kframework.values.scores import Rows
 
 #: What may stand against a node, as bits; said in this order.
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8

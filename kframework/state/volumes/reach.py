@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from msgspec.structs import replace
 
-from kframework.framework.answers import Rows
 from kframework.objects import (
     LabelSelector,
     NodeSelectorRequirement,
@@ -20,6 +19,7 @@ from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.state import selection
 from kframework.state.nodes import NodeTable
 from kframework.state.selection import Mask
+from kframework.values.scores import Rows
 
 
 class Reach:

@@ -8,12 +8,12 @@ import numpy as np
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, ScoreStep, as_column
-from kframework.framework.answers import Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.cases import Fact, beside
 from kframework.testing.conformance.recorded import PASSES, Recorded, Scored, Verdict
+from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
 Verdicts = Mapping[str, Verdict]

@@ -13,10 +13,10 @@ from kframework.core.cycle.outcome import ScheduleError
 from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
-from kframework.framework.answers import MAX_SCORE
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.testing.contract.questions import Answers, Questions, rows_of
+from kframework.values.scores import MAX_SCORE
 
 _MEMORY = 1 << 20
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep, method_of
 from kframework.errors import in_words
-from kframework.framework.answers import NodeNames, Rows
+from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
@@ -27,6 +27,7 @@ from kframework.state.pods import PendingPod
 from kframework.testing.alone import SourceValues, profile_of
 from kframework.testing.clusters import RandomCluster
 from kframework.testing.contract.violation import ContractViolation
+from kframework.values.scores import Rows
 from kframework.values.status import Code, Status
 
 T = TypeVar("T")

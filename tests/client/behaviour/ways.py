@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from kframework import __version__
+from kframework._version import __version__
 from kframework.client.cluster import Cluster
 from kframework.client.faults import FaultyTransport, Rates
 from kframework.client.kube import Connection, connect

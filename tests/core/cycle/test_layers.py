@@ -13,11 +13,11 @@ from kframework.core.cycle.outcome import FitError
 from kframework.core.cycle.plan import _PER_PLAN, Layers, Plan
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.steps import as_column
-from kframework.framework.answers import Rows, Scores
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
+from kframework.values.scores import Rows, Scores
 from tests.support.searching import Searching, profile_of
 
 

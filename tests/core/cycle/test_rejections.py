@@ -24,12 +24,12 @@ from kframework.core.cycle.rejections import (
     order_of,
     source_of,
 )
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, error, unresolvable, unschedulable
 from tests.support.searching import profile_of
 

@@ -10,10 +10,10 @@ import pytest
 
 from kframework import CycleState, PendingPod
 from kframework.core.cycle.decision import Result
-from kframework.framework.answers import Scores
 from kframework.objects import ApiObject
 from kframework.scheduler.simulate import SimulationResult, simulate
 from kframework.testing import make_node, make_pod
+from kframework.values.scores import Scores
 from kframework.verbosity import V5, V10
 from tests.core.test_pod_engine import Stage
 from tests.extension_points.scripted import held, plugin

@@ -22,9 +22,9 @@ from kframework import (
 )
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import nodes_to_find
-from kframework.framework.answers import Rows, Scores
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
+from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code
 from tests.support.searching import Searching, profile_of
 

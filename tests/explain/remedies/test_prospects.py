@@ -5,9 +5,9 @@ from __future__ import annotations
 from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.prospects import Prospects
 from kframework.explain.remedies.suggestions import Suggestions
-from kframework.explain.slices import finished
 from kframework.framework.suggestions import BEYOND_HELP
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, pending
 

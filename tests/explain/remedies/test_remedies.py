@@ -8,7 +8,6 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimp
 from kframework.core.pod_engine import PodEngine
 from kframework.explain import slices
 from kframework.explain.remedies.remedies import remedies
-from kframework.explain.slices import finished
 from kframework.framework.suggestions import FreeResource
 from kframework.objects import (
     Affinity,
@@ -26,6 +25,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
+from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.support.helping import engine_of, lines, pending, sought

@@ -27,8 +27,8 @@ from kframework import (
 from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.prospects import Prospects
 from kframework.explain.remedies.suggestions import Suggestions
-from kframework.explain.slices import finished
 from kframework.framework.suggestions import BEYOND_HELP, Efforts
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.support.helping import engine_of, lines, pending, suggested

@@ -9,11 +9,11 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.remedies.trials import Trials
-from kframework.explain.slices import finished
 from kframework.framework.claim_suggestions import LowerCount
 from kframework.framework.pod_suggestions import DropHostPort, DropNodeSelector, RemoveGate
 from kframework.framework.suggestions import Change, DeletePod, FreeResource, SetLabel, Uncordon
 from kframework.objects import Pod, ResourceClaim
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.devices import allocated, claim
 from tests.support.helping import engine_of, pending

@@ -17,7 +17,7 @@ from kframework.fake_api.schema.causes import (
     too_many,
     unsupported,
 )
-from kframework.fake_api.statuses import status_of
+from kframework.process.http.statuses import status_of
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ConfigError
+from kframework.fake_api.local import ALL_CONTROLLERS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.workloads.selection import CONTROLLERS, selected
 
@@ -25,10 +26,11 @@ def anyio_backend() -> object:
         (["-replicaset-controller", "*"], {"ReplicaSetController"}),
         (["*", "-job"], {"JobController", "OrphanedJobPods"}),
         (["*", "-ttl-after-finished-controller"], {"FinishedJobs"}),
+        (["*", "-endpoints"], {"EndpointsController"}),
     ],
 )
 async def test_who_is_switched_off_does_not_run(names: list[str], absent: set[str]) -> None:
-    every = {controller.__name__ for controllers in CONTROLLERS.values() for controller in controllers}
+    every = {controller.__name__ for classes in ALL_CONTROLLERS.values() for controller in classes}
     assert chosen(names) == every - absent
 
 
@@ -41,7 +43,13 @@ async def test_without_a_star_only_who_is_named_runs(names: list[str], present: 
 
 def chosen(names: list[str]) -> set[str]:
     clock = LoopClock(asyncio.get_running_loop())
-    return {type(each).__name__ for each in selected(names, MemoryCluster(clock), clock)}
+    return {type(each).__name__ for each in selected(names, MemoryCluster(clock), clock, ALL_CONTROLLERS)}
+
+
+async def test_a_simulation_knows_the_controllers_of_the_fake_api_and_runs_none() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    assert list(selected(["endpoints", "serviceaccount"], MemoryCluster(clock), clock)) == []
+    assert list(CONTROLLERS) == list(ALL_CONTROLLERS)
 
 
 async def test_nobody_is_called_what_is_not_known() -> None:

@@ -6,11 +6,11 @@ import pytest
 from msgspec import structs
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.slices import finished
+from kframework.explain.view import PodEngineShown
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
-from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, find_pods, queues
 from kframework.observe.web.shown import ShownPod
+from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene

@@ -9,9 +9,9 @@ import aiohttp
 import msgspec
 import pytest
 
+from kframework.explain.view import PodEngineShown
 from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
-from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.summary import attempts, summary

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.slices import finished
 from kframework.objects import ApiObject
 from kframework.observe.report import report
 from kframework.observe.web.pods import Found, find_pods, queues
 from kframework.observe.web.sections import Details
 from kframework.observe.web.shown import BINDING, Shown
 from kframework.observe.web.summary import summary
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.observe.test_report import data_of

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.suggestions import Suggestions
-from kframework.explain.slices import finished
 from kframework.framework.suggestions import BEYOND_HELP
 from kframework.objects import AllocationResult, ApiObject, DeviceClass, NodeSelector, Pod, ResourceClaim
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.devices import claiming
 from tests.support.helping import engine_of, lines, pending

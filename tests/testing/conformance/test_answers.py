@@ -9,8 +9,8 @@ import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, error, hookimpl
 from kframework.core.runtime.registry import Registry
-from kframework.framework.answers import Rows, Scores
 from kframework.plugins.taint_toleration import TaintToleration
+from kframework.values.scores import Rows, Scores
 from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, replayed, single, with_plugins
 
 

@@ -26,10 +26,10 @@ from kframework import (
     min_max,
     unschedulable,
 )
-from kframework.framework.answers import Rows, Scores
 from kframework.framework.cycle_state import StateKey
 from kframework.objects import Namespace, ObjectMeta
 from kframework.testing import ContractViolation, check_plugin, make_node, make_pod
+from kframework.values.scores import Rows, Scores
 
 # The faulty plugins are written as briefly as a newcomer would, and some take a hook away.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, no-any-return, assignment"

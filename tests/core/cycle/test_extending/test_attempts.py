@@ -22,10 +22,10 @@ from kframework import (
 )
 from kframework.core.cycle.decision import Decision, Result
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.slices import finished
 from kframework.objects import ApiObject
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
+from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage

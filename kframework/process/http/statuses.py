@@ -10,8 +10,9 @@ import msgspec
 from kframework.client.api_errors import cause_of
 from kframework.client.transport import JSON, Response
 from kframework.errors import ClusterError
-from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.yaml_bodies import YAML, yaml_of
+
+#: A JSON object as plain data.
+Data = dict[str, object]
 
 
 class Subject(NamedTuple):
@@ -29,14 +30,6 @@ NOBODY = Subject()
 def answered(data: object, status: int = 200) -> Response:
     """Answer with a JSON document."""
     return Response(status, msgspec.json.encode(data), {"content-type": JSON})
-
-
-def in_yaml(response: Response) -> Response:
-    """Write an answer in YAML that is a JSON document."""
-    if response.headers.get("content-type") != JSON:
-        return response
-    headers = {**response.headers, "content-type": YAML}
-    return msgspec.structs.replace(response, body=yaml_of(response.body), headers=headers)
 
 
 def success(subject: Subject, uid: str = "", status: int = 200) -> Response:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.explain.explanation import Explanation
+from kframework.explain.view import PodEngineShown
 from kframework.observe.web import pod_engine
-from kframework.observe.web.pod_engine import PodEngineShown
 from kframework.observe.web.sections import Details
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from kframework.explain import slices
-from kframework.explain.slices import at_rest, finished, finished_giving_way, in_slices
+from kframework.scheduler.slices import at_rest, finished, finished_giving_way, in_slices
 from kframework.state.cluster import ClusterState
 
 

@@ -7,8 +7,8 @@ import pytest
 from kframework.client import api_errors
 from kframework.errors import ClusterError
 from kframework.fake_api.lists import too_large
-from kframework.fake_api.statuses import NOBODY, Subject, failure, status_of, success
 from kframework.objects import Namespace, Pod, ReplicaSet
+from kframework.process.http.statuses import NOBODY, Subject, failure, status_of, success
 from tests.fake_api.serving import read
 
 HEAD = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
