@@ -1,13 +1,9 @@
-"""What every test has: verified answers, one backend, a loop that nobody blocks, outside tools that may be missing."""
+"""What every test has: one backend, a loop that nobody blocks, outside tools that may be missing."""
 
 from __future__ import annotations
 
-import os
-
-# Every remembered or incremental answer is asked again afresh and compared. Set before anything of ours is imported.
-os.environ["KFRAMEWORK_VERIFY"] = "1"
-
 import inspect
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -17,10 +13,14 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from tests.support.scale import EXAMPLES
+
 pytest_plugins = ["pytester"]
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("kframework", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "kframework", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("kframework")
 
 

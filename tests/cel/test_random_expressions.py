@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cel_expr_python import cel
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 
 from tests.cel.expressions import BOOL_EXPRESSIONS
 from tests.plugins.dynamic_resources.selectors.selecting import answer
@@ -17,7 +17,6 @@ def _oracle(expression: str) -> object:
     return "error" if value.type() == cel.Type.ERROR else value.value()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(BOOL_EXPRESSIONS)
 def test_both_come_to_the_same(expression: str) -> None:
     # What an empty list holds is of no type; to cel-go `-` makes it a double, where C++ takes it for an int.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,10 @@ from tests.contract.case import World
 from tests.contract.cases import CASES
 from tests.contract.lines import LinesReached
 from tests.contract.plugins import ASKED, holding, placing
+from tests.support.scale import EXAMPLES
 
 #: So many clusters for each plugin and world.
-EXAMPLES = int(os.environ.get("KFRAMEWORK_EXAMPLES", "8"))
+CLUSTERS = max(EXAMPLES // 3, 1)
 #: What the questions come by at least so often counts as covered.
 LEAST = 5
 
@@ -62,7 +62,7 @@ def reached(name: str) -> Reached:
 
 
 def check_at_random(name: str, world: World, total: Reached) -> None:
-    @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=CLUSTERS, derandomize=True, database=None, phases=[Phase.generate])
     @given(seed=st.integers(0, 2**32))
     def ask(seed: int) -> None:
         found = check(name, world, examples=1, seed=seed)
@@ -93,7 +93,7 @@ def test_every_answer_is_given(name: str) -> None:
 
 def test_resources_that_are_ignored_are_not_missed() -> None:
     case = CASES["NodeResourcesFit"]
-    found = check("NodeResourcesFit", case.worlds[-1], EXAMPLES)
+    found = check("NodeResourcesFit", case.worlds[-1], CLUSTERS)
     ignored = {INSUFFICIENT.format(resource) for resource in ("example.com/gpu", "other.example.com/fpga")}
     assert found.reasons.keys() == case.reasons - ignored
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -17,9 +16,8 @@ from kframework.testing.alone import profile_of
 from tests.contract.case import World
 from tests.contract.cases import CASES
 from tests.contract.plugins import holding
+from tests.support.scale import EXAMPLES
 
-#: So many clusters for each plugin and world.
-EXAMPLES = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
 #: A planted fault is found in so many clusters of each world at the latest.
 PATIENCE = 200
 

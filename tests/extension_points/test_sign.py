@@ -16,12 +16,6 @@ NODES = ("a", "b", "c")
 PODS = ("p1", "p2", "p3", "p4")
 
 
-@pytest.fixture(autouse=True)
-def _unverified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verification asks everything again, which is what is counted here."""
-    monkeypatch.delenv("KFRAMEWORK_VERIFY")
-
-
 class Asked:
     """Counts the pods and nodes that a Filter plugin is asked about."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.interleavings.explorer import explore
 from tests.interleavings.worlds.every import WORLDS
+from tests.support.scale import EXAMPLES
 
 #: Few, as every push pays for them: all together take 10 s of a core.
-SCHEDULES = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")), 25) * 4
+SCHEDULES = EXAMPLES * 4
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import ContainerImage, ImageSource, Node, NodeStatus, ObjectMeta, Pod, Volume
@@ -56,7 +56,6 @@ HELD = st.dictionaries(st.sampled_from(STORED), st.integers(0, 2000 * MEBI), max
 IMAGES = st.lists(st.sampled_from(NAMES), max_size=2)
 
 
-@settings(max_examples=500)
 @given(st.lists(HELD, max_size=5), IMAGES, IMAGES, IMAGES)
 def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
     held: list[dict[str, int]], images: list[str], init: list[str], mounted: list[str]

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, Code, CycleState, Skip, Status, unresolvable
@@ -167,7 +167,6 @@ ADDED = st.none() | st.builds(
 )
 
 
-@settings(max_examples=500)
 @given(NODES, PODS, ADDED)
 def test_nodes_are_rejected_unless_they_match_the_added_affinity_and_the_pods(
     nodes: list[Node], pod: Pod, added: dict[str, Any] | None
@@ -189,7 +188,6 @@ def test_nodes_are_rejected_unless_they_match_the_added_affinity_and_the_pods(
         assert answer >= {node.metadata.name for node in nodes if may_run(node, pod)}
 
 
-@settings(max_examples=500)
 @given(NODES, PODS, ADDED)
 def test_what_a_node_meets_of_the_preferences_is_its_score(
     nodes: list[Node], pod: Pod, added: dict[str, Any] | None

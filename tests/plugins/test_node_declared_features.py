@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, unresolvable
@@ -70,7 +70,6 @@ PODS = st.builds(pod_of, ACTIONS, ACTIONS, host_network=st.booleans(), host_user
 DECLARED = st.lists(st.sampled_from([RESTART, USERS, "Other"]), unique=True)
 
 
-@settings(max_examples=300)
 @given(st.lists(DECLARED, max_size=5), PODS)
 def test_a_node_must_declare_all_that_is_needed(declared: list[list[str]], pod: Pod) -> None:
     nodes = [declaring(*features, name=f"n{place}") for place, features in enumerate(declared)]

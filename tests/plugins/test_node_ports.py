@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, unschedulable
@@ -57,7 +57,6 @@ def build(spec: Spec, name: str = "pod", node_name: str = "") -> Pod:
     return make_pod(name, containers=spec[0], init_containers=spec[1], node_name=node_name)
 
 
-@settings(max_examples=500)
 @given(st.lists(st.lists(SPECS, max_size=3), max_size=5), SPECS)
 def test_a_node_where_a_wanted_port_is_held_is_rejected(specs: list[list[Spec]], wanted: Spec) -> None:
     nodes = {

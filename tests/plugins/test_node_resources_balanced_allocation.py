@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.config.args import NodeResourcesBalancedAllocationArgs
@@ -82,7 +82,6 @@ def asking_for(requests: Mapping[str, RawQuantity], name: str = "pod", node_name
     return make_pod(name, containers=[make_container(requests=requests)], node_name=node_name)
 
 
-@settings(max_examples=500)
 @given(st.lists(NODES, max_size=5), REQUESTS, st.lists(st.sampled_from([*RESOURCES, "pods"]), unique=True, min_size=1))
 def test_a_pod_that_makes_the_use_of_a_node_more_even_likes_it(
     drawn: Drawn, requests: dict[str, RawQuantity], resources: list[str]

@@ -4,7 +4,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, Status
@@ -555,7 +555,6 @@ def _told(status: Status | None) -> tuple[str, str] | None:
     return status.code.title, "" if status.code == Code.ERROR else status.message
 
 
-@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_the_slow_rules_say_the_same_whatever_happens(random: Random) -> None:
     world = World(random)

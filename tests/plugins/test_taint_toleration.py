@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, unresolvable
@@ -42,7 +42,6 @@ def untolerated(node: Node, pod: Pod) -> list[Taint]:
     return [t for t in node.spec.taints if not any(covers(toleration, t) for toleration in pod.spec.tolerations)]
 
 
-@settings(max_examples=300)
 @given(NODES, PODS)
 def test_hard_taints_reject_and_soft_ones_count(nodes: list[Node], pod: Pod) -> None:
     cluster, plugin = cluster_of(nodes), made(TaintToleration)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, Status, unresolvable
@@ -69,7 +69,6 @@ LABELS = st.dictionaries(KEYS, st.sampled_from(["a", "b", ""]), max_size=3)
 MANY = st.dictionaries(KEYS, st.sampled_from(["a", "b", "a__b", "b__c", "a__", "", "a __b"]), max_size=2)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(LABELS, min_size=1, max_size=12), st.lists(MANY, min_size=1, max_size=2))
 def test_the_zones_of_volumes_keep_nodes_out(nodes: list[dict[str, str]], volumes: list[dict[str, str]]) -> None:
     disks = [volume(f"v{number}", labels=labels) for number, labels in enumerate(volumes)]

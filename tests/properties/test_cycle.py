@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.race import Race, Seen
-
-EXAMPLES = int(os.environ.get("KFRAMEWORK_EXAMPLES", "40"))
+from tests.support.scale import EXAMPLES
 
 
 def test_the_search_that_remembers_finds_what_the_slow_one_finds() -> None:

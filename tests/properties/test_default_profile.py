@@ -6,7 +6,6 @@ the scalar forms afresh (`kframework.core.cycle.oracle`), remembered dry runs of
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import chain
 from random import Random
@@ -29,8 +28,9 @@ from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.testing.clusters import RandomCluster
 from tests.contract.cases import CASES
+from tests.support.scale import EXAMPLES
 
-CLUSTERS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "30"))
+CLUSTERS = EXAMPLES
 CHANGES = 12
 
 WORLDS = list(chain.from_iterable((*case.worlds, *case.waking) for case in CASES.values()))

@@ -5,7 +5,6 @@ On random clusters under the default profile, in which pods and nodes come, chan
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import msgspec
@@ -18,8 +17,7 @@ from kframework.objects import ApiObject, Pod
 from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing.clusters import random_node, random_pod
 from tests.explain.scene import Scene
-
-RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "30")) // 5, 1)
+from tests.support.scale import seeds
 
 #: So many nodes, pods and steps there are, and so many pods are explained after each step.
 NODES, PODS, STEPS, EXPLAINED = 6, 20, 30, 3
@@ -104,7 +102,7 @@ def compare_choice(explanation: Explanation, decision: Decision) -> None:
         assert sorted(total for _, total in decision.top) == sorted(each.total for each in now.top[:3])
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_an_explanation_tells_the_same_and_changes_nothing(seed: int) -> None:
     decisions = run(seed, explained=True)
     assert decisions

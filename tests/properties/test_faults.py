@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,11 +15,10 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay
 from kframework.state.cluster import ClusterState
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.support.scale import seeds
 
-RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 5, 1)
 
-
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_what_holds_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
     report = run(seed, Shape(), tmp_path)
     assert not report.complaints, str(report)

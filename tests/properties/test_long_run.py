@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,18 +19,17 @@ from tests.faults.shape import drawn
 from tests.faults.side_by_side import Finished
 from tests.faults.summary import GROWTH, KINDS, WARM, Summary
 from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
+from tests.support.scale import seeds
 
-WORLDS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 12, 1)
 
-
-@pytest.mark.parametrize("seed", range(6, 6 + WORLDS))
+@pytest.mark.parametrize("seed", seeds(2, start=6))
 def test_what_holds_though_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
     report = pod_run.run(seed, drawn(seed, 60), tmp_path)
     assert not report.complaints, str(report)
     assert report.troubles and len(report.recordings) > 1
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
     report = batch_run.run(seed, drawn(seed, 40), tmp_path)
     assert not report.complaints, str(report)

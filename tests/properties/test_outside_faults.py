@@ -3,7 +3,6 @@ goes without blame; and the run replays without asking anybody."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -21,8 +20,7 @@ from kframework.scheduler import binding, sources
 from kframework.scheduler.sources import SourceFeed
 from kframework.scheduler.timeouts import within
 from tests.faults.outside_run import Report, made, run
-
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+from tests.support.scale import seeds
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +29,7 @@ def _few_values_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "LARGEST", 50)
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds())
 def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> None:
     report = run(seed, tmp_path)
     assert not report.complaints, str(report)
@@ -44,12 +42,12 @@ def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> 
     assert not world.ledger.fetches, "a replay asks no source"
 
 
-@pytest.mark.parametrize("seed", range(0, WORLDS, 5))
+@pytest.mark.parametrize("seed", seeds(5, step=5))
 def test_the_same_seed_gives_the_same_run(seed: int, tmp_path: Path) -> None:
     assert run(seed, tmp_path).story == run(seed, tmp_path).story
 
 
-@pytest.mark.parametrize("seed", range(2, WORLDS, 10))
+@pytest.mark.parametrize("seed", seeds(3, start=2, step=10))
 def test_a_part_of_a_recording_knows_what_had_been_heard(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

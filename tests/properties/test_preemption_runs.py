@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Generator
 from random import Random
@@ -21,8 +20,7 @@ from kframework.objects.requests import on_node_requests
 from kframework.state.nodes import NodeInfo
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import budget, labelled
-
-RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+from tests.support.scale import seeds
 
 APPS = ["web", "db", "batch"]
 APPS_OF = [{"app": app} for app in APPS]
@@ -146,7 +144,7 @@ def delete_if_there(pod: Pod):  # type: ignore[no-untyped-def]  # an Action
     return act
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds())
 def test_what_holds_in_every_run_with_preemption(seed: int) -> None:
     books, Judge.preemptions = Books(), Counter()
     result = crowded(Random(seed)).at(0.0, books.watch).run(until=900.0)

@@ -242,7 +242,7 @@ def model_history(pod: ModelPod) -> tuple[object, ...]:
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=60, stateful_step_count=50)
+TestQueue.settings = settings(stateful_step_count=50)
 
 # -- planted faults ------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
@@ -38,14 +37,13 @@ from kframework.objects import (
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.simulate import SimulationResult, simulate
 from kframework.testing import make_node, make_pod
-
-RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+from tests.support.scale import seeds
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 APPS = ["web", "db"]
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds())
 def test_every_line_helps_and_one_unit_less_does_not(seed: int) -> None:
     objects = cluster(Random(seed))
     simulation, found = asked(objects)
@@ -62,7 +60,7 @@ def test_every_line_helps_and_one_unit_less_does_not(seed: int) -> None:
             assert helps(without(objects, each.examples), others), remedy.text
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds())
 def test_no_smaller_set_of_changes_was_overlooked_on_the_way(seed: int) -> None:
     """Single changes of the kinds that are tried by hand here are found where there are any."""
     objects = cluster(Random(seed))

@@ -21,7 +21,7 @@ from kframework.state.topology import Topology
 from tests.properties.machines import StateMachine, fails
 
 TestState = StateMachine.TestCase
-TestState.settings = settings(max_examples=80, stateful_step_count=50)
+TestState.settings = settings(stateful_step_count=50)
 
 append, count, write, put_node = Log.append, NodeTable._count, NodeTable._write, ClusterState.put_node
 grow, add, join, put = Column.grow, NodeOrder.add, Counters.join, Topology.put

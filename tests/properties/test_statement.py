@@ -287,7 +287,7 @@ class StatementMachine(StateMachine):
 
 
 TestStatement = StatementMachine.TestCase
-TestStatement.settings = settings(max_examples=80, stateful_step_count=50)
+TestStatement.settings = settings(stateful_step_count=50)
 
 rollback, merge_into = Statement.rollback, Statement._merge_into
 cut, lift, replace = Log.cut, NodeTable.lift, NodeTable.replace

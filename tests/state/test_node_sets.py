@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import Pod
@@ -35,7 +35,6 @@ def suited(cluster: ClusterState, pod: Pod, keys: tuple[str, ...], by_affinity: 
     }
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_the_nodes_that_suit_a_pod(seed: int) -> None:
     world = World(Random(seed), 6)

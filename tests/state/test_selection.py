@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
@@ -51,7 +51,6 @@ def cluster_of(labels: list[Mapping[str, str]]) -> ClusterState:
     return cluster
 
 
-@settings(max_examples=500)
 @given(st.lists(LABELS, max_size=5), LABELS, st.none() | st.lists(TERMS, max_size=3))
 def test_many_rows_are_told_what_each_is_told(
     nodes: list[Mapping[str, str]], labels: Mapping[str, str], terms: list[NodeSelectorTerm] | None

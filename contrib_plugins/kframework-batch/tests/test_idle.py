@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.idle import NodeIdle, needs
 from kframework_batch.job import JobInfo, TaskInfo
@@ -100,7 +100,6 @@ def test_closing_leaves_nothing_and_says_which_rows_changed() -> None:
     assert changed is not None and set(changed) == {nodes.row("n1")}
 
 
-@settings(max_examples=60)
 @given(
     operations=st.lists(
         st.tuples(st.sampled_from(["evict", "promise"]), st.integers(0, 7), st.integers(0, 4)), max_size=10

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.action import Action
 from kframework_batch.job import TaskInfo
@@ -195,7 +195,6 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=80)
 @given(operations)
 def test_a_discard_leaves_the_state_as_it_was(steps: list[tuple[str, int, str]]) -> None:
     books: dict[str, int] = {}

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_device_packing.cards import OPEN, Shape, openness
 
@@ -52,7 +52,6 @@ def test_how_open_the_cards_of_the_readme_are(taken: tuple[int, ...], percent: i
     assert round(openness(Shape((7, 80), kinds), bits(taken)) * 100 / OPEN) == percent
 
 
-@settings(max_examples=100)
 @given(
     counters=st.tuples(st.integers(1, 6), st.integers(1, 6)),
     sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3),

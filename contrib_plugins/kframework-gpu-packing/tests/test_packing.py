@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_gpu_packing import GpuPacking
 
@@ -134,7 +134,6 @@ def test_they_find_all_nodes_alike_where_there_is_only_one_kind() -> None:
 # -- the rules, slowly -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
 @given(
     held=st.lists(st.lists(st.sampled_from([1, 2, 4]), max_size=3), min_size=2, max_size=14),
     wanted=st.integers(0, 8),

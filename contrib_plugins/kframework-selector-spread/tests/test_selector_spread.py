@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_selector_spread import SelectorSpread
 
@@ -267,7 +267,6 @@ LABELS = st.sampled_from([{}, {"app": "web"}, {"app": "db"}, {"app": "web", "tie
 ZONES = st.sampled_from(["", "x", "y", "z"])
 
 
-@settings(max_examples=60)
 @given(
     zones=st.lists(ZONES, min_size=2, max_size=14),
     pods=st.lists(st.tuples(st.integers(0, 13), LABELS, st.sampled_from(["default", "other"])), max_size=40),

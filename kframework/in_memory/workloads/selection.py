@@ -16,8 +16,8 @@ from kframework.in_memory.workloads.job import FinishedJobs, JobController, Orph
 from kframework.in_memory.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from kframework.in_memory.workloads.stateful_set import StatefulSetController
 
-#: By the names that kube-controller-manager has for them; without `-controller` it knows them too. Without a class stand
-#: those that only the fake API runs: no scheduler looks at what they write.
+#: By the names that kube-controller-manager has for them; without `-controller` it knows them too. Those without a
+#: class here run in the fake API only: no scheduler looks at what they write.
 CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.fake_api.apply.field_paths import Fields, Path, field, keyed, read, valued
@@ -209,7 +209,6 @@ writes = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(writes)
 def test_many_managers_in_turn(turns: Sequence[tuple[str, str, Json]]) -> None:
     world, model = EMPTY, Model()

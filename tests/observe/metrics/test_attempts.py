@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.cycle.decision import Binding, Decision, Result
@@ -299,7 +299,6 @@ def test_a_reset_forgets_all() -> None:
 points = st.tuples(st.sampled_from([*EXTENSION_POINTS, "assume"]), st.integers(0, 10**9), st.sampled_from(Code))
 
 
-@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.lists(points, max_size=8)), max_size=8))
 def test_every_timing_is_observed_once(records: list[tuple[str, list[tuple[str, int, Code]]]]) -> None:
     attempts, expected = Attempts(), Counter[tuple[str, str, str]]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,9 @@ from tests.extension_points.scripted import alone
 from tests.faults.lines import Line, changed, lines_of
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
 from tests.support.outside import changing_plugin
+from tests.support.scale import seeds
 
 #: How many random runs are followed.
-RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 10, 2)
 
 SHAPE = Shape(pods=40, pause=4.0)
 
@@ -65,7 +64,7 @@ def decided(decision: Decision) -> list[object]:
     return [getattr(decision, name) for name in DECIDED]
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_the_engine_of_a_replay_decides_what_was_decided(seed: int, tmp_path: Path) -> None:
     recording, notes = run(seed, SHAPE, tmp_path).recording, Notes()
     followed = Followed(recording, notes)

@@ -25,9 +25,9 @@ from tests.faults.again import Again, again
 from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
 from tests.support.outside import changing_plugin
+from tests.support.scale import seeds
 
 #: How many random runs are replayed.
-RUNS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 10, 2)
 
 SHAPE = Shape(pods=40, pause=4.0)
 
@@ -37,7 +37,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return run(1, SHAPE, tmp_path_factory.mktemp("recorded"))
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
     report = run(seed, SHAPE, tmp_path)
     assert report.attempts > SHAPE.pods

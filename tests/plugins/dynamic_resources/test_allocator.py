@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -14,9 +13,10 @@ from kframework.plugins.dynamic_resources.errors import AllocationError, Invalid
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolId
 from tests.plugins.dynamic_resources.worlds import DRIVER, InUse, World, drawn, feasible, searched, world
+from tests.support.scale import EXAMPLES
 
-#: How many small worlds are drawn: 2,000, or more by KFRAMEWORK_EXAMPLES.
-WORLDS = max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")), 25) * 80
+#: How many small worlds are drawn.
+WORLDS = EXAMPLES * 80
 
 
 def got(here: World) -> list[list[str]] | None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import floor, trunc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -158,7 +158,6 @@ def in_any_order(status: Status) -> Status:
     return Status(status.code, tuple(sorted(status.reasons)))
 
 
-@settings(max_examples=300)
 @given(st.lists(NODES, max_size=5), PODS, IGNORING)
 def test_a_node_is_rejected_for_all_that_it_lacks(
     drawn: Drawn, pod: Pod, ignoring: tuple[str, NodeResourcesFitArgs]
@@ -173,7 +172,6 @@ def test_a_node_is_rejected_for_all_that_it_lacks(
     }
 
 
-@settings(max_examples=300)
 @given(st.lists(NODES, max_size=5), PODS, ARGS)
 def test_the_use_of_a_node_is_its_score(drawn: Drawn, pod: Pod, args: NodeResourcesFitArgs) -> None:
     cluster = build(drawn)
@@ -569,7 +567,6 @@ def test_a_class_wakes_the_pod_when_it_comes_to_stand_behind_what_it_wants(
     assert after_class_change(pod, before, after) is hint
 
 
-@settings(max_examples=200)
 @given(st.lists(NODES, max_size=5), PODS, st.booleans(), st.integers(0, 3), ARGS)
 def test_with_devices_all_forms_agree_with_the_rules(
     drawn: Drawn, pod: Pod, backed: bool, devices: int, args: NodeResourcesFitArgs

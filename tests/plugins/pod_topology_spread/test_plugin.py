@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import (
@@ -54,7 +54,6 @@ def plugin_of(cluster: ClusterState, args: PodTopologySpreadArgs = ARGS[0]) -> P
 # -- compared with the rules, slow and obvious -------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_the_rules(seed: int) -> None:
     random = Random(seed)
@@ -64,7 +63,6 @@ def test_the_rules(seed: int) -> None:
         compare(random.choice(plugins), world, world.pod())
 
 
-@settings(max_examples=60)
 @given(SEEDS)
 def test_the_rules_while_everything_changes(seed: int) -> None:
     random = Random(seed)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import ApiObject, PersistentVolume, PersistentVolumeClaim
@@ -370,7 +370,6 @@ CHANGES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(CHANGES, st.lists(CLAIMS, min_size=1, max_size=3)), min_size=1, max_size=12))
 def test_the_slow_reference_finds_the_same_whatever_happens(
     course: list[tuple[Change, list[PersistentVolumeClaim]]],

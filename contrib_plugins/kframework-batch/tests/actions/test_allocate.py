@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
@@ -331,7 +331,6 @@ def any_gangs(draw: st.DrawFn) -> list[Gang]:
     return list(gangs())
 
 
-@settings(max_examples=40, deadline=None)
 @given(any_gangs(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
 def test_no_job_is_bound_below_its_minimum_and_no_room_is_left_that_one_could_use(
     gangs: list[Gang], cpus: list[int]

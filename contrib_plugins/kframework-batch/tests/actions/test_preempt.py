@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.actions.preempt import PreemptArguments, cost
 from kframework_batch.plugin import BatchPlugin, hookimpl
@@ -363,7 +363,6 @@ class Promises(BatchPlugin):
         Promises.places[:] = [task.node_name for tasks in waiting for task in tasks]
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["n1", "n2"]), st.integers(1, 3), st.integers(0, 1)), min_size=1, max_size=8),
     st.integers(1, 4),

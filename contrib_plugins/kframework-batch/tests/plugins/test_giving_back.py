@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin
@@ -200,7 +200,6 @@ def _with(queue: object, deserved: dict[str, int], guarantee: dict[str, int], ca
 
 @pytest.mark.parametrize("name", PLUGINS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_taking_back_comes_to_an_end(name: str, data: st.DataObject) -> None:
     queues = data.draw(queue_lists())
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
@@ -251,7 +250,6 @@ def test_a_queue_of_high_priority_does_not_get_back_at_once_what_it_had_to_give(
     due=st.lists(st.integers(0, 5), min_size=2, max_size=4),
     wanted=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=20),
 )
-@settings(max_examples=40, deadline=None)
 def test_in_the_end_each_queue_has_what_it_is_due(name: str, due: list[int], wanted: list[tuple[int, bool]]) -> None:
     queues = [_with(make_queue(f"q{at}"), {"cpu": amount}, {}, {}) for at, amount in enumerate(due)]
     one = Resource({"cpu": 1})
@@ -266,7 +264,6 @@ def test_in_the_end_each_queue_has_what_it_is_due(name: str, due: list[int], wan
 
 @pytest.mark.parametrize("name", ["proportion", "capacity"])
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_no_queue_takes_back_what_was_taken_back_from_it(name: str, data: st.DataObject) -> None:
     queues = data.draw(queue_lists(st.fixed_dictionaries({"cpu": st.integers(1, 12)})))
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
@@ -296,7 +293,6 @@ def answers(pool: Pool) -> list[object]:
 
 @pytest.mark.parametrize("name", PLUGINS)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
 def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
     queues = data.draw(queue_lists())
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
@@ -317,7 +313,6 @@ def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ["capacity", "capacity, tree", "drf, tree"])
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
 def test_the_books_are_those_of_a_session_that_opens_now(name: str, data: st.DataObject) -> None:
     queues = data.draw(queue_lists())
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import pytest
@@ -32,6 +32,15 @@ from kframework.objects import (
 from kframework.state.inbox import BindingEnded
 from kframework.testing import make_pod, make_taint
 from kframework.values.status import Code, Status
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _answers_are_verified() -> Iterator[None]:
+    """Let every search ask the plugins again, uncached, and compare."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KFRAMEWORK_VERIFY", "1")
+        yield
+
 
 GPU, HOSTNAME = "nvidia.com/gpu", "kubernetes.io/hostname"
 GANG_TIMEOUT = 3.0

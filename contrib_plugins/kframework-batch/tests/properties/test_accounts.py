@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +9,15 @@ from typing import Any
 import pytest
 
 from tests.support.batch_accounts.scene import Scene
+from tests.support.scale import seeds
 
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
 SESSIONS = 6
 
 #: Makes a World of conftest.py.
 MakeWorld = Callable[[int], Any]
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds())
 def test_accounts_are_true(seed: int, make_world: MakeWorld) -> None:
     world = make_world(seed)
     for _ in range(SESSIONS):

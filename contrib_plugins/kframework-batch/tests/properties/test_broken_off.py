@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
@@ -11,8 +10,7 @@ import pytest
 from kframework_batch.task_status import TaskStatus
 
 from kframework.state.inbox import Changed
-
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
+from tests.support.scale import seeds
 
 #: A World of conftest.py, which tests cannot import.
 World: TypeAlias = Any
@@ -70,7 +68,7 @@ def steps_of(world: World) -> int:
     return steps
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds())
 def test_what_was_committed_stays_and_nothing_else_has_happened(seed: int, make_world: Callable[[int], World]) -> None:
     random = Random(seed)
     played = random.randint(0, 5)

@@ -25,8 +25,8 @@ from kframework_batch.task_status import TaskStatus
 
 from kframework.objects import ApiObject, Node, Pod, PriorityClass
 from kframework.objects.requests import allocatable, on_node_requests
+from tests.support.scale import seeds
 
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 2
 SESSIONS = 10
 
 #: A World of conftest.py, which tests cannot import.
@@ -448,7 +448,7 @@ def run(world: World, sessions: int = SESSIONS) -> Iterator[None]:
         world.happen()
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_what_holds_of_sessions(seed: int, make_world: MakeWorld) -> None:
     for _ in run(make_world(seed)):
         pass
@@ -468,7 +468,7 @@ def test_the_worlds_are_full_of_what_is_judged(make_world: MakeWorld) -> None:
     assert seen["preempt"] + seen["reclaim"] and seen[BROKEN.split(" ")[0]], seen
 
 
-@pytest.mark.parametrize("seed", range(0, WORLDS, 100))
+@pytest.mark.parametrize("seed", seeds(1, step=100))
 def test_a_seed_says_all(seed: int, make_world: MakeWorld) -> None:
     """The same happens again, in another process as well, whatever order sets have there."""
     again = make_world(seed)

@@ -6,7 +6,6 @@ plain arithmetic.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from random import Random
@@ -18,7 +17,7 @@ from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
 
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 4
+from tests.support.scale import seeds
 
 CONFIGURATIONS = tuple(
     f'actions: "allocate"\ntiers:\n- plugins: [{{name: gang}}, {{name: predicates}}, {{name: nodeorder}}{more}]\n'
@@ -153,7 +152,7 @@ def account_of(world: World) -> SessionAccount:
     return account
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_as_many_subgroups_are_served_as_the_job_needs_wherever_that_is_possible(seed: int) -> None:
     world = World(seed)
     assert [*world.check(account_of(world))] == []

@@ -5,7 +5,6 @@ All tasks ask for one cpu, so a hypernode holds as many as it has free, and noth
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from random import Random
 
@@ -15,7 +14,7 @@ from kframework_batch.objects import HyperNode, NetworkTopology
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
 
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 4
+from tests.support.scale import seeds
 
 PLAIN = """
 actions: "allocate"
@@ -119,7 +118,7 @@ class World:
                 self.free[node] -= 1
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_jobs_are_in_the_lowest_tier_that_holds_them_and_the_account_says_so(seed: int) -> None:
     world = World(seed)
     world.stage.session().check()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +32,11 @@ from kframework.process.running import MakeController
 from kframework.simulation.recording import Recording
 from tests.faults.batch_world import RATE, World, configuration, objects
 from tests.faults.lines import lines_of
+from tests.support.scale import EXAMPLES
 
 #: The seeds, of some fifty sessions each; with KFRAMEWORK_EXAMPLES=100 it is a thousand sessions. Of the first ones not
 #: every one has victims that cannot be sent away.
-SEEDS = range(10, 10 + max(int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) // 5, 3))
+SEEDS = range(10, 10 + max(EXAMPLES // 5, 3))
 
 #: How often a call is refused for good, beside those that fail for a while; victims are few.
 REFUSED = {"patch_status": 0.2, "bind": 0.2, "delete": 0.7}

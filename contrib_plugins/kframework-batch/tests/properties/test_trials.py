@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -14,8 +13,8 @@ from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework import PluginError
+from tests.support.scale import seeds
 
-WORLDS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25"))
 SESSIONS = 6
 
 #: A World of conftest.py, which tests cannot import.
@@ -71,7 +70,7 @@ def told(account: SessionAccount) -> SessionAccount:
     return replace(account, started=0, parts=(), took=())
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", seeds())
 def test_sessions_go_on_as_if_nothing_had_been_explained(make_world: Callable[[int], World], seed: int) -> None:
     explained = play(make_world(seed), explain_all)
     alone = play(make_world(seed), lambda world: None)

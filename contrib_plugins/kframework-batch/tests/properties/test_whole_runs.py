@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -16,8 +15,7 @@ from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.scheduler.scheduler import Scheduler
 from tests.faults.batch_world import RATE, World, configuration, leftovers, objects, untold
-
-RUNS = int(os.environ.get("KFRAMEWORK_EXAMPLES", "25")) * 2 // 5
+from tests.support.scale import seeds
 
 
 def run(seed: int, rate: float) -> tuple[World, list[str], tuple[object, ...]]:
@@ -43,7 +41,7 @@ def run(seed: int, rate: float) -> tuple[World, list[str], tuple[object, ...]]:
     return worlds[0], complaints, (*bindings, *result.outcomes)
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", seeds(10))
 @pytest.mark.parametrize("rate", [0.0, RATE], ids=["sound", "faulty"])
 def test_what_holds_of_whole_runs(seed: int, rate: float) -> None:
     world, complaints, _ = run(seed, rate)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.client.models import fields, model_of
@@ -69,7 +69,6 @@ PLACES = {
 
 
 @pytest.mark.parametrize("kind", PLACES, ids=lambda kind: kind[1])
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataObject) -> None:
     model = model_of(*kind)

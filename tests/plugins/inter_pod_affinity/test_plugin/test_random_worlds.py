@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import CycleState, Skip
@@ -26,7 +26,6 @@ def check(world: World, pod: Pod) -> None:
     assert scored(plugin, world.state, pod) == ({} if slow.skips_score else slow.scores())
 
 
-@settings(max_examples=300)
 @given(SEEDS)
 def test_a_pod_in_any_cluster(seed: int) -> None:
     world = World(Random(seed))
@@ -34,7 +33,6 @@ def test_a_pod_in_any_cluster(seed: int) -> None:
         check(world, world.pod())
 
 
-@settings(max_examples=60)
 @given(SEEDS)
 def test_what_is_remembered_stays_true_whatever_happens(seed: int) -> None:
     world = World(Random(seed))
@@ -67,7 +65,6 @@ def go(world: World, statement: Statement, asked: tuple[CycleState, PendingPod],
         del world.pods[victim.uid]
 
 
-@settings(max_examples=150)
 @given(SEEDS)
 def test_a_dry_run_is_as_if_it_had_happened(seed: int) -> None:
     world = World(Random(seed))
