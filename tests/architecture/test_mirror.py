@@ -11,7 +11,6 @@ from tests.architecture.sources import ROOT, listed, modules
 
 #: Modules without tests of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
-    "kframework.plugins.dynamic_resources.selectors.environment": "what selectors may name, in test_selector.py",
     "kframework.cel.calls": "which overload is meant: cel/test_compiler.py",
     "kframework.cel.closures": "what cel/test_compiler.py evaluates",
     "kframework.cel.containers": "fields and elements in cel/test_compiler.py",

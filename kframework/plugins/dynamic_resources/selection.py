@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from kframework.cel.errors import CelError
 from kframework.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import Asked, key_of
 from kframework.plugins.dynamic_resources.selectors.clauses import clauses
-from kframework.plugins.dynamic_resources.selectors.device import Device
-from kframework.plugins.dynamic_resources.selectors.selector import Selector, compile_selector
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
+
+if TYPE_CHECKING:
+    from kframework.plugins.dynamic_resources.selectors.device import Device
+    from kframework.plugins.dynamic_resources.selectors.selector import Selector
 
 #: How many expressions are kept compiled, with what they say of the devices that there are: those asked for last.
 MOST_EXPRESSIONS = 1024
@@ -101,6 +103,9 @@ class _Expression:
 
 
 def _compiled(text: str) -> Selector | AllocationError:
+    from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
+    from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+
     try:
         return compile_selector(text)
     except CelError as error:
@@ -108,6 +113,8 @@ def _compiled(text: str) -> Selector | AllocationError:
 
 
 def _matches(selector: Selector, subject: Device) -> bool | AllocationError:
+    from kframework.cel.errors import CelError
+
     try:
         return selector.matches(subject)
     except CelError as error:

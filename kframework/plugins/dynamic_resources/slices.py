@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -13,8 +13,10 @@ from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint,
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
-from kframework.plugins.dynamic_resources.selectors.device import Device as Subject
 from kframework.state.nodes import NodeInfo
+
+if TYPE_CHECKING:
+    from kframework.plugins.dynamic_resources.selectors.device import Device as Subject
 
 
 class PoolId(NamedTuple):
@@ -77,6 +79,8 @@ class PoolDevice:
         key = msgspec.json.encode((driver, self.shared, said.attributes, said.capacity))
         known = _subjects.get(key)
         if known is None:
+            from kframework.plugins.dynamic_resources.selectors.device import Device as Subject  # it stands on CEL
+
             attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
             capacity = {name: str(amount.value) for name, amount in said.capacity.items()}
             known = _subjects[key] = Subject(driver, attributes, capacity, self.shared)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.cel.errors import CelError
-from kframework.cel.lexer import tokens
-
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 def clauses(expression: str) -> list[str]:
     """Return the clauses of an expression as they are written; it alone where it is no row of `&&`."""
+    from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
+
     try:
         ends = list(_ends(expression))
     except CelError:
@@ -23,6 +22,8 @@ def clauses(expression: str) -> list[str]:
 
 def _ends(expression: str) -> Iterator[int]:
     """Yield where the outermost `&&` stand; none where something that binds less stands beside them."""
+    from kframework.cel.lexer import tokens
+
     found, depth, before = list[int](), 0, ""
     for kind, _, position in tokens(expression):
         depth += (kind in _OPENING) - (kind in _CLOSING)

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from kframework.cel.environment import environment
 from kframework.cel.errors import CelError
+from kframework.cel.functions import generic_method
 from kframework.cel.program import Program, compile_program
 from kframework.cel.run import Run
-from kframework.cel.types import ANY, BOOL, Type
-from kframework.cel.values import type_name
+from kframework.cel.types import ANY, BOOL, STRING, Type, map_of
+from kframework.cel.values import is_among, type_name
 from kframework.plugins.dynamic_resources.selectors.device import Device
-from kframework.plugins.dynamic_resources.selectors.environment import ENVIRONMENT
+
+MOST_VALUES = 48  # ResourceSliceMaxAttributeValuesPerDevice
+
+
+def _includes(target: object, value: object) -> bool:
+    """Ask an attribute for a value, whether it is a list or not."""
+    if not isinstance(target, list):
+        return is_among(value, [target])
+    if is_among(value, target[:MOST_VALUES]):
+        return True
+    if len(target) > MOST_VALUES:
+        raise CelError(f"'includes' function cannot be applied to lists longer than {MOST_VALUES} values")
+    return False
+
+
+_DEVICE = Type("kubernetes.DRADevice")
+
+#: The environment of every expression, the `device` variable, and the one function of the device library.
+ENVIRONMENT: Final = environment(
+    variables={"device": _DEVICE},
+    fields={
+        _DEVICE: {
+            "driver": STRING,
+            "allowMultipleAllocations": BOOL,
+            "attributes": map_of(STRING, map_of(STRING, ANY)),
+            "capacity": map_of(STRING, map_of(STRING, Type("kubernetes.Quantity"))),
+        }
+    },
+    overloads=generic_method("includes", "dyn, dyn -> bool", apply=_includes),
+)
 
 
 class Selector:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.plugins.dynamic_resources.selectors.attributes import MOST_VALUES
+from kframework.plugins.dynamic_resources.selectors.selector import MOST_VALUES
 from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
 
 
