@@ -44,9 +44,9 @@ __all__ = [
 _HOMES = {
     name: f"kframework.{home}"
     for home, names in {
-        "cluster.kind_store": "Change",
-        "controllers.kubelet": "EXIT_CODE RUN_SECONDS",
-        "cluster.users": "User",
+        "in_memory.kind_store": "Change",
+        "in_memory.kubelet": "EXIT_CODE RUN_SECONDS",
+        "client.users": "User",
         "testing.api_server": "fake_api",
         "testing.builders": "make_container make_node make_pod make_taint make_toleration node_info node_table"
         " pending_pod",
