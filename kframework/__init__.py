@@ -9,159 +9,111 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = [
-    "API_VERSION",
-    "MAX_SCORE",
-    "ActionType",
-    "ApiObject",
-    "ApiStruct",
-    "Candidate",
-    "ClearNomination",
-    "Clock",
-    "ClusterError",
-    "ClusterEvent",
-    "Code",
-    "Comparison",
-    "ConfigError",
-    "CycleState",
-    "DeletePod",
-    "Diagnosis",
-    "DropVolume",
-    "EventResource",
-    "FakeApi",
-    "FreeResource",
-    "Handle",
-    "InputError",
-    "KFrameworkError",
-    "LowerRequest",
-    "NodeInfo",
-    "NodeTable",
-    "Nominate",
-    "ObjectMeta",
-    "PendingPod",
-    "Plugin",
-    "PluginArgs",
-    "PluginError",
-    "PodInfo",
-    "Preempt",
-    "QueuedPod",
-    "QueueingHint",
-    "Recording",
-    "RemoveLabel",
-    "RemoveTaint",
-    "Rows",
-    "Scores",
-    "SetLabel",
-    "Simulation",
-    "Skip",
-    "Source",
-    "SourceChange",
-    "StateKey",
-    "Statement",
-    "Status",
-    "Suggestion",
-    "Tolerate",
-    "Unexplainable",
-    "Wait",
-    "WaitingPod",
-    "Watch",
-    "compare",
-    "default_normalize",
-    "error",
-    "hookimpl",
-    "hookwrapper",
-    "kind",
-    "load",
-    "min_max",
-    "outside",
-    "run",
-    "simulate",
-    "unresolvable",
-    "unschedulable",
-]
+from kframework.lazy_names import load_on_first_use
 
-_HOMES = {
-    name: f"kframework.{home}"
-    for home, names in {
-        "_version": "API_VERSION __version__",
-        "cli.embedding": "run",
-        "clock": "Clock outside",
-        "errors": "ClusterError ConfigError InputError KFrameworkError PluginError Unexplainable",
-        "framework.answers": "Candidate ClearNomination Diagnosis Nominate Preempt",
-        "framework.cycle_state": "CycleState StateKey",
-        "framework.events": "ActionType ClusterEvent EventResource QueueingHint",
-        "framework.handle": "Handle",
-        "framework.plugin": "Plugin PluginArgs Watch hookimpl hookwrapper",
-        "framework.pod_suggestions": "DropVolume LowerRequest Tolerate",
-        "framework.source": "Source SourceChange",
-        "framework.suggestions": "DeletePod FreeResource RemoveLabel RemoveTaint SetLabel Suggestion",
-        "objects": "ApiObject ApiStruct ObjectMeta kind",
-        "simulation.comparison": "Comparison compare",
-        "simulation.inputs": "load",
-        "simulation.recording": "Recording",
-        "simulation.simulation": "Simulation simulate",
-        "state.nodes": "NodeInfo NodeTable",
-        "state.pods": "PendingPod PodInfo",
-        "state.queued_pod": "QueuedPod",
-        "state.statement": "Statement",
-        "state.waiting": "WaitingPod",
-        "testing.api_server": "FakeApi",
-        "values.scores": "MAX_SCORE Rows Scores default_normalize min_max",
-        "values.status": "Code Skip Status Wait error unresolvable unschedulable",
-    }.items()
-    for name in names.split()
-}
-
-# Type checkers read these imports instead of `__getattr__`, so that a misspelt name is an error to them too.
-if TYPE_CHECKING:
-    from typing_extensions import override as hookimpl
-
-    from kframework._version import API_VERSION
-    from kframework._version import __version__ as __version__
-    from kframework.cli.embedding import run
-    from kframework.clock import Clock, outside
-    from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError, Unexplainable
-    from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Nominate, Preempt
-    from kframework.framework.cycle_state import CycleState, StateKey
-    from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
-    from kframework.framework.handle import Handle
-    from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookwrapper
-    from kframework.framework.pod_suggestions import DropVolume, LowerRequest, Tolerate
-    from kframework.framework.source import Source, SourceChange
-    from kframework.framework.suggestions import (
-        DeletePod,
-        FreeResource,
-        RemoveLabel,
-        RemoveTaint,
-        SetLabel,
-        Suggestion,
+if TYPE_CHECKING:  # isort: off
+    from kframework._version import (
+        API_VERSION as API_VERSION,
+        __version__ as __version__,
     )
-    from kframework.objects import ApiObject, ApiStruct, ObjectMeta, kind
-    from kframework.simulation.comparison import Comparison, compare
-    from kframework.simulation.inputs import load
-    from kframework.simulation.recording import Recording
-    from kframework.simulation.simulation import Simulation, simulate
-    from kframework.state.nodes import NodeInfo, NodeTable
-    from kframework.state.pods import PendingPod, PodInfo
-    from kframework.state.queued_pod import QueuedPod
-    from kframework.state.statement import Statement
-    from kframework.state.waiting import WaitingPod
-    from kframework.testing.api_server import FakeApi
-    from kframework.values.scores import MAX_SCORE, Rows, Scores, default_normalize, min_max
-    from kframework.values.status import Code, Skip, Status, Wait, error, unresolvable, unschedulable
-
+    from kframework.cli.embedding import run as run
+    from kframework.clock import (
+        Clock as Clock,
+        outside as outside,
+    )
+    from kframework.state.queued_pod import QueuedPod as QueuedPod
+    from kframework.errors import (
+        ClusterError as ClusterError,
+        ConfigError as ConfigError,
+        InputError as InputError,
+        KFrameworkError as KFrameworkError,
+        PluginError as PluginError,
+    )
+    from kframework.values.scores import (
+        MAX_SCORE as MAX_SCORE,
+        Rows as Rows,
+        Scores as Scores,
+        default_normalize as default_normalize,
+        min_max as min_max,
+    )
+    from kframework.framework.answers import (
+        Candidate as Candidate,
+        ClearNomination as ClearNomination,
+        Diagnosis as Diagnosis,
+        Nominate as Nominate,
+        Preempt as Preempt,
+    )
+    from kframework.framework.cycle_state import (
+        CycleState as CycleState,
+        StateKey as StateKey,
+    )
+    from kframework.framework.events import (
+        ActionType as ActionType,
+        ClusterEvent as ClusterEvent,
+        EventResource as EventResource,
+        QueueingHint as QueueingHint,
+    )
+    from kframework.framework.handle import Handle as Handle
+    from kframework.state.waiting import WaitingPod as WaitingPod
+    from kframework.framework.plugin import (
+        Plugin as Plugin,
+        PluginArgs as PluginArgs,
+        Watch as Watch,
+        hookimpl as hookimpl,
+        hookwrapper as hookwrapper,
+    )
+    from kframework.framework.pod_suggestions import (
+        DropVolume as DropVolume,
+        LowerRequest as LowerRequest,
+        Tolerate as Tolerate,
+    )
+    from kframework.framework.source import (
+        Source as Source,
+        SourceChange as SourceChange,
+    )
+    from kframework.values.status import (
+        Code as Code,
+        Skip as Skip,
+        Status as Status,
+        Wait as Wait,
+        error as error,
+        unresolvable as unresolvable,
+        unschedulable as unschedulable,
+    )
+    from kframework.framework.suggestions import (
+        DeletePod as DeletePod,
+        FreeResource as FreeResource,
+        RemoveLabel as RemoveLabel,
+        RemoveTaint as RemoveTaint,
+        SetLabel as SetLabel,
+        Suggestion as Suggestion,
+    )
+    from kframework.objects import (
+        ApiObject as ApiObject,
+        ApiStruct as ApiStruct,
+        ObjectMeta as ObjectMeta,
+        kind as kind,
+    )
+    from kframework.errors import Unexplainable as Unexplainable
+    from kframework.simulation.comparison import (
+        Comparison as Comparison,
+        compare as compare,
+    )
+    from kframework.simulation.inputs import load as load
+    from kframework.simulation.recording import Recording as Recording
+    from kframework.simulation.simulation import (
+        Simulation as Simulation,
+        simulate as simulate,
+    )
+    from kframework.state.nodes import (
+        NodeInfo as NodeInfo,
+        NodeTable as NodeTable,
+    )
+    from kframework.state.pods import (
+        PendingPod as PendingPod,
+        PodInfo as PodInfo,
+    )
+    from kframework.state.statement import Statement as Statement
+    from kframework.testing.api_server import FakeApi as FakeApi
 else:
-
-    def __getattr__(name: str) -> object:
-        if name in _HOMES:
-            from importlib import import_module
-
-            value = getattr(import_module(_HOMES[name]), name)
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    __getattr__, __dir__ = load_on_first_use(__name__)

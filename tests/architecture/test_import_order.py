@@ -10,12 +10,14 @@ from textwrap import dedent
 
 import pytest
 
-import kframework
+from kframework.lazy_names import names_for_type_checkers
 from tests.architecture.rooms import ROOMS
 from tests.architecture.sources import ROOT, listed, modules
 
 #: Rooms within a room, ground first: they import nothing of it but those before them, and themselves.
 WITHIN = {"kframework.fake_api": ("patch", "wire", "printers")}
+#: Where the names are at home that kframework/__init__.py hands on.
+HOMES = names_for_type_checkers((ROOT / "kframework/__init__.py").read_text())
 #: Plugins that look at what another one knows: extended resources may be devices.
 NEIGHBOURS = {
     "kframework.plugins.node_resources_fit": "kframework.plugins.dynamic_resources",
@@ -146,8 +148,7 @@ def type_blocks(tree: ast.AST) -> Iterator[ast.If]:
 def behind_the_door(target: str) -> str:
     """Replace a name imported from `kframework` itself by the one it stands for."""
     _, _, name = target.partition(".")
-    home = kframework._HOMES.get(name)
-    return f"{home}.{name}" if home else target
+    return f"{HOMES[name]}.{name}" if name in HOMES else target
 
 
 def ours(target: str) -> bool:

@@ -1,0 +1,52 @@
+"""Names that a package hands on from other modules, each of which is imported when one of its names is first used.
+
+The only list of them are the imports under the package's `if TYPE_CHECKING:`, in the form `from home import Name as
+Name`. Type checkers and editors read there what the package exports, and so does `load_on_first_use`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+
+def load_on_first_use(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package; `__all__` is loaded on first use as well."""
+
+    @cache
+    def homes() -> dict[str, str]:
+        from pkgutil import get_data  # here, as `import kframework` alone needs neither this nor a parser
+
+        return names_for_type_checkers(get_data(package, "__init__.py") or b"")
+
+    def load(name: str) -> object:
+        value: object
+        if name == "__all__":
+            value = [each for each in homes() if not each.startswith("_")]
+        elif name in homes():
+            value = getattr(import_module(homes()[name]), name)
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes(), "__all__"})
+
+    return load, list_names
+
+
+def names_for_type_checkers(source: str | bytes) -> dict[str, str]:
+    """Map each name that is imported under `if TYPE_CHECKING:` to the module that it is imported from."""
+    import ast
+
+    return {
+        alias.name: node.module or ""
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
