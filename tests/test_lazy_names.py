@@ -14,7 +14,7 @@ import pytest
 import kframework
 from kframework.lazy_names import load_on_first_use, names_for_type_checkers
 
-DOORS = ("kframework", "kframework.objects", "kframework.testing")
+DOORS = ("kframework", "kframework.objects", "kframework.testing", "kframework.engine")
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -56,7 +56,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {KIND: (API_VERSION, *OLD_API_VERSIONS), 
 _NOTHING = Document(None, {}, {}).at()
 
 
-def load(source: str | Path | Mapping[str, object]) -> Configuration:
+def load_configuration(source: str | Path | Mapping[str, object]) -> Configuration:
     """Load a configuration from a YAML or JSON file, from standard input when `source` is `-`, or from a mapping.
 
     Raises ConfigError, or ConfigErrors when several things are wrong.

@@ -10,12 +10,6 @@ import msgspec
 from kframework.objects import ApiObject
 from kframework.values.status import Status
 
-#: What engines of one's own send and take; the other messages are the pod engine's.
-__all__ = [
-    *("BindingEnded", "BindingStarted", "Changed", "Gone", "Inbox", "Message", "OwnMessage"),
-    *("SourceChanged", "SourceFailed", "Synced", "Touched"),
-]
-
 
 class Changed(msgspec.Struct, frozen=True):
     """The cluster says that this object exists now, new or changed."""

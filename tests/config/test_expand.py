@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kframework.config.configuration import Profile
 from kframework.config.expand import ExtensionPoints, expand, expand_all, merge_sets
 from kframework.config.in_tree import DEFAULT_PLUGINS, in_tree_points, known_in_tree
-from kframework.config.load import default_configuration, load, parse
+from kframework.config.load import default_configuration, load_configuration, parse
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.errors import ConfigError
 
@@ -312,13 +312,13 @@ def test_errors_of_all_profiles_are_reported_together() -> None:
 def test_check_reports_what_any_stage_finds(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEADER)
-    configuration = load(path)
+    configuration = load_configuration(path)
     points = expand_all(configuration)
     assert (configuration, points) == (default_configuration(), expand_all(default_configuration()))
     for body in ("parallelism: 0\n", "profiles: [{plugins: {bind: {disabled: [{name: '*'}]}}}]\n"):
         path.write_text(HEADER + body)
         with pytest.raises(ConfigError):
-            expand_all(load(path))
+            expand_all(load_configuration(path))
 
 
 # --- queue sort over profiles -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.config.load import default_configuration, load, parse
+from kframework.config.load import default_configuration, load_configuration, parse
 from kframework.config.problems import ConfigErrors
 from kframework.config.show import effective
 from kframework.errors import ConfigError
@@ -40,18 +40,18 @@ def errors(body: str) -> list[str]:
 def test_a_file_is_loaded_by_its_path_or_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEADER + "parallelism: 3\n")
-    assert load(path).settings.parallelism == 3
-    assert load(str(path)).settings.parallelism == 3
+    assert load_configuration(path).settings.parallelism == 3
+    assert load_configuration(str(path)).settings.parallelism == 3
     monkeypatch.setattr("sys.stdin", io.StringIO(HEADER + "parallelism: 0\n"))
     with pytest.raises(ConfigError, match="<stdin>:3: parallelism: "):
-        load("-")
+        load_configuration("-")
 
 
 def test_a_mapping_is_loaded_as_a_file_would_be() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    assert load({**head, "parallelism": 3}) == config("parallelism: 3")
+    assert load_configuration({**head, "parallelism": 3}) == config("parallelism: 3")
     with pytest.raises(ConfigError) as caught:
-        load({**head, "paralelism": 3})
+        load_configuration({**head, "paralelism": 3})
     assert str(caught.value) == "paralelism: unknown field \"paralelism\" (did you mean 'parallelism'?)"
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kframework.cli import app
-from kframework.config.load import load
+from kframework.config.load import load_configuration
 from kframework.process.http.endpoints import SHUTDOWN, scheduler_routes
 from kframework.process.leader_thread import CLOSING
 from kframework.process.lease import RELEASING
@@ -60,7 +60,7 @@ def test_all_is_in_the_namespace_that_is_made() -> None:
     assert {kind for kind, where in namespaces.items() if where is None} == without
     assert {where for where in namespaces.values() if where} == {namespace}
     assert [generator["namespace"] for generator in KUSTOMIZATION["configMapGenerator"]] == [namespace]
-    assert load(CONFIG).settings.leader_election.resource_namespace == namespace
+    assert load_configuration(CONFIG).settings.leader_election.resource_namespace == namespace
 
 
 def test_the_rights_are_those_that_the_command_prints(run: Command) -> None:
@@ -110,7 +110,9 @@ def test_probes_ask_what_is_answered_where_it_listens() -> None:
     flags = parse(app, CONTAINER["args"])
     (port,) = CONTAINER["ports"]
     assert (flags["bind_address"], flags["secure_port"]) == ("0.0.0.0", port["containerPort"])
-    routes = scheduler_routes(load(CONFIG), synced=bool, starting=str, stopping=bool, election=str, authorization=str)
+    routes = scheduler_routes(
+        load_configuration(CONFIG), synced=bool, starting=str, stopping=bool, election=str, authorization=str
+    )
     probes = [CONTAINER[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
     assert [probe["port"] for probe in probes] == [port["name"]] * 2
     assert [probe["path"] for probe in probes] == ["/healthz", "/readyz"]
@@ -118,7 +120,7 @@ def test_probes_ask_what_is_answered_where_it_listens() -> None:
 
 
 def test_several_replicas_elect_a_leader() -> None:
-    election = load(CONFIG).settings.leader_election
+    election = load_configuration(CONFIG).settings.leader_election
     assert the("Deployment")["spec"]["replicas"] > 1
     assert election.leader_elect
     # A lease of its own: not that of the cluster's own scheduler.
@@ -139,7 +141,7 @@ def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
 
 
 def test_it_is_given_the_time_that_its_end_may_take() -> None:
-    configuration = load(CONFIG)
+    configuration = load_configuration(CONFIG)
     closing = configuration.options.hook_timeouts.close
     scheduler = ENDING + closing + closing  # plugins, then extenders
     lease = RELEASING + CLOSING

@@ -28,7 +28,7 @@ from kframework.cli import main
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
-from kframework.config.load import load
+from kframework.config.load import load_configuration
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.fake_api.local import LocalCluster
 from kframework.fake_api.published import Publication, published
@@ -178,7 +178,7 @@ class Files(NamedTuple):
         return cls(str(cluster), str(config))
 
     def objects(self) -> Manifest:
-        return read_cluster([self.cluster], load(self.config), strict=True)
+        return read_cluster([self.cluster], load_configuration(self.config), strict=True)
 
 
 @contextmanager
@@ -250,7 +250,7 @@ async def run_over_http(files: Files, rights: Authorizer, attempts: Attempts, ex
     async with published(local.server, Publication()) as kubeconfig:
         rights.server = await connect(Connection(kubeconfig=str(kubeconfig)))
         cluster = KubeCluster(rights, clock, random=Random(0))
-        scheduler = Scheduler(load(files.config), cluster, clock, observers=[attempts])
+        scheduler = Scheduler(load_configuration(files.config), cluster, clock, observers=[attempts])
         over = asyncio.Event()
 
         def look(*_: object) -> None:
@@ -288,7 +288,7 @@ def test_they_decide_alike(world: World, tmp_path: Path, capsys: pytest.CaptureF
         files = Files.of(world, url, tmp_path)
         observers = [simulated, recorder]
         result = simulate(
-            files.objects().objects, load(files.config), engine=recorded_by(recorder), observers=observers
+            files.objects().objects, load_configuration(files.config), engine=recorded_by(recorder), observers=observers
         )
         recorder.close()
     ends: Ends = {outcome.pod: (outcome.node, outcome.message) for outcome in result.outcomes}

@@ -12,7 +12,8 @@ from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE
-from kframework.observe.showing import Section, Shown
+from kframework.observe.web.sections import Section
+from kframework.observe.web.shown import Shown
 from kframework.process.http.endpoints import Listener, serve
 from kframework.process.observers import Observers, PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler

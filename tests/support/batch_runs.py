@@ -23,10 +23,9 @@ from kframework_batch.simulation import simulate_batch
 from kframework_batch.testing import make_queue
 
 from kframework.clock import Clock
-from kframework.engine import Decision, Observer
+from kframework.engine import Binding, Decision, Observer, Series
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
-from kframework.observe.counting import Binding, Series
 from kframework.observe.metrics.series import written
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import MakeController

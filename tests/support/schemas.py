@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from kframework.config.configuration import typed_args
 from kframework.config.document import Json
-from kframework.config.load import load
+from kframework.config.load import load_configuration
 from kframework.config.schema import configuration_schema
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
@@ -86,7 +86,7 @@ def refused_by_schema(document: Json) -> list[str]:
 def refused_by_loader(document: Mapping[str, object]) -> list[str]:
     """Return what the loader, and the plugins of their args, say against a document."""
     try:
-        configuration = load(document)
+        configuration = load_configuration(document)
         registry = Registry.installed()
         for profile in configuration.profiles:
             for name in profile.args:

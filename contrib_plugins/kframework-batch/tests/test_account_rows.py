@@ -25,7 +25,7 @@ from kframework_batch.account_rows import (
     why,
 )
 
-from kframework.observe.showing import Ref, Row, Section, Tone
+from kframework.engine import Ref, Row, Section, Tone
 
 
 def turn(outcome: Outcome = Outcome.DISCARDED, **more: object) -> Turn:

@@ -12,9 +12,9 @@ from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.clock import run_virtual
 from kframework.core.effects import EngineHost
+from kframework.engine import OwnMessage
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod
-from kframework.state.inbox import OwnMessage
 
 
 class Desk:

@@ -11,7 +11,7 @@ from kframework_batch.config import BatchConfiguration, default_configuration, l
 from kframework_batch.program import compile_program
 from kframework_batch.settings import Settings
 
-from kframework.config.reading import Options
+from kframework.engine import Options
 from kframework.errors import ConfigError
 
 FULL = """\

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from kframework import PluginError
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.engine import Touched
 from kframework.objects import Node, OwnerReference, Pod
-from kframework.state.inbox import Touched
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"

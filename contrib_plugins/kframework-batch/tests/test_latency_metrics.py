@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from kframework import Code
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.engine import Decision, Reservation
+from kframework.engine import Binding, Decision, Reservation
 from kframework.objects import Pod
-from kframework.observe.counting import Binding
 from kframework.observe.metrics.series import written
 
 PLAIN = 'actions: "allocate, backfill"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'

@@ -20,8 +20,8 @@ from kframework_batch.simulation import simulate_batch
 from kframework_batch.testing import make_queue
 
 from kframework import ConfigError, NodeInfo, Status, unschedulable
+from kframework.engine import SecondThoughts
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
-from kframework.observe.recording.engines import SecondThoughts
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import MakeController
 from kframework.simulation.recording import Recording

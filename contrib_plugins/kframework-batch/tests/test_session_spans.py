@@ -23,7 +23,7 @@ from opentelemetry.trace import StatusCode
 
 from kframework import PluginError
 from kframework.objects import ObjectMeta, PriorityClass
-from kframework.observe.tracing.engines import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 
 CONFIG = """
 actions: "enqueue, allocate, preempt"

@@ -15,8 +15,8 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 
+from kframework.engine import Details, History, Ref, Section, Tone
 from kframework.objects import OwnerReference
-from kframework.observe.showing import Details, History, Ref, Section, Tone
 from kframework.observe.web.routes import web_routes
 from kframework.testing import make_pod
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kframework.config.configuration import Configuration
 from kframework.config.in_tree import DEFAULT_PLUGINS
-from kframework.config.load import load
+from kframework.config.load import load_configuration
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.runtime.hooks import points_of
 from kframework.framework.plugin import Plugin
@@ -23,8 +23,8 @@ def configuration_for(source: ConfigurationSource | None, plugins: Sequence[type
     A configuration of its own enables what it names: of a plugin that it does not, a warning says how to.
     """
     if source is None:
-        return load(_default_with(plugins))
-    configuration = source if isinstance(source, Configuration) else load(source)
+        return load_configuration(_default_with(plugins))
+    configuration = source if isinstance(source, Configuration) else load_configuration(source)
     return replace(configuration, warnings=(*configuration.warnings, *_idle(configuration, plugins)))
 
 

@@ -1,4 +1,4 @@
-"""The door for engines that are recorded, and made again to be told what was recorded.
+"""Engines that are recorded, and made again to be told what was recorded.
 
 A distribution offers its kind of engine by an entry point of the group `kframework.engines`: an instance of a class
 derived from `EngineKind`, by the name that recordings of it have in their headers.
@@ -19,12 +19,10 @@ from kframework.core.effects import EngineHost
 from kframework.core.runtime.registry import installed
 from kframework.errors import ConfigError, InputError, Unexplainable
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.writer import Line, MakeRecorded, R, RecordedEngine, Recorder
+from kframework.observe.recording.writer import Line, MakeRecorded, R, Recorder
 from kframework.observe.web.shown import EngineExplanation
 from kframework.scheduler.scheduler import Engine
 from kframework.state.inbox import OwnMessage
-
-__all__ = ["EngineKind", "Otherwise", "RecordedEngine", "Recorder", "SecondThoughts", "kind_of_recording"]
 
 #: The entry-point group in which distributions offer their engines.
 GROUP = "kframework.engines"

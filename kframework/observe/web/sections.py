@@ -52,7 +52,7 @@ class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
 Cell = str | int | float | None | Ref | Mapping[str, tuple[int, int]]
 
 
-class Column(msgspec.Struct, frozen=True):
+class SectionColumn(msgspec.Struct, frozen=True):
     """A column of a table."""
 
     title: str
@@ -71,14 +71,14 @@ class Section(msgspec.Struct, frozen=True):
 
     name: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[SectionColumn, ...]
     rows: tuple[Row, ...]
     total: int
     note: str = ""
 
     @classmethod
     def of(
-        cls, name: str, title: str, columns: Sequence[Column], rows: Iterable[Row], total: int, *, note: str = ""
+        cls, name: str, title: str, columns: Sequence[SectionColumn], rows: Iterable[Row], total: int, *, note: str = ""
     ) -> Self:
         """Make a section of the first rows; no others are made."""
         return cls(name, title, tuple(columns), tuple(islice(rows, ROWS)), total, note)

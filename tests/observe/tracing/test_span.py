@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opentelemetry.trace import StatusCode
 
-from kframework.observe.tracing.engines import Span
+from kframework.observe.tracing.span import Span
 from tests.observe.tracing.test_spans import EPOCH, Traced, attribute, context, times, tree
 
 

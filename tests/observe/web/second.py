@@ -13,20 +13,20 @@ from kframework.core.cycle.decision import Decision
 from kframework.core.effects import NullEffects
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.runtime.registry import Registry
-from kframework.objects import ApiObject
-from kframework.observe.history import History
-from kframework.observe.showing import (
-    Column,
+from kframework.engine import (
     Details,
     EngineExplanation,
     Kind,
     Ref,
     Row,
     Section,
+    SectionColumn,
     Shown,
     ShownPod,
     Tone,
 )
+from kframework.objects import ApiObject
+from kframework.observe.history import History
 from kframework.observe.web.routes import web_routes
 from kframework.process.http.endpoints import Listener, serve
 from kframework.state.inbox import Changed, Synced
@@ -68,14 +68,14 @@ class SecondShown(Shown[ClosedEngine]):
 
     def sections(self) -> tuple[Section, ...]:
         columns = (
-            Column("Day"),
-            Column("Guests", Kind.NUMBER),
-            Column("Full", Kind.SHARE),
-            Column("Tables", Kind.FILLS),
-            Column("Opened", Kind.MOMENT),
-            Column("Took", Kind.TOOK),
-            Column("Said", Kind.SAID),
-            Column("Guest"),
+            SectionColumn("Day"),
+            SectionColumn("Guests", Kind.NUMBER),
+            SectionColumn("Full", Kind.SHARE),
+            SectionColumn("Tables", Kind.FILLS),
+            SectionColumn("Opened", Kind.MOMENT),
+            SectionColumn("Took", Kind.TOOK),
+            SectionColumn("Said", Kind.SAID),
+            SectionColumn("Guest"),
         )
         fills = {"cpu": (1500, 3000), "memory": (1 << 30, 0)}
         guest = Ref("pod", "default/web")
@@ -92,7 +92,7 @@ class SecondShown(Shown[ClosedEngine]):
         if (sort, name) != ("day", "monday"):
             return Details()
         rows = [Row((f"{self.text} {hour}",)) for hour in (9, 10)]
-        return Details((Section.of("hours", "Hours", [Column("Hour")], rows, 2),), explained=True)
+        return Details((Section.of("hours", "Hours", [SectionColumn("Hour")], rows, 2),), explained=True)
 
     def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
         return {name: self.explanation() for name in names if sort == "day"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.observe.web.sections import ROWS, Column, Ref, Row, Section
+from kframework.observe.web.sections import ROWS, Ref, Row, Section, SectionColumn
 
-TITLES = (Column("Job"), Column("Queue"))
+TITLES = (SectionColumn("Job"), SectionColumn("Queue"))
 
 
 def rows(made: list[int]) -> Iterator[Row]:

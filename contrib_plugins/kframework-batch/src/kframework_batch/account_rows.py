@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from kframework.observe.showing import Cell, Column, Kind, Ref, Row, Section, Tone
+from kframework.engine import Cell, Kind, Ref, Row, Section, SectionColumn, Tone
 from kframework_batch.account import Outcome, QueueState, SessionAccount, SubJobTurn, Turn, Verdict
 
 #: Names the job of a uid.
@@ -95,13 +95,13 @@ def _tasks(count: int) -> str:
 # -- queues and sessions ---------------------------------------------------------------------------------------------
 
 _QUEUES = (
-    Column("Queue"),
-    Column("Weight", Kind.NUMBER),
-    Column("Waiting pods", Kind.NUMBER),
-    Column("Allocated of what it is due", Kind.FILLS),
-    Column("Share of its due", Kind.SHARE),
-    Column("Held of the cluster in the end", Kind.SHARE),
-    Column("Overused by"),
+    SectionColumn("Queue"),
+    SectionColumn("Weight", Kind.NUMBER),
+    SectionColumn("Waiting pods", Kind.NUMBER),
+    SectionColumn("Allocated of what it is due", Kind.FILLS),
+    SectionColumn("Share of its due", Kind.SHARE),
+    SectionColumn("Held of the cluster in the end", Kind.SHARE),
+    SectionColumn("Overused by"),
 )
 
 
@@ -129,13 +129,13 @@ def _queue(state: QueueState, waiting: int, overused: str) -> Row:
 
 
 _SESSIONS = (
-    Column("Session"),
-    Column("At", Kind.MOMENT),
-    Column("Took", Kind.TOOK),
-    Column("Turns", Kind.NUMBER),
-    Column("Bound", Kind.NUMBER),
-    Column("Evicted", Kind.NUMBER),
-    Column("Came to", Kind.SAID),
+    SectionColumn("Session"),
+    SectionColumn("At", Kind.MOMENT),
+    SectionColumn("Took", Kind.TOOK),
+    SectionColumn("Turns", Kind.NUMBER),
+    SectionColumn("Bound", Kind.NUMBER),
+    SectionColumn("Evicted", Kind.NUMBER),
+    SectionColumn("Came to", Kind.SAID),
 )
 
 
@@ -163,19 +163,19 @@ def _session(account: SessionAccount) -> Row:
 # -- of a session ----------------------------------------------------------------------------------------------------
 
 _TURNS = (
-    Column("Job"),
-    Column("Action"),
-    Column("Queue"),
-    Column("Outcome"),
-    Column("Had"),
-    Column("Why", Kind.SAID),
-    Column("Victims", Kind.NUMBER),
+    SectionColumn("Job"),
+    SectionColumn("Action"),
+    SectionColumn("Queue"),
+    SectionColumn("Outcome"),
+    SectionColumn("Had"),
+    SectionColumn("Why", Kind.SAID),
+    SectionColumn("Victims", Kind.NUMBER),
 )
 
 
-_PHASES = (Column("Job"), Column("From"), Column("To"))
+_PHASES = (SectionColumn("Job"), SectionColumn("From"), SectionColumn("To"))
 
-_GONE = (Column("Job"), Column("Last phase"), Column("Left of its tasks"))
+_GONE = (SectionColumn("Job"), SectionColumn("Last phase"), SectionColumn("Left of its tasks"))
 
 
 def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Section]:
@@ -184,11 +184,11 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
     note = f"It ended early: {account.failure}" if account.failure else ""
     yield Section.of("turns", "Turns, in order", _TURNS, turns, len(account.turns), note=note)
     if account.bound:
-        columns = (Column("Pod"), Column("Node"))
+        columns = (SectionColumn("Pod"), SectionColumn("Node"))
         bound = (Row((Ref("pod", pod), Ref("node", node))) for pod, node in account.bound)
         yield Section.of("bound", "Bound", columns, bound, len(account.bound))
     if account.evicted:
-        columns = (Column("Pod"), Column("Because of"))
+        columns = (SectionColumn("Pod"), SectionColumn("Because of"))
         evicted = (Row((Ref("pod", pod), reason)) for pod, reason in account.evicted)
         yield Section.of("evicted", "Evicted", columns, evicted, len(account.evicted))
     changed = [job for job in account.jobs if job.phase != job.next_phase]
@@ -199,7 +199,7 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
         gone = (Row((name_job(job.job), job.phase or "none", counted(job.tasks))) for job in account.gone)
         yield Section.of("gone", "Pod groups that are gone", _GONE, gone, len(account.gone))
     if account.parts:
-        columns = (Column("Part"), Column("Took", Kind.TOOK))
+        columns = (SectionColumn("Part"), SectionColumn("Took", Kind.TOOK))
         parts = (Row((f"{part.kind} {part.name}", part.took)) for part in account.parts)
         yield Section.of("parts", "Where the time went", columns, parts, len(account.parts))
 
@@ -225,12 +225,12 @@ def _turn(turn: Turn, name_job: NameJob) -> Row:
 # -- of a job, of a pod ----------------------------------------------------------------------------------------------
 
 _JOB_TURNS = (
-    Column("Session"),
-    Column("At", Kind.MOMENT),
-    Column("Action"),
-    Column("Outcome"),
-    Column("Had"),
-    Column("Why", Kind.SAID),
+    SectionColumn("Session"),
+    SectionColumn("At", Kind.MOMENT),
+    SectionColumn("Action"),
+    SectionColumn("Outcome"),
+    SectionColumn("Had"),
+    SectionColumn("Why", Kind.SAID),
 )
 
 
@@ -244,13 +244,13 @@ def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
 
 
 _VERDICTS = (
-    Column("Session"),
-    Column("At", Kind.MOMENT),
-    Column("Action"),
-    Column("Node"),
-    Column("Of nodes", Kind.NUMBER),
-    Column("Its job's turn"),
-    Column("Why", Kind.SAID),
+    SectionColumn("Session"),
+    SectionColumn("At", Kind.MOMENT),
+    SectionColumn("Action"),
+    SectionColumn("Node"),
+    SectionColumn("Of nodes", Kind.NUMBER),
+    SectionColumn("Its job's turn"),
+    SectionColumn("Why", Kind.SAID),
 )
 
 

@@ -14,9 +14,8 @@ import msgspec
 
 from kframework import ClusterError
 from kframework.clock import rfc3339_micro
-from kframework.engine import EngineHost
+from kframework.engine import EngineHost, OwnMessage
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
-from kframework.state.inbox import OwnMessage
 from kframework_batch.messages import EvictionFailed, StatusNotWritten
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from time import perf_counter_ns
 from kframework import Clock, QueuedPod, Status
 from kframework.clock import Seeds
 from kframework.engine import (
+    BindingEnded,
     ClusterState,
     Decision,
     EngineHost,
@@ -16,7 +17,6 @@ from kframework.engine import (
     Result,
     run_unreserve,
 )
-from kframework.state.inbox import BindingEnded
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.job import TaskInfo
 from kframework_batch.placement import Choice

@@ -39,8 +39,7 @@ from kframework.simulation.inputs import read_cluster
 from kframework_batch.compare.command import compare
 
 if TYPE_CHECKING:
-    from kframework.engine import MakeEngine, Observer, Scheduler
-    from kframework.observe.recording.engines import Recorder
+    from kframework.engine import MakeEngine, Observer, Recorder, Scheduler
     from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
     from kframework_batch.settings import Settings
@@ -120,9 +119,8 @@ def simulate(
     have it; all of it happens in memory.
     """
     from kframework.clock import VIRTUAL_EPOCH
-    from kframework.observe.showing import History
-    from kframework.observe.showing import report as page_of
-    from kframework.process.running import Journal
+    from kframework.engine import History, Journal
+    from kframework.engine import report as page_of
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.session_history import SessionHistory
     from kframework_batch.session_spans import SessionSpans
@@ -257,8 +255,7 @@ def run(
     session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
     """
     from kframework.clock import SystemClock
-    from kframework.config.reading import overridden
-    from kframework.process.running import Process
+    from kframework.engine import Process, overridden
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.running import BatchObservers, beside, following
 
@@ -300,7 +297,7 @@ def run(
 
 
 def _tell(line: str) -> None:
-    from kframework.process.running import NOTICE
+    from kframework.engine import NOTICE
 
     _log.log(NOTICE, line)
 
@@ -338,7 +335,7 @@ def rbac(
     Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
     predicates and nodeorder look at, and the lease.
     """
-    from kframework.config.reading import overridden
+    from kframework.engine import overridden
     from kframework_batch.reload import ConfigurationFile
     from kframework_batch.settings import rights
 

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from kframework import ConfigError
-from kframework.config.reading import (
+from kframework.engine import (
     OPTIONS_KIND,
     Document,
     Json,

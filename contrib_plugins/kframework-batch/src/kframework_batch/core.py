@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kframework.config.reading import Configuration, in_tree_points, parse_configuration
-from kframework.engine import NodeResourcesFit, Registry
+from kframework.engine import Configuration, NodeResourcesFit, Registry, in_tree_points, load_configuration
 from kframework_batch.program import Program
 
 _EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
@@ -64,7 +62,7 @@ def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapp
         "leaderElection": {"leaderElect": False},
         "profiles": profiles,
     }
-    return parse_configuration(json.dumps(scheduler), "<predicates and nodeorder>")
+    return load_configuration(scheduler)
 
 
 _POINTS = {"pre_filter": "preFilter", "filter": "filter", "reserve": "reserve", "pre_bind": "preBind"}

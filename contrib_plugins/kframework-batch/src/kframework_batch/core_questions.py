@@ -13,17 +13,7 @@ import numpy as np
 
 from kframework import CycleState, PendingPod, PodInfo
 from kframework.clock import Seeds
-from kframework.engine import (
-    AllNodesSearch,
-    ClusterState,
-    Layer,
-    Layers,
-    Plan,
-    Profile,
-    Profiles,
-    Rotation,
-    Signature,
-)
+from kframework.engine import AllNodesSearch, ClusterState, Layer, Layers, Plan, Profile, Profiles, Rotation, Signature
 from kframework_batch.job import TaskInfo
 
 #: A task, and how far the logs of the nodes had come.

@@ -13,18 +13,24 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from kframework import Clock, PendingPod, PluginError, Watch
 from kframework.clock import Seeds, rfc3339
-from kframework.config.reading import Configuration
 from kframework.engine import (
+    BindingEnded,
+    Changed,
     ClusterState,
+    Configuration,
     EngineHost,
+    Gone,
+    Inbox,
     MakeEngine,
     MakeProfiles,
+    Message,
     PodEvent,
     Profiles,
+    Synced,
+    Touched,
     profiles_for,
 )
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
-from kframework.state.inbox import BindingEnded, Changed, Gone, Inbox, Message, Synced, Touched
 from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.bindings import Bindings
 from kframework_batch.broken_gangs import BrokenGangs

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kframework.clock import seconds_of
-from kframework.observe.counting import Family, Readings, Series
+from kframework.engine import Family, Readings, Series
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo
 from kframework_batch.resource import dominant_share

@@ -13,9 +13,8 @@ import msgspec
 
 from kframework import Code
 from kframework.clock import seconds_of
-from kframework.engine import Decision, Observer, Result
+from kframework.engine import Binding, Decision, Family, Histograms, Observer, Readings, Result, Series, as_labels
 from kframework.objects import Pod
-from kframework.observe.counting import Binding, Family, Histograms, Readings, Series, as_labels
 from kframework_batch.account import SessionAccount
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo, TaskInfo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.state.inbox import OwnMessage
+from kframework.engine import OwnMessage
 
 
 class EvictionFailed(OwnMessage, frozen=True):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kframework import ConfigError, PluginError
-from kframework.config.reading import Place, Problem, RawArgs, collecting, decode, field_names, nearest, raise_all
-from kframework.engine import Offers
+from kframework.engine import Offers, Place, Problem, RawArgs, collecting, decode, field_names, nearest, raise_all
 from kframework_batch.action import Action
 from kframework_batch.config import BatchConfiguration, PluginEntry
 from kframework_batch.plugin import BatchArguments, BatchPlugin

@@ -13,9 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 import msgspec
 
 from kframework import ConfigError, PluginError
-from kframework.engine import profiles_for
-from kframework.observe.recording.engines import EngineKind, Otherwise, SecondThoughts
-from kframework.observe.showing import NONE
+from kframework.engine import NONE, EngineKind, Otherwise, SecondThoughts, profiles_for
 from kframework.simulation.recording import Recording
 from kframework_batch.account import Outcome, SessionAccount, Turn
 from kframework_batch.account_rows import why

@@ -12,12 +12,21 @@ from typing import ClassVar
 import msgspec
 
 from kframework import Clock
-from kframework.engine import EngineHost, MakeEngine, Scheduler, profiles_for
-from kframework.observe.recording.engines import EngineKind, RecordedEngine, Recorder, SecondThoughts
-from kframework.observe.showing import EngineExplanation, finished
+from kframework.engine import (
+    EngineExplanation,
+    EngineHost,
+    EngineKind,
+    MakeEngine,
+    OwnMessage,
+    RecordedEngine,
+    Recorder,
+    Scheduler,
+    SecondThoughts,
+    finished,
+    profiles_for,
+)
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
-from kframework.state.inbox import OwnMessage
 from kframework_batch.account import MEASURED, SessionAccount
 from kframework_batch.config import default_configuration, load, parse
 from kframework_batch.engine import BatchEngine

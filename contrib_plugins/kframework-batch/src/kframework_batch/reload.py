@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kframework import ConfigError, KFrameworkError
-from kframework.config.reading import read_source
+from kframework.engine import read_source
 from kframework_batch.config import parse
 from kframework_batch.program import Program, compile_program
 from kframework_batch.registry import BatchRegistry

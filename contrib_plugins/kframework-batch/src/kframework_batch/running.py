@@ -6,10 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kframework.engine import MakeEngine, Observer, Scheduler
-from kframework.observe.counting import Series
-from kframework.observe.showing import History
-from kframework.process.running import Companion, Journal, Observers
+from kframework.engine import Companion, History, Journal, MakeEngine, Observer, Observers, Scheduler, Series
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.answer import explain_routes
 from kframework_batch.job_metrics import JobMetrics
@@ -24,7 +21,7 @@ from kframework_batch.shown import BatchShown
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
 
-    from kframework.observe.tracing.engines import Tracing
+    from kframework.engine import Tracing
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kframework.engine import Observer
-from kframework.observe.showing import LastRecords
+from kframework.engine import LastRecords, Observer
 from kframework_batch.account import SessionAccount, Turn, Verdict
 
 #: So many sessions in which nothing happens are kept, and fewer of others: a turn, a verdict, a pod that is bound, a

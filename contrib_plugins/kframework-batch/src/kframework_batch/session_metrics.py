@@ -11,8 +11,7 @@ from functools import partial
 
 import msgspec
 
-from kframework.engine import Observer
-from kframework.observe.counting import Counts, Family, Histograms, Readings, Series, as_labels
+from kframework.engine import Counts, Family, Histograms, Observer, Readings, Series, as_labels
 from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount
 
 #: Histograms of milliseconds observe nanoseconds.

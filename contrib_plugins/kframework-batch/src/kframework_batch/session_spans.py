@@ -12,8 +12,7 @@ from itertools import chain, repeat
 
 import msgspec
 
-from kframework.engine import Observer
-from kframework.observe.tracing.engines import Attributes, Span, Tracing
+from kframework.engine import Attributes, Observer, Span, Tracing
 from kframework_batch.account import Part, SessionAccount, Turn, Verdict
 from kframework_batch.account_rows import why
 

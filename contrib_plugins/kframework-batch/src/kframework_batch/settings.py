@@ -9,9 +9,16 @@ from random import Random, SystemRandom
 
 from kframework import Clock
 from kframework.clock import Seeds, SystemClock
-from kframework.config.reading import Configuration, LeaderElection
-from kframework.engine import Cluster, MakeEngine, MemoryCluster, Registry, Scheduler
-from kframework.process.running import manifests
+from kframework.engine import (
+    Cluster,
+    Configuration,
+    LeaderElection,
+    MakeEngine,
+    MemoryCluster,
+    Registry,
+    Scheduler,
+    manifests,
+)
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController

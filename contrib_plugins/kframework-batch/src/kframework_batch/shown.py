@@ -8,16 +8,16 @@ from contextlib import suppress
 from itertools import chain, islice
 
 from kframework import PendingPod, PodInfo, Unexplainable
-from kframework.observe.showing import (
+from kframework.engine import (
     BINDING,
     Cell,
-    Column,
     Details,
     History,
     Kind,
     Ref,
     Row,
     Section,
+    SectionColumn,
     Shown,
     ShownPod,
     Tone,
@@ -218,18 +218,18 @@ class BatchShown(Shown[BatchEngine]):
 
 
 _JOBS = (
-    Column("Job"),
-    Column("Queue"),
-    Column("Phase"),
-    Column("Ready"),
-    Column("Tasks"),
-    Column("Last turn"),
-    Column("Had"),
-    Column("Session"),
-    Column("Why", Kind.SAID),
+    SectionColumn("Job"),
+    SectionColumn("Queue"),
+    SectionColumn("Phase"),
+    SectionColumn("Ready"),
+    SectionColumn("Tasks"),
+    SectionColumn("Last turn"),
+    SectionColumn("Had"),
+    SectionColumn("Session"),
+    SectionColumn("Why", Kind.SAID),
 )
 
-_TASKS = (Column("Task"), Column("Status"), Column("Node"), Column("Why", Kind.SAID))
+_TASKS = (SectionColumn("Task"), SectionColumn("Status"), SectionColumn("Node"), SectionColumn("Why", Kind.SAID))
 
 
 def _task_section(job: JobInfo, history: History) -> Section:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kframework.engine import Cluster, MakeEngine, MemoryCluster, Observer, Scheduler
+from kframework.engine import (
+    Cluster,
+    MakeController,
+    MakeEngine,
+    MemoryCluster,
+    Observer,
+    Progress,
+    Scheduler,
+    SimulationResult,
+    simulate_engine,
+)
 from kframework.objects import ApiObject, Pod
-from kframework.process.running import MakeController, Progress, SimulationResult, simulate_engine
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
 from kframework_batch.settings import Settings

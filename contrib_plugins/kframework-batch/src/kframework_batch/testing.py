@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, Code, PendingPod, PodInfo, Status
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
-from kframework.engine import Decision, PodEvent, Reservation, profiles_for
+from kframework.engine import BindingEnded, Changed, Decision, Gone, PodEvent, Reservation, Synced, profiles_for
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
-from kframework.state.inbox import BindingEnded, Changed, Gone, Synced
 from kframework.testing import make_node, make_pod
 from kframework_batch.account import SessionAccount
 from kframework_batch.config import BatchConfiguration, default_configuration, parse

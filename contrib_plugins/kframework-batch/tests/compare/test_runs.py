@@ -13,12 +13,12 @@ from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
 
 from kframework import InputError
-from kframework.config.load import load
+from kframework.config.load import load_configuration
 from kframework.objects import ApiObject
 from kframework.testing import make_node
 
 SETTINGS = Settings(compile_program(default_configuration()))
-PODS = load(
+PODS = load_configuration(
     {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

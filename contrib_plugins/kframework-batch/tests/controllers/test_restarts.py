@@ -31,11 +31,11 @@ from msgspec.structs import replace
 
 from kframework.client.cluster import Cluster
 from kframework.clock import LoopClock, run_virtual
+from kframework.engine import Message
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
 from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, Service
-from kframework.state.inbox import Message
 from kframework.testing import make_pod
 
 T = TypeVar("T", bound=ApiObject)

@@ -17,10 +17,8 @@ from kframework_batch.explain.explanation import Explanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework import Unexplainable
-from kframework.engine import Scheduler
+from kframework.engine import Changed, EngineExplanation, Scheduler, finished
 from kframework.explain.explanation import read
-from kframework.observe.showing import EngineExplanation, finished
-from kframework.state.inbox import Changed
 
 PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'
 

@@ -7,7 +7,7 @@ from kframework_batch.account import GoneJob, JobState, Outcome, SessionAccount,
 from kframework_batch.explain.course import course, pieces
 from kframework_batch.explain.explanation import Stretch
 
-from kframework.observe.showing import finished
+from kframework.engine import finished
 
 JOB = "default/train"
 

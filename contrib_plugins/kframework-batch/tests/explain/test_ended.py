@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from kframework import Unexplainable
 from kframework.clock import rfc3339
+from kframework.engine import finished
 from kframework.objects import OwnerReference, Pod
-from kframework.observe.showing import finished
 
 PLAIN = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]"
 

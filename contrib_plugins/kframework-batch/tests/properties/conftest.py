@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from kframework.clock import rfc3339
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.effects import PodEvent
+from kframework.engine import BindingEnded
 from kframework.objects import (
     Affinity,
     LabelSelector,
@@ -29,7 +30,6 @@ from kframework.objects import (
     PodAntiAffinity,
     PriorityClass,
 )
-from kframework.state.inbox import BindingEnded
 from kframework.testing import make_pod, make_taint
 from kframework.values.status import Code, Status
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 from kframework_batch.task_status import TaskStatus
 
-from kframework.state.inbox import Changed
+from kframework.engine import Changed
 from tests.support.scale import seeds
 
 #: A World of conftest.py, which tests cannot import.

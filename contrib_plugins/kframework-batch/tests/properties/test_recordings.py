@@ -22,13 +22,13 @@ from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 
 from kframework.clock import Clock
+from kframework.engine import MakeController
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
-from kframework.process.running import MakeController
 from kframework.simulation.recording import Recording
 from tests.faults.batch_world import RATE, World, configuration, objects
 from tests.faults.lines import lines_of

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from kframework import Code
 from kframework.clock import VIRTUAL_EPOCH, seconds_of
-from kframework.engine import Decision
-from kframework.observe.counting import Binding
+from kframework.engine import Binding, Decision
 from kframework.observe.recording.reader import Recorded
 from tests.support.batch_runs import Lie, Run, crowded, waiting
 

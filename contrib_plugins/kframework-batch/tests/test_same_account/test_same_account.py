@@ -15,8 +15,8 @@ from kframework_batch.session_spans import span_of
 from kframework_batch.shown import BatchShown
 from msgspec.structs import replace
 
+from kframework.engine import History, Ref
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.showing import History, Ref
 from tests.support import batch_runs
 from tests.support.batch_runs import Run, readings
 

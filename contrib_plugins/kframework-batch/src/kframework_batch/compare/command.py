@@ -24,7 +24,7 @@ from kframework.simulation.inputs import configured, read_cluster
 
 if TYPE_CHECKING:
     from kframework import Plugin
-    from kframework.config.reading import Configuration
+    from kframework.engine import Configuration
     from kframework_batch.compare.measures import Measures
     from kframework_batch.settings import Settings
 
@@ -163,7 +163,7 @@ def _title(engine: str, run: Measures) -> str:
 
 
 def _span(seconds: float | None) -> str:
-    from kframework.config.reading import Duration
+    from kframework.engine import Duration
 
     return "" if seconds is None else str(Duration(round(seconds)))
 

@@ -9,10 +9,8 @@ from time import process_time
 from typing import ClassVar
 
 from kframework import Clock, InputError, Plugin, Watch
-from kframework.config.reading import Configuration
-from kframework.engine import MemoryCluster, Observer, Registry
+from kframework.engine import Configuration, MakeController, MemoryCluster, Observer, Registry, simulate_engine
 from kframework.objects import ApiObject, Node
-from kframework.process.running import MakeController, simulate_engine
 from kframework.testing import create
 from kframework_batch.compare.measures import Measures, measure
 from kframework_batch.compare.replay import Course

@@ -16,9 +16,8 @@ import anyio
 import msgspec
 
 from kframework import Clock, ClusterError, Watch
-from kframework.engine import Cluster
+from kframework.engine import Changed, Cluster, Gone, Message, Synced
 from kframework.objects import ApiObject, ApiStruct, kind_of
-from kframework.state.inbox import Changed, Gone, Message, Synced
 from kframework_batch.controllers.mirror import Mirror
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from kframework.config.reading import Duration
+from kframework.engine import Duration
 from kframework.objects import QuantityError
 from kframework_batch.controllers.handed_down import min_resources
 from kframework_batch.controllers.job_dependencies import are_ordered

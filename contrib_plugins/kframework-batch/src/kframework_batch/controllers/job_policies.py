@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kframework.clock import seconds_of
-from kframework.config.reading import Duration
+from kframework.engine import Duration
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
 from kframework_batch.controllers.job_dependencies import may_begin

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 
 import msgspec
 
-from kframework.observe.showing import finished
+from kframework.engine import finished
 from kframework_batch.account import SessionAccount
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.course import course

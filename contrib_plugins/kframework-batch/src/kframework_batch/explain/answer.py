@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kframework import Unexplainable
-from kframework.engine import Scheduler
-from kframework.observe.showing import (
-    STANDS_BY,
-    EngineExplanation,
-    at_rest,
-    explain_route,
-    finished_giving_way,
-)
+from kframework.engine import STANDS_BY, EngineExplanation, Scheduler, at_rest, explain_route, finished_giving_way
 from kframework_batch.account import SessionAccount
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.account import explaining

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kframework.clock import rfc3339
-from kframework.observe.showing import NONE, table, visible
+from kframework.engine import NONE, table, visible
 from kframework_batch.account import Outcome, QueueState, Spared, SubJobTurn, Tried, Turn, Verdict
 from kframework_batch.account_rows import subjob_name
 from kframework_batch.explain.explanation import Explanation, Stretch, TaskPlace

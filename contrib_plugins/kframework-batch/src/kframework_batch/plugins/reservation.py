@@ -11,7 +11,7 @@ from pydantic import Field
 
 from kframework import NodeInfo, Status, unschedulable
 from kframework.clock import seconds_of
-from kframework.config.reading import Duration
+from kframework.engine import Duration
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.resource import Resource

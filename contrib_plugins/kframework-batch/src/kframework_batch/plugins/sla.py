@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from kframework.clock import seconds_of
-from kframework.config.reading import Duration
+from kframework.engine import Duration
 from kframework_batch.hookspecs import Key
 from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl

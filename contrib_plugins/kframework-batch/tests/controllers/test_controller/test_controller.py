@@ -11,11 +11,11 @@ import pytest
 from kframework_batch.controllers.controller import Controller
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop
+from kframework.engine import Changed, Message, Synced
 from kframework.errors import ClusterError
 from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Pod
-from kframework.state.inbox import Changed, Message, Synced
 from kframework.testing import make_pod
 
 

@@ -1,0 +1,209 @@
+"""The names that second engines import, loaded on first use: what an engine that is not the pod engine stands on.
+
+An engine implements `Engine`; `Scheduler`, `simulate_engine` or `Process` is given what makes it (`MakeEngine`). It
+keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: a `Reservation` goes out, `BindingEnded`
+comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
+
+Time and chance are in `kframework.clock`. Plugin authors need `kframework`, `kframework.objects` and
+`kframework.testing` alone. What is here is public too, but moves with the core: a second engine says which minor
+version it was made for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kframework.lazy_names import load_on_first_use
+
+if TYPE_CHECKING:  # isort: off
+    # What drives an engine, and what it has done outside: bindings, statuses, events.
+    from kframework.core.cycle.consequences import Reservation as Reservation
+    from kframework.core.effects import (
+        EngineHost as EngineHost,
+        PodEvent as PodEvent,
+    )
+    from kframework.scheduler.scheduler import (
+        MakeEngine as MakeEngine,
+        Scheduler as Scheduler,
+    )
+
+    # The messages that reach it; it derives its own from `OwnMessage`.
+    from kframework.state.inbox import (
+        BindingEnded as BindingEnded,
+        Changed as Changed,
+        Gone as Gone,
+        Inbox as Inbox,
+        Message as Message,
+        OwnMessage as OwnMessage,
+        Synced as Synced,
+        Touched as Touched,
+    )
+
+    # The cluster that it schedules, and one in memory.
+    from kframework.client.cluster import Cluster as Cluster
+    from kframework.in_memory.cluster import MemoryCluster as MemoryCluster
+
+    # The live tables, columns of its own beside them, and a pod on its way to its node, for Permit's verdicts.
+    from kframework.state.cluster import ClusterState as ClusterState
+    from kframework.state.columns import Column as Column
+    from kframework.state.waiting import ReservedPod as ReservedPod
+
+    # Its profiles, which it may compile again, and the plugins in them.
+    from kframework.core.plugin_handle import (
+        MakeProfiles as MakeProfiles,
+        profiles_for as profiles_for,
+    )
+    from kframework.core.runtime.points import (
+        run_reserve as run_reserve,
+        run_unreserve as run_unreserve,
+    )
+    from kframework.core.runtime.profile import (
+        Profile as Profile,
+        Signature as Signature,
+    )
+    from kframework.core.runtime.profiles import Profiles as Profiles
+    from kframework.core.runtime.registry import (
+        Offer as Offer,
+        Offers as Offers,
+        Registry as Registry,
+        beside_installed as beside_installed,
+    )
+    from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit as NodeResourcesFit
+
+    # What these plugins answer about a pod on all nodes: remembered per signature, or searched for.
+    from kframework.core.cycle.all_nodes import AllNodesSearch as AllNodesSearch
+    from kframework.core.cycle.layers import Layer as Layer
+    from kframework.core.cycle.plan import (
+        Layers as Layers,
+        Plan as Plan,
+    )
+    from kframework.core.cycle.rejections import PASS as PASS
+    from kframework.core.cycle.rotation import Rotation as Rotation
+
+    # The records of each attempt and of each binding cycle, which observers read.
+    from kframework.core.cycle.decision import (
+        Binding as Binding,
+        Decision as Decision,
+        Observer as Observer,
+        Result as Result,
+        fit_error as fit_error,
+    )
+
+    # kube-scheduler's configuration files, and files of its own that are read in the same way.
+    from kframework.config.configuration import (
+        Configuration as Configuration,
+        RawArgs as RawArgs,
+    )
+    from kframework.config.decode import (
+        decode as decode,
+        field_names as field_names,
+    )
+    from kframework.config.document import (
+        Document as Document,
+        Json as Json,
+        Place as Place,
+        parse_documents as parse_documents,
+        read_source as read_source,
+    )
+    from kframework.config.duration import Duration as Duration
+    from kframework.config.in_tree import in_tree_points as in_tree_points
+    from kframework.config.load import (
+        load_configuration as load_configuration,
+        options_of as options_of,
+        overridden as overridden,
+    )
+    from kframework.config.models import LeaderElection as LeaderElection
+    from kframework.config.options import (
+        OPTIONS_KIND as OPTIONS_KIND,
+        Options as Options,
+    )
+    from kframework.config.problems import (
+        Problem as Problem,
+        collecting as collecting,
+        raise_all as raise_all,
+        required as required,
+        shown as shown,
+    )
+    from kframework.errors import nearest as nearest
+
+    # A simulation, or a process with an election, endpoints and a log.
+    from kframework.observe.journal import Journal as Journal
+    from kframework.process.observers import Observers as Observers
+    from kframework.process.process import (
+        Companion as Companion,
+        Process as Process,
+    )
+    from kframework.process.rbac import manifests as manifests
+    from kframework.process.running import (
+        MakeController as MakeController,
+        Progress as Progress,
+        SimulationResult as SimulationResult,
+        simulate_engine as simulate_engine,
+    )
+    from kframework.verbosity import NOTICE as NOTICE
+
+    # Families of metrics of its own.
+    from kframework.observe.metrics.families import Family as Family
+    from kframework.observe.metrics.series import (
+        Counts as Counts,
+        Histograms as Histograms,
+        Readings as Readings,
+        Series as Series,
+        as_labels as as_labels,
+    )
+
+    # Spans of its own: an observer of its accounts gives them to a Tracing, with the draw that decides on the sample.
+    from kframework.observe.tracing.span import Span as Span
+    from kframework.observe.tracing.spans import Tracing as Tracing
+    from kframework.observe.tracing.traces import Attributes as Attributes
+
+    # Recordings of it, and how it is made again for a replay: by an EngineKind, an entry point of `kframework.engines`.
+    from kframework.observe.recording.engines import (
+        EngineKind as EngineKind,
+        Otherwise as Otherwise,
+        SecondThoughts as SecondThoughts,
+    )
+    from kframework.observe.recording.writer import (
+        RecordedEngine as RecordedEngine,
+        Recorder as Recorder,
+    )
+
+    # What it shows on the scheduler's page and in reports, with tables of its own.
+    from kframework.errors import visible as visible
+    from kframework.observe.history import History as History
+    from kframework.observe.last_records import LastRecords as LastRecords
+    from kframework.observe.report import report as report
+    from kframework.observe.text_table import (
+        NONE as NONE,
+        table as table,
+    )
+    from kframework.observe.web.sections import (
+        Cell as Cell,
+        Details as Details,
+        Kind as Kind,
+        Ref as Ref,
+        Row as Row,
+        Section as Section,
+        SectionColumn as SectionColumn,
+        Tone as Tone,
+    )
+    from kframework.observe.web.shown import (
+        BINDING as BINDING,
+        Shown as Shown,
+        ShownPod as ShownPod,
+        created as created,
+    )
+
+    # How it explains itself where it is asked why.
+    from kframework.observe.web.shown import EngineExplanation as EngineExplanation
+    from kframework.explain.routes import (
+        STANDS_BY as STANDS_BY,
+        explain_route as explain_route,
+    )
+    from kframework.scheduler.slices import (
+        at_rest as at_rest,
+        finished as finished,
+        finished_giving_way as finished_giving_way,
+    )
+else:
+    __getattr__, __dir__ = load_on_first_use(__name__)
