@@ -16,7 +16,7 @@ from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -79,7 +79,7 @@ class Neighbourly(Stranger):
     reads = "pods"
 
 
-class _Noting(NullEffects):
+class _Noting(Host):
     """Keeps decisions and reservations; no binding happens by itself."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -60,7 +60,7 @@ PENDING: dict[str, Pod] = {
 }
 
 
-class Observed(NullEffects):
+class Observed(Host):
     """An outside that only remembers decisions."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from bdb import BdbQuit
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
 from kframework.scheduler.extenders import Extenders
@@ -18,7 +18,7 @@ def with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
     """Return what makes the same engine, whose plugins are debugged where they raise."""
 
     def made(
-        configuration: Configuration, clock: Clock, effects: EngineHost, extenders: Extenders, profiles: MakeProfiles
+        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: MakeProfiles
     ) -> PodEngine:
         engine = make(configuration, clock, effects, extenders, profiles)
         debugger = Debugger()

@@ -1,9 +1,9 @@
-"""What an engine has done outside, and what a binding cycle takes with it."""
+"""What an engine has done outside: bindings, statuses, events, evictions."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -31,81 +31,39 @@ class PodEvent(msgspec.Struct, frozen=True):
     related: PodInfo | None = None
 
 
-class Effects(Protocol):
-    """What the engine has done outside; every call returns at once."""
+class Host:
+    """The outside of an engine and of the handles of plugins; this one does nothing.
+
+    Calls that do something in the cluster return at once; how it ended comes back to the engine as a message.
+    """
+
+    @property
+    def api(self) -> Api:
+        """The cluster's API; RuntimeError where there is no cluster."""
+        raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
 
     def bind(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
-        ...
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         """Write the pod's condition, its nominated node or both; None leaves as it is."""
-        ...
 
     def record(self, event: PodEvent) -> None:
         """Record an Event about a pod."""
-        ...
 
     def evict(self, eviction: Eviction) -> None:
-        """Start sending the victims of a preemption away; LastVictim and PreemptionEnded report on it."""
-        ...
+        """Start evicting the victims of a preemption; LastVictim and PreemptionEnded report on it."""
 
     def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt."""
-        ...
-
-
-class EngineHost(Effects, Protocol):
-    """All that an engine and the handles of plugins reach beyond the engine."""
-
-    @property
-    def api(self) -> Api:
-        """The cluster's API."""
-        ...
+        """Give observers the record of an attempt."""
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Take notice of what was done beyond single attempts: a record of the engine's own (`Accounting`)."""
-        ...
+        """Give observers a record of the engine's own, of more than a single attempt (`Accounting`)."""
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
-        """Run a coroutine beside the scheduler; who spawned it, as `plugin 'Quota'`, is blamed for its faults."""
-        ...
-
-    async def to_the_end(self, work: Awaitable[T]) -> T:
-        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
-        ...
-
-
-class NullEffects:
-    """The outside of an engine that has none: nothing that it asks for is done."""
-
-    @property
-    def api(self) -> Api:
-        """Refuse: without a cluster there is no API."""
-        raise RuntimeError("there is no API: a plugin may ask it from the hooks that bind, and from spawned coroutines")
-
-    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
-        """Drop a plugin's coroutine."""
+        """Run a coroutine beside the scheduler; `by`, as `plugin 'Quota'`, is blamed for its faults."""
         coroutine.close()
 
     async def to_the_end(self, work: Awaitable[T]) -> T:
-        """Await a plugin's work."""
+        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
         return await work
-
-    def bind(self, reservation: Reservation) -> None:
-        """Start no binding."""
-
-    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Write nothing."""
-
-    def record(self, event: PodEvent) -> None:
-        """Record nothing."""
-
-    def evict(self, eviction: Eviction) -> None:
-        """Send nobody away."""
-
-    def decided(self, decision: Decision) -> None:
-        """Take no notice."""
-
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Take no notice."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
-from kframework.clock import Clock, Seeds
+from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.search import Search
-from kframework.core.effects import Effects, EngineHost, PodEvent
+from kframework.core.effects import Host, PodEvent
+from kframework.core.engine import Engine
 from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
@@ -18,8 +18,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Preemption
 from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
 from kframework.objects import ApiObject, Node, Pod
-from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Activated, Message, Nominated, Touched
+from kframework.state.inbox import Activated, Nominated, Touched
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
@@ -32,62 +31,14 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
-class HandledEngine(Protocol):
-    """What a handle needs of an engine."""
-
-    @property
-    def cluster(self) -> ClusterState:
-        """The live tables."""
-        ...
-
-    @property
-    def pending(self) -> Mapping[str, PendingPod]:
-        """The pods that the engine has to find nodes for, by uid."""
-        ...
-
-    @property
-    def profiles(self) -> Profiles:
-        """The profiles by scheduler name."""
-        ...
-
-    @property
-    def current(self) -> Search | None:
-        """The search that is going on; None between two cycles."""
-        ...
-
-    @property
-    def preemption(self) -> Preemption:
-        """The evaluator of what preemption would come to."""
-        ...
-
-    @property
-    def effects(self) -> Effects:
-        """What the engine has done outside."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """The only source of time."""
-        ...
-
-    @property
-    def seeds(self) -> Seeds:
-        """Where all random generators come from."""
-        ...
-
-    def ask(self, message: Message) -> None:
-        """Take a plugin's request."""
-        ...
-
-
 #: Compiles profiles whose plugins reach this engine, of which only the tables, the clock and the seeds are made yet.
-MakeProfiles = Callable[[HandledEngine], Profiles]
+MakeProfiles = Callable[[Engine], Profiles]
 
 
-def profiles_for(configuration: Configuration, registry: Registry, host: EngineHost) -> MakeProfiles:
+def profiles_for(configuration: Configuration, registry: Registry, host: Host) -> MakeProfiles:
     """Return what compiles the profiles of a configuration for an engine; doing so raises ConfigError."""
 
-    def make(engine: HandledEngine) -> Profiles:
+    def make(engine: Engine) -> Profiles:
         return compile_profiles(
             configuration, registry, lambda profile, plugin: PluginHandle(engine, host, profile, plugin)
         )
@@ -98,7 +49,7 @@ def profiles_for(configuration: Configuration, registry: Registry, host: EngineH
 class PluginHandle:
     """Implements `kframework.framework.handle.Handle` on an engine."""
 
-    def __init__(self, engine: HandledEngine, outside: EngineHost, profile: str, plugin: str) -> None:
+    def __init__(self, engine: Engine, outside: Host, profile: str, plugin: str) -> None:
         self._engine = engine
         self._outside = outside
         self._profile = profile

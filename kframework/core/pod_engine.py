@@ -1,7 +1,7 @@
 """The engine that schedules one pod at a time, as kube-scheduler does: messages in, decisions out, nothing awaited.
 
 `step` applies what has arrived, does what is due, and gives one pod its turn. What must happen outside (bind, patch a
-status, record an event, evict) goes through `Effects`; how it ended comes back as a message.
+status, record an event, evict) goes through `Host`; how it ended comes back as a message.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from kframework.clock import Clock, Seeds
+from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.asking import Asking, awaited, unasked
@@ -28,7 +28,8 @@ from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Effects, NullEffects, PodEvent
+from kframework.core.effects import Host, PodEvent
+from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.preemption.evaluator import Evaluator
@@ -41,7 +42,6 @@ from kframework.core.runtime.timing import PluginTimer, Tells, tells_nothing
 from kframework.core.sources import Sources, SourceTurn
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, EventResource, Occurrence
-from kframework.framework.plugin import Watch
 from kframework.objects import PodCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
@@ -50,7 +50,6 @@ from kframework.state.inbox import (
     BindingStarted,
     Changed,
     Gone,
-    Inbox,
     LastVictim,
     Message,
     Nominated,
@@ -72,18 +71,14 @@ _log = logging.getLogger(__name__)
 _TIMED_EVERY = 1.0
 
 
-class PodEngine:
+class PodEngine(Engine):
     """Schedules one pod after the other."""
-
-    #: What the engine follows and writes itself, and whether it sees ended pods too: all of it is plugins' business.
-    watches: tuple[Watch, ...] = ()
-    ended_pods: bool = False
 
     def __init__(
         self,
         cluster: ClusterState,
         clock: Clock,
-        effects: Effects,
+        effects: Host,
         profiles: MakeProfiles,
         *,
         seed: int = 0,
@@ -94,30 +89,19 @@ class PodEngine:
         verifying: bool | None = None,
         extenders: Extending | None = None,
     ) -> None:
-        self.cluster = cluster
-        self.clock = clock
-        self.effects: Effects = effects
-        self.seeds: Seeds = Seeds(seed)
-        self.inbox: Inbox = Inbox()
+        super().__init__(cluster, clock, effects, seed)
         self.rotation: Rotation = Rotation()
-        self.synced: bool = False
         self.attempts: int = 0
-        #: In so many of the attempts plugins are timed: those whose draw is below; and in one a second at least.
-        self.timed_share: float = 0.0
         #: Says what the hooks of an attempt are called in, so that a trace of it includes what they do.
         self.tells: Tells = tells_nothing
         self._timed_at = -math.inf
         self.extenders: Extending | None = extenders or None
-        #: The search that is going on; None between two cycles.
-        self.current: Search | None = None
-        #: A cycle that awaits extenders: whoever steps the engine awaits it before the next step.
-        self.under_way: Awaitable[None] | None = None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
         #: Draws an attempt's lot, in [0, 1).
         self.draw: Callable[[], float] = self.seeds.generator("sampling").random
         self.preempting: Preempting = Preempting()
-        self.preemption: Evaluator = Evaluator(
+        self._evaluator = Evaluator(
             cluster,
             self.preempting,
             self.seeds.generator("preemption offset"),
@@ -149,7 +133,7 @@ class PodEngine:
         cls,
         configuration: Configuration,
         clock: Clock,
-        effects: Effects,
+        effects: Host,
         extenders: Extending,
         profiles: MakeProfiles,
     ) -> Self:
@@ -170,11 +154,13 @@ class PodEngine:
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
-        """The pods that have no node yet, by uid."""
         return self.handlers.pending
 
+    @property
+    def preemption(self) -> Evaluator:
+        return self._evaluator
+
     def retrying(self) -> tuple[str, ...]:
-        """Name the pods that are still retried, as namespace/name."""
         return tuple(pod.key for pod in self.pending.values() if not self.queue.dormant(pod.uid))
 
     def _is_foreign(self, pod: PodInfo) -> bool:
@@ -182,10 +168,6 @@ class PodEngine:
         return (pod.spec.scheduler_name or "default-scheduler") not in self.profiles
 
     # -- running ---------------------------------------------------------------------------------------------------
-
-    def offer(self, message: Message) -> None:
-        """Take a message in, to be applied before the next cycle."""
-        self.inbox.offer(message)
 
     def ask(self, message: Message) -> None:
         """Take a plugin's request: done at the end of the cycle it comes from, else it is a message like any other."""
@@ -204,14 +186,12 @@ class PodEngine:
         return True
 
     def catch_up(self) -> None:
-        """Apply the messages and do what is due, but schedule nothing."""
         for message in self.inbox.drain():
             self._apply(message)
         self._tick()
 
     @property
     def deadline(self) -> float | None:
-        """When something is due next, in seconds since 1970; None if nothing is."""
         queue, waiting = self.queue, self.cluster.waiting
         deadlines = (queue.retry_deadline, queue.flush_deadline, waiting.deadline, self.sources.deadline)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -406,7 +386,7 @@ class PodEngine:
     def aside(self) -> Iterator[None]:
         """Let somebody who only looks on ask the plugins: what they want done meanwhile is not done."""
         before = self.effects, self._deferred, self._looked_on
-        self.effects, self._deferred, self._looked_on = NullEffects(), [], True
+        self.effects, self._deferred, self._looked_on = Host(), [], True
         try:
             yield
         finally:

@@ -1,7 +1,7 @@
 """The names that second engines import, loaded on first use: what an engine that is not the pod engine stands on.
 
-An engine implements `Engine`; `Scheduler`, `simulate_engine` or `Process` is given what makes it (`MakeEngine`). It
-keeps the live tables (`ClusterState`), decides, and has its `EngineHost` bind: a `Reservation` goes out, `BindingEnded`
+An engine derives from `Engine`; `Scheduler`, `simulate_engine` or `Process` is given what makes it (`MakeEngine`). It
+keeps the live tables (`ClusterState`), decides, and has its `Host` bind: a `Reservation` goes out, `BindingEnded`
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
 Time and chance are in `kframework.clock`. Plugin authors need `kframework`, `kframework.objects` and
@@ -19,9 +19,10 @@ if TYPE_CHECKING:  # isort: off
     # What drives an engine, and what it has done outside: bindings, statuses, events.
     from kframework.core.cycle.consequences import Reservation as Reservation
     from kframework.core.effects import (
-        EngineHost as EngineHost,
+        Host as Host,
         PodEvent as PodEvent,
     )
+    from kframework.core.engine import Engine as Engine
     from kframework.scheduler.scheduler import (
         MakeEngine as MakeEngine,
         Scheduler as Scheduler,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:  # isort: off
         BindingEnded as BindingEnded,
         Changed as Changed,
         Gone as Gone,
-        Inbox as Inbox,
         Message as Message,
         OwnMessage as OwnMessage,
         Synced as Synced,

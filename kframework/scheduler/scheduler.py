@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from time import perf_counter
-from typing import Generic, Protocol
+from typing import Generic
 
 import anyio
 import msgspec
@@ -24,8 +24,9 @@ from kframework.core.cycle.asking import Asking, awaited
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.current_attempt import CURRENT
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer, Telling
-from kframework.core.effects import EngineHost, PodEvent
-from kframework.core.plugin_handle import HandledEngine, MakeProfiles, profiles_for
+from kframework.core.effects import Host, PodEvent
+from kframework.core.engine import Engine
+from kframework.core.plugin_handle import MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
@@ -33,7 +34,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import tells_nothing
 from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError, PluginError
-from kframework.framework.plugin import Plugin, Watch
+from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
@@ -47,7 +48,7 @@ from kframework.scheduler.sources import SourceFeeds
 from kframework.scheduler.spawned_work import SpawnedWork, guarded
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
 from kframework.scheduler.workers import Workers
-from kframework.state.inbox import Gone, Inbox, Message
+from kframework.state.inbox import Gone, Message
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status
 
@@ -65,71 +66,13 @@ FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
 CONFIRMING = 0.25
 
 
-class Engine(HandledEngine, Protocol):
-    """What drives decisions; the scheduler only feeds it messages and steps it."""
-
-    #: In so many of the attempts plugins are to be timed.
-    timed_share: float
-
-    @property
-    def inbox(self) -> Inbox:
-        """What has arrived and is not yet applied."""
-        ...
-
-    @property
-    def synced(self) -> bool:
-        """Whether the first listing of every kind has been applied."""
-        ...
-
-    @property
-    def watches(self) -> tuple[Watch, ...]:
-        """What the engine follows and writes itself, beside what plugins do and the binding of pods."""
-        ...
-
-    @property
-    def ended_pods(self) -> bool:
-        """Whether pods that have ended are of interest until they are deleted."""
-        ...
-
-    def offer(self, message: Message) -> None:
-        """Take a message in."""
-        ...
-
-    def step(self) -> bool:
-        """Do the next piece of work; return whether there may be more at once."""
-        ...
-
-    def catch_up(self) -> None:
-        """Apply the messages and do what is due, but begin nothing."""
-        ...
-
-    @property
-    def deadline(self) -> float | None:
-        """When something is due next, in seconds since 1970; None if nothing is."""
-        ...
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is left to do but to wait for what may happen in the cluster."""
-        ...
-
-    def retrying(self) -> tuple[str, ...]:
-        """Name the pods that are still retried, as namespace/name."""
-        ...
-
-    @property
-    def under_way(self) -> Awaitable[None] | None:
-        """What of a step must be awaited before the next one; None if it is done."""
-        ...
-
-
 #: The engine of a scheduler: one pod at a time unless another is asked for.
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
 A = TypeVar("A")
 
 #: Makes the engine that a configuration asks for.
-MakeEngine = Callable[[Configuration, Clock, EngineHost, Extenders, MakeProfiles], E]
+MakeEngine = Callable[[Configuration, Clock, Host, Extenders, MakeProfiles], E]
 
 
 def over_http(settings: ExtenderSettings) -> Extender:
@@ -137,7 +80,7 @@ def over_http(settings: ExtenderSettings) -> Extender:
     return Extender(settings, HttpLine(settings))
 
 
-class Scheduler(EngineHost, Generic[E]):
+class Scheduler(Host, Generic[E]):
     """Schedules the pods of a cluster by a configuration until it is told to stop, or cancelled.
 
     `slice` is how long it works before others run, in seconds; 0 lets them run after every cycle, as virtual time

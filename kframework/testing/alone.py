@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import HandledEngine, profiles_for
+from kframework.core.effects import Host
+from kframework.core.engine import Engine
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.profile import Profile
@@ -51,13 +52,13 @@ def profile_of(
     ConfigError.
     """
     profiles = functools.partial(profiles_of, plugin, args, sources=sources)
-    return PodEngine(cluster, _StoppedClock(), NullEffects(), profiles, verifying=False).profiles[PROFILE]
+    return PodEngine(cluster, _StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
 
 
 def profiles_of(
     plugin: type[Plugin],
     args: Mapping[str, object],
-    engine: HandledEngine,
+    engine: Engine,
     beside: Sequence[str] = (),
     sources: SourceValues = _NONE,
 ) -> Profiles:
@@ -66,7 +67,7 @@ def profiles_of(
     Through its handle the plugin sees and asks the engine; no API is behind it. Its sources hold these values for ever.
     """
     configuration = parse(configuration_of(plugin, args, beside), "args")
-    profiles = profiles_for(configuration, Registry.of(plugin), NullEffects())(engine)
+    profiles = profiles_for(configuration, Registry.of(plugin), Host())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
         source.update(engine.clock.now(), source.checked(sources.get(source.name, {})))

@@ -11,7 +11,7 @@ from random import Random
 import msgspec
 
 from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     ApiObject,
@@ -303,7 +303,7 @@ def _may_become(old: ApiObject, new: ApiObject) -> bool:
     return True
 
 
-class RandomOutside(NullEffects):
+class RandomOutside(Host):
     """The outside of an engine to which random events happen: it binds and evicts at once, and has it `told` later."""
 
     #: The engine; whoever makes it says so.

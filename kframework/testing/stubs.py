@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
-from kframework.core.effects import NullEffects, PodEvent
+from kframework.core.effects import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle, profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import ask_pre_filter, first_rejection
@@ -57,7 +57,7 @@ class StubHandle(PluginHandle):
     """
 
     def __init__(self, engine: PodEngine, clock: StubClock, api: Api | None) -> None:
-        super().__init__(engine, NullEffects(), PROFILE, "stub")
+        super().__init__(engine, Host(), PROFILE, "stub")
         self._clock = clock
         self._api = api
         self.activated: list[PodInfo] = []
@@ -117,7 +117,7 @@ def stub_handle(
     pods, clock = list(pods), StubClock()
     configuration = parse(profile_text({}, {}), "stub_handle")
     state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
-    engine = PodEngine(state, clock, NullEffects(), profiles_for(configuration, Registry.installed(), NullEffects()))
+    engine = PodEngine(state, clock, Host(), profiles_for(configuration, Registry.installed(), Host()))
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
         engine.offer(Changed(read_only(obj)))
     engine.catch_up()

@@ -37,6 +37,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.in_memory.workloads.pods": "what test_replica_set.py makes, counts and deletes",
     "kframework.in_memory.workloads.revisions": "what test_deployment.py rolls out and back",
     "kframework.in_memory.workloads.stateful_claims": "claims that stay or go, in test_stateful_set.py",
+    "kframework.core.engine": "abstract; derived engines are tried in test_pod_engine.py and observe/web/test_page.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
     "kframework.core.cycle.consequences": "records without behaviour, made by test_attempt.py",

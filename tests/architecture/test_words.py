@@ -23,7 +23,7 @@ OURS = {
     "Survey": "AllNodesSearch",
     "Onlookers": "Observers",
     "Audience": "Observers",
-    "Nowhere": "NullEffects",
+    "Nowhere": "Host",
     "GatedTransport": "FencedTransport",
     "Lane": "KeyedWriteQueue",
     "Shelf": "KindStore",

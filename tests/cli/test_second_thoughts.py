@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Offer
 from kframework.observe.recording import engines
 from kframework.observe.recording.engines import EngineKind, Otherwise, SecondThoughts
-from kframework.scheduler.scheduler import Engine
 from tests.cli.conftest import Command
 from tests.faults.lines import Line, changed
 

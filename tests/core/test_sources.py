@@ -10,7 +10,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, SourceChange, Status, hookimpl, unschedulable
 from kframework.clock import SystemClock
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.source import WhenStale
 from kframework.observe.recording.writer import StandingClock
@@ -69,7 +69,7 @@ def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
     """Make an engine at a moment that does not pass."""
     clock = StandingClock(SystemClock())
     clock.stop(1000.0)
-    return PodEngine(ClusterState(), clock, NullEffects(), functools.partial(profiles_of, plugin, {}, sources=sources))
+    return PodEngine(ClusterState(), clock, Host(), functools.partial(profiles_of, plugin, {}, sources=sources))
 
 
 def test_backoff_is_respected() -> None:

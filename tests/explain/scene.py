@@ -7,7 +7,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -24,7 +24,7 @@ from kframework.testing import make_pod
 __all__ = ["Scene"]
 
 
-class Scene(NullEffects):
+class Scene(Host):
     """An engine on a clock that stands still, and what it has decided."""
 
     def __init__(self, *objects: ApiObject, configuration: str = "", registry: Registry | None = None) -> None:

@@ -21,10 +21,11 @@ from kframework.client.write_fence import FencedTransport, WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
+from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extender import Extender, Line
-from kframework.scheduler.scheduler import Engine, MakeEngine, Scheduler
+from kframework.scheduler.scheduler import MakeEngine, Scheduler
 from kframework.values.status import Code
 
 __all__ = ["End", "Life"]

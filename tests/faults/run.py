@@ -18,11 +18,11 @@ from anyio.abc import TaskGroup
 
 from kframework.client.faults import FaultyTransport, Rates
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
+from kframework.core.engine import Engine
 from kframework.fake_api.in_process import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
-from kframework.scheduler.scheduler import Engine
 from tests.faults.books import ApiBooks
 from tests.faults.lives import End, Life
 from tests.faults.shape import Shape

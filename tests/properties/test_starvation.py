@@ -18,7 +18,7 @@ from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
@@ -49,7 +49,7 @@ class AlwaysQueue(NodeResourcesFit):
         return [ClusterEvent(EventResource.ANY, ActionType.ALL)]
 
 
-class Crowded(NullEffects):
+class Crowded(Host):
     """An engine with a crowd of important pods that fit nowhere and one that does, and its clock."""
 
     def __init__(self, plugin: type[Plugin]) -> None:

@@ -5,43 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from kframework import Clock, PendingPod, Watch
-from kframework.clock import Seeds
+from kframework import Clock, PendingPod
 from kframework.config.configuration import Configuration
-from kframework.engine import ClusterState, Decision, EngineHost, MakeProfiles, Profiles, Result
+from kframework.engine import ClusterState, Decision, Engine, Host, MakeProfiles, Result
 from kframework.objects import Node, Pod
-from kframework.state.inbox import Changed, Inbox, Message, Synced
+from kframework.state.inbox import Changed, Synced
 
 __all__ = ["ClosedEngine"]
 
 
-class ClosedEngine:
+class ClosedEngine(Engine):
     """Schedules nobody."""
-
-    watches: tuple[Watch, ...] = ()
-    ended_pods = False
-    under_way: None = None
-    current: None = None
-    deadline: None = None
-    timed_share = 0.0
 
     def __init__(
         self,
         configuration: Configuration,
         clock: Clock,
-        outside: EngineHost,
+        outside: Host,
         extenders: object,
         profiles: MakeProfiles,
     ) -> None:
-        self.cluster = ClusterState()
-        self.clock = clock
-        self.effects = outside
-        self.seeds = Seeds(0)
-        self.inbox = Inbox()
-        self.synced = False
+        super().__init__(ClusterState(), clock, outside, seed=0)
         self._waiting: dict[str, PendingPod] = {}
         self._decided = 0
-        self.profiles: Profiles = profiles(self)
+        self.profiles = profiles(self)
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
@@ -52,17 +39,15 @@ class ClosedEngine:
         raise RuntimeError("nobody is preempted")
 
     @property
+    def deadline(self) -> None:
+        return None
+
+    @property
     def settled(self) -> bool:
         return self.synced and not len(self.inbox)
 
     def retrying(self) -> tuple[str, ...]:
         return ()
-
-    def offer(self, message: Message) -> None:
-        self.inbox.offer(message)
-
-    def ask(self, message: Message) -> None:
-        self.offer(message)
 
     def catch_up(self) -> None:
         for message in self.inbox.drain():

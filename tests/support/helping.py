@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kframework import Plugin
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -34,7 +34,7 @@ profiles:
 
 def engine_of(objects: Iterable[ApiObject], *plugins: type[Plugin]) -> PodEngine:
     """Make an engine with the default plugins, and these behind them, that has seen these objects."""
-    effects = NullEffects()
+    effects = Host()
     text = _CONFIGURATION.format(plugins=", ".join(f"{{name: {plugin.name}}}" for plugin in plugins))
     profiles = profiles_for(parse(text), Registry.of(*plugins), effects)
     engine = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)

@@ -11,7 +11,7 @@ from kframework_batch.background_writes import BackgroundWrites
 from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework.clock import run_virtual
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
 from kframework.engine import OwnMessage
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Event, Pod
@@ -26,7 +26,7 @@ class Desk:
         self.busy: set[str] = set()
         self.reports: list[OwnMessage] = []
         self.woken = 0
-        self.writes = BackgroundWrites(cast("EngineHost", self), self.reports.append, self._wake)
+        self.writes = BackgroundWrites(cast("Host", self), self.reports.append, self._wake)
         self.tasks: list[asyncio.Task[None]] = []
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kframework.core.plugin_handle import HandledEngine
+from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.source import Source
 from kframework.objects import PodSpec
@@ -89,7 +89,7 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
 # -- what every pod asks for ----------------------------------------------------------------------------------------
 
 
-def pod_resources(engine: HandledEngine) -> tuple[Series, ...]:
+def pod_resources(engine: Engine) -> tuple[Series, ...]:
     """Return the series of what the pods that an engine knows request, and what limits them."""
     return (
         _PodResources(families.POD_RESOURCE_REQUEST, engine, fit_requests),
@@ -100,7 +100,7 @@ def pod_resources(engine: HandledEngine) -> tuple[Series, ...]:
 class _PodResources(Series):
     """One of the two families; nothing of it is kept, but what a template's pods have in common."""
 
-    def __init__(self, family: Family, engine: HandledEngine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
+    def __init__(self, family: Family, engine: Engine, amounts: Callable[[PodSpec], dict[str, int]]) -> None:
         self.family = family
         self._engine = engine
         self._amounts = amounts

@@ -15,7 +15,8 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
+from kframework.core.engine import Engine
 from kframework.core.runtime.registry import installed
 from kframework.errors import ConfigError, InputError, Unexplainable
 from kframework.observe.recording.reader import Recorded
@@ -77,7 +78,7 @@ class EngineKind(ABC, Generic[E]):
     annotations: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
-    def again(self, configuration: str, file: str, clock: Clock, outside: EngineHost) -> E:
+    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> E:
         """Make an engine of what the header of a recording, a file of this name, says; raises ConfigError."""
 
     def tell(self, engine: E, recorded: Recorded, line: Line) -> None:

@@ -16,7 +16,7 @@ from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.pod_engine import PodEngines
@@ -26,7 +26,7 @@ from kframework.state.queued_pod import QueuedPod
 from kframework.values.status import Status
 
 
-class Replay(NullEffects):
+class Replay(Host):
     """A recording told to an engine that follows it: what was decided is what happens.
 
     `observers` take notice of what was recorded, as it comes. Raises InputError for what is no recording, ConfigError

@@ -18,7 +18,7 @@ from kframework.clock import Clock
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
 from kframework.core.cycle.consequences import Reservation
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -109,7 +109,7 @@ class PodEngines(EngineKind[PodEngine]):
         self._registry = registry
         self._engine = engine
 
-    def again(self, configuration: str, file: str, clock: Clock, outside: EngineHost) -> PodEngine:
+    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> PodEngine:
         parsed = parse(configuration, file)
         profiles = profiles_for(parsed, self._registry or Registry.installed(), outside)
         return self._engine.of(parsed, clock, outside, Extenders(), profiles)

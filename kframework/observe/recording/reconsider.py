@@ -19,7 +19,7 @@ from kframework.core.cycle.consequences import Failure
 from kframework.core.cycle.decision import Decision, Observer
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterAnswer
@@ -87,7 +87,7 @@ class Reconsidering:
             raise ConfigError("extenders cannot be asked what they would have said: leave them out of the --config")
         self._first = replay.engine
         options = configuration.options
-        effects = NullEffects()
+        effects = Host()
         engine = self._engine = PodEngine(
             replay.engine.cluster,
             replay.clock,

@@ -17,7 +17,7 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.engines import E, EngineKind, kind_of_recording
 from kframework.observe.recording.pod_engine import PodEngines
@@ -76,7 +76,7 @@ def replay(file: Path, registry: Registry | None = None) -> Replayed:
     return Retelling(recorded, PodEngines(registry)).tell_all()
 
 
-class Retelling(NullEffects, Generic[E]):
+class Retelling(Host, Generic[E]):
     """A recording told to an engine of its kind that decides by itself, and is compared with the recorded one.
 
     `observers` take notice of what it decides, and of the recorded bindings. InputError for a later part of a

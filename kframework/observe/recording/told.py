@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic
 
 from kframework.clock import Clock
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
 from kframework.observe.recording.engines import E, EngineKind
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line
@@ -14,7 +14,7 @@ from kframework.observe.recording.writer import Line
 class Told(Clock, Generic[E]):
     """An engine of this kind, made as the header says, and its clock; what it has done goes to `outside`."""
 
-    def __init__(self, recorded: Recorded, kind: EngineKind[E], outside: EngineHost) -> None:
+    def __init__(self, recorded: Recorded, kind: EngineKind[E], outside: Host) -> None:
         self._recorded = recorded
         self._kind = kind
         self._moment = recorded.header.at

@@ -29,7 +29,7 @@ from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import MakeProfiles
 from kframework.errors import ConfigError
 from kframework.observe.recording.annotations import KEPT
@@ -41,7 +41,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="RecordedEngine")
 
 #: Makes an engine that can be recorded, as `kframework.engine.MakeEngine` makes any.
-MakeRecorded = Callable[[Configuration, Clock, EngineHost, Extenders, MakeProfiles], R]
+MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, MakeProfiles], R]
 
 FORMAT = "kframework.dev/recording"
 
@@ -122,7 +122,7 @@ class Recorder(Observer, Accounting):
         def made(
             configuration: Configuration,
             clock: Clock,
-            outside: EngineHost,
+            outside: Host,
             extenders: Extenders,
             profiles: MakeProfiles,
         ) -> R:

@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
@@ -51,7 +51,7 @@ class Details(ApiStruct, frozen=True, kw_only=True):
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
-class ClaimsWritten(NullEffects):
+class ClaimsWritten(Host):
     """The outside of an engine that writes nothing, but tells which claims it would have written."""
 
     def __init__(self) -> None:

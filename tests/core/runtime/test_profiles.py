@@ -7,7 +7,7 @@ import pytest
 from kframework import ActionType, ConfigError, Handle, Plugin, PluginArgs, unschedulable
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
@@ -27,14 +27,14 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 ENGINE = PodEngine(
     ClusterState(),
     SystemClock(),
-    NullEffects(),
+    Host(),
     lambda engine: Profiles({"default-scheduler": profile()}),
     verifying=False,
 )
 
 
 def a_handle(profile: str, plugin: str) -> Handle:
-    return PluginHandle(ENGINE, NullEffects(), profile, plugin)
+    return PluginHandle(ENGINE, Host(), profile, plugin)
 
 
 def compiled(text: str, *plugins: type[Plugin]) -> Profiles:

@@ -9,7 +9,7 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, ConfigError, EventResource, Plugin, Watch, unschedulable
 from kframework.core import plugin_handle
-from kframework.core.effects import EngineHost
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
@@ -112,7 +112,7 @@ class Noting(PluginHandle):
 
     looked_at: defaultdict[str, set[type[ApiObject]]]
 
-    def __init__(self, engine: PodEngine, outside: EngineHost, profile: str, plugin: str) -> None:
+    def __init__(self, engine: PodEngine, outside: Host, profile: str, plugin: str) -> None:
         super().__init__(engine, outside, profile, plugin)
         self._plugin = plugin
 

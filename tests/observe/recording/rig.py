@@ -11,7 +11,7 @@ import msgspec
 
 from kframework import Plugin
 from kframework.config.load import parse
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -40,7 +40,7 @@ class Recorded:
     def __init__(self, file: Path, *plugins: type[Plugin]) -> None:
         self.file = file
         self.recorder = Recorder(file)
-        self.outside = NullEffects()
+        self.outside = Host()
         self.outside.decided = self.recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
         profiles = profiles_for(configuration, Registry.of(*plugins), self.outside)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Offer
 from kframework.errors import ConfigError, InputError
 from kframework.observe.recording import engines
@@ -13,7 +14,6 @@ from kframework.observe.recording.engines import EngineKind, kind_of_recording, 
 from kframework.observe.recording.following import Replay
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay
-from kframework.scheduler.scheduler import Engine
 from tests.faults.lines import Line, changed
 from tests.observe.recording import rig
 

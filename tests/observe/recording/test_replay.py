@@ -10,7 +10,7 @@ import pytest
 
 from kframework import Plugin, Status, hookimpl, unschedulable
 from kframework.config.load import parse
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.pod_engine import recorded_by
@@ -133,7 +133,7 @@ class Clock:
 def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> None:
     """The pool of unschedulable pods is looked through every 30 s from then on."""
     recorder, clock = Recorder(tmp_path / "recording"), Clock(1007.5)
-    outside = NullEffects()
+    outside = Host()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
     profiles = profiles_for(configuration, Registry.of(Never), outside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording import reader
 from kframework.observe.recording.pod_engine import PodEngines
@@ -21,7 +21,7 @@ def test_what_comes_from_outside_comes_when_it_came(tmp_path: Path) -> None:
     run.engine.catch_up()
     written = run.lines()
     recorded = reader.Recorded(run.file)
-    told = Told(recorded, PodEngines(Registry.of()), NullEffects())
+    told = Told(recorded, PodEngines(Registry.of()), Host())
     assert told.now() == recorded.header.at
     for line, expected in zip(recorded, written[1:], strict=True):
         told.tell(line)

@@ -10,8 +10,9 @@ import pytest
 from kframework import ConfigError, CycleState, PendingPod, Plugin, hookimpl
 from kframework.config.load import default_configuration, parse
 from kframework.config.show import effective_yaml
-from kframework.core.effects import NullEffects
-from kframework.core.plugin_handle import HandledEngine, profiles_for
+from kframework.core.effects import Host
+from kframework.core.engine import Engine
+from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.file import RecordingFile
@@ -53,7 +54,7 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
 def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     text = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n"
     recorder = Recorder(file)
-    configuration, outside = parse(text), NullEffects()
+    configuration, outside = parse(text), Host()
     profiles = profiles_for(configuration, Registry.of(), outside)
     recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
     recorder.close()
@@ -110,7 +111,7 @@ extenders: [{urlPrefix: "http://localhost:1", filterVerb: filter}]
 """
 
 
-def unmade(engine: HandledEngine) -> NoReturn:
+def unmade(engine: Engine) -> NoReturn:
     raise AssertionError("no engine is made")
 
 
@@ -119,14 +120,14 @@ def test_a_run_with_extenders_is_refused(file: Path) -> None:
     (settings,) = parse(EXTENDED).settings.extenders
     extenders = Extenders([Extender(settings, HttpLine(settings))])
     with pytest.raises(ConfigError, match="with extenders cannot be recorded"):
-        recorded_by(recorder)(default_configuration(), Ticking(), NullEffects(), extenders, unmade)
+        recorded_by(recorder)(default_configuration(), Ticking(), Host(), extenders, unmade)
     recorder.close()
 
 
 def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
     def write(name: str) -> bytes:
         recorder = Recorder(tmp_path / name)
-        configuration, outside = default_configuration(), NullEffects()
+        configuration, outside = default_configuration(), Host()
         profiles = profiles_for(configuration, Registry.of(), outside)
         engine = recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
         engine.offer(Changed(NODE))
@@ -143,7 +144,7 @@ class Modest(RecordedEngine, PodEngine):
 def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder, configuration, outside = Recorder(file), default_configuration(), NullEffects()
+    recorder, configuration, outside = Recorder(file), default_configuration(), Host()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
     profiles = profiles_for(configuration, Registry.of(), outside)
     make = recorder.recording(Modest.of, effective_yaml)

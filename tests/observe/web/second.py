@@ -10,7 +10,7 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Decision
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.runtime.registry import Registry
 from kframework.engine import (
@@ -35,7 +35,7 @@ from tests.support.closed_engine import ClosedEngine
 __all__ = ["SecondShown", "second", "served"]
 
 
-class _Outside(NullEffects):
+class _Outside(Host):
     """The clock and the observers of an engine that is stepped by hand."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from kframework import ClusterError
 from kframework.clock import rfc3339_micro
-from kframework.engine import EngineHost, OwnMessage
+from kframework.engine import Host, OwnMessage
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 from kframework_batch.messages import EvictionFailed, StatusNotWritten
 
@@ -45,7 +45,7 @@ class BackgroundWrites:
     """
 
     def __init__(
-        self, outside: EngineHost, report: Callable[[OwnMessage], None], ended: Callable[[], None] = lambda: None
+        self, outside: Host, report: Callable[[OwnMessage], None], ended: Callable[[], None] = lambda: None
     ) -> None:
         self._outside = outside
         self._report = report

@@ -10,7 +10,7 @@ from kframework.engine import (
     BindingEnded,
     ClusterState,
     Decision,
-    EngineHost,
+    Host,
     PodEvent,
     Reservation,
     ReservedPod,
@@ -25,7 +25,7 @@ from kframework_batch.placement import Choice
 class Bindings:
     """The binding cycles that are under way, by the pod's uid, and the Decisions that stand before them."""
 
-    def __init__(self, cluster: ClusterState, clock: Clock, outside: EngineHost, seeds: Seeds) -> None:
+    def __init__(self, cluster: ClusterState, clock: Clock, outside: Host, seeds: Seeds) -> None:
         self._cluster = cluster
         self._clock = clock
         self._outside = outside

@@ -12,15 +12,15 @@ from random import Random
 from typing import NamedTuple, NoReturn, TypeVar
 
 from kframework import Clock, PendingPod, PluginError, Watch
-from kframework.clock import Seeds, rfc3339
+from kframework.clock import rfc3339
 from kframework.engine import (
     BindingEnded,
     Changed,
     ClusterState,
     Configuration,
-    EngineHost,
+    Engine,
     Gone,
-    Inbox,
+    Host,
     MakeEngine,
     MakeProfiles,
     Message,
@@ -50,7 +50,7 @@ from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.queue_status import queue_statuses
 from kframework_batch.session import Consequences, Session
 from kframework_batch.task_status import TaskStatus
-from kframework_batch.trial_session import NoConsequences, TrialSession
+from kframework_batch.trial_session import TrialSession
 
 B = TypeVar("B", bound="BatchEngine")
 
@@ -73,7 +73,7 @@ class Deciding(NamedTuple):
     scores: ScoreCache
 
 
-class BatchEngine(Consequences):
+class BatchEngine(Engine, Consequences):
     """Schedules jobs in sessions."""
 
     #: What sessions look at, and what they do to it beside binding: victims go, queues and groups are told of it.
@@ -85,14 +85,12 @@ class BatchEngine(Consequences):
         *(Watch(kind, verbs=("patch_status",)) for kind in (Queue, *GROUP_KINDS)),
     )
     ended_pods: bool = True
-    under_way: None = None
-    current: None = None
 
     def __init__(
         self,
         configuration: Configuration,
         clock: Clock,
-        outside: EngineHost,
+        outside: Host,
         profiles: MakeProfiles,
         program: Program,
         *,
@@ -101,13 +99,7 @@ class BatchEngine(Consequences):
         gang_timeout: float = GANG_TIMEOUT,
     ) -> None:
         schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
-        self.cluster: ClusterState = ClusterState()
-        self.clock: Clock = clock
-        self.effects: EngineHost = outside
-        self.seeds: Seeds = Seeds(configuration.options.seed)
-        self.inbox: Inbox = Inbox()
-        self.synced: bool = False
-        self.timed_share: float = 0.0
+        super().__init__(ClusterState(), clock, outside, configuration.options.seed)
         self.cache: JobCache = JobCache(self.cluster, schedulers, default_queue)
         self.sessions: int = 0
         #: What ended the last session early; None if nothing did.
@@ -147,7 +139,7 @@ class BatchEngine(Consequences):
         def make(
             configuration: Configuration,
             clock: Clock,
-            outside: EngineHost,
+            outside: Host,
             extenders: object,
             profiles: MakeProfiles,
         ) -> B:
@@ -155,7 +147,7 @@ class BatchEngine(Consequences):
 
         return make
 
-    # -- what is asked of every engine (`kframework.engine.Engine`) --------------------------------------------------
+    # -- what every engine has ---------------------------------------------------------------------------------------
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
@@ -167,7 +159,7 @@ class BatchEngine(Consequences):
         raise RuntimeError("plugins of the core cannot preempt in batch scheduling: the actions preempt and reclaim do")
 
     def _use(self, profiles: Profiles) -> None:
-        self.profiles: Profiles = profiles
+        self.profiles = profiles
         self.core: CoreQuestions = CoreQuestions(self.cluster, profiles, self._configuration.options.layer_memory_bytes)
         self._score_cache = ScoreCache()
 
@@ -175,12 +167,6 @@ class BatchEngine(Consequences):
         """Take another program, from the next session on."""
         self._programs[program.text] = program
         self.offer(Reconfigured(program.text))
-
-    def offer(self, message: Message) -> None:
-        self.inbox.offer(message)
-
-    def ask(self, message: Message) -> None:
-        self.offer(message)
 
     @property
     def deadline(self) -> float | None:
@@ -272,7 +258,7 @@ class BatchEngine(Consequences):
         assert self.stands
         random = Random()
         random.setstate(self._random.getstate())
-        return self._session_of(TrialSession, f"{self.sessions}", random, NoConsequences(), by or self._deciding)
+        return self._session_of(TrialSession, f"{self.sessions}", random, Consequences(), by or self._deciding)
 
     def _session_of(self, kind: type[S], uid: str, random: Random, consequences: Consequences, deciding: Deciding) -> S:
         return kind(

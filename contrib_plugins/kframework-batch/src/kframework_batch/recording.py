@@ -14,8 +14,8 @@ import msgspec
 from kframework import Clock
 from kframework.engine import (
     EngineExplanation,
-    EngineHost,
     EngineKind,
+    Host,
     MakeEngine,
     OwnMessage,
     RecordedEngine,
@@ -60,7 +60,7 @@ class BatchEngines(EngineKind[BatchEngine]):
     def __init__(self, engine: type[BatchEngine] = BatchEngine) -> None:
         self._engine = engine
 
-    def again(self, configuration: str, file: str, clock: Clock, outside: EngineHost) -> BatchEngine:
+    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> BatchEngine:
         settings = _settings(configuration, file)
         return self._engine(
             settings.configuration,

@@ -33,28 +33,24 @@ from kframework_batch.tiers import Tiers
 _UNSETTLED = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.RELEASING)
 
 
-class Consequences(Protocol):
-    """What a session has done outside, by its engine; every call returns at once."""
+class Consequences:
+    """What a session has done outside, by its engine. Every call returns at once; these do nothing."""
 
     def bind(self, task: TaskInfo) -> None:
         """Start the binding of a task that is assumed on its node."""
-        ...
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
-        """Start sending a victim away."""
-        ...
+        """Start the eviction of a victim."""
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
         """Record a warning about a pod group."""
-        ...
 
     def mend(self, session: Session) -> None:
-        """See to what went wrong with what earlier sessions had done, before plugins look at the jobs."""
-        ...
+        """Repair what earlier sessions left broken, before plugins look at the jobs."""
 
     def account(self, session: Session) -> Iterator[None]:
-        """Say what came of the session, while its tasks still stand as it left them; yields now and then."""
-        ...
+        """Report the session, while its tasks still stand as it left them; yields now and then."""
+        yield from ()
 
 
 class Runnable(Protocol):

@@ -4,28 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.session import Consequences, Session
-
-
-class NoConsequences(Consequences):
-    """The outside of a session that has none."""
-
-    def bind(self, task: TaskInfo) -> None:
-        """Bind nobody."""
-
-    def send_away(self, task: TaskInfo, reason: str) -> None:
-        """Send nobody away."""
-
-    def tell(self, job: JobInfo, reason: str, message: str) -> None:
-        """Record nothing."""
-
-    def mend(self, session: Session) -> None:
-        """Leave broken gangs as they are."""
-
-    def account(self, session: Session) -> Iterator[None]:
-        """Write no status."""
-        yield from ()
+from kframework_batch.job import TaskInfo
+from kframework_batch.session import Session
 
 
 class TrialSession(Session):

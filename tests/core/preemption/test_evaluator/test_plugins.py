@@ -6,7 +6,7 @@ from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt,
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.cycle.consequences import Eviction
-from kframework.core.effects import NullEffects
+from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -122,8 +122,8 @@ def test_where_all_victims_are_going_nothing_is_done_but_to_wait() -> None:
     assert len(result.events_on("low")) == 1
 
 
-class Recorder(NullEffects):
-    """Effects that are only noted: the evictions."""
+class Recorder(Host):
+    """Notes the evictions and does none."""
 
     def __init__(self) -> None:
         self.evictions: list[Eviction] = []
