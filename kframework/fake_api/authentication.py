@@ -12,9 +12,7 @@ from typing import Protocol
 
 from kframework.client.users import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from kframework.errors import ClusterError, ConfigError
-
-#: For whom tokens are if nobody says it: this server.
-AUDIENCE = "https://kubernetes.default.svc.cluster.local"
+from kframework.fake_api.service_account_tokens import AUDIENCE, ServiceAccountTokens
 
 _BEARER = "bearer "
 
@@ -31,14 +29,6 @@ class Headers(Protocol):
         ...
 
 
-class Accounts(Protocol):
-    """Knows service accounts by their tokens."""
-
-    def user(self, token: str, audience: str) -> User | None:
-        """Return whose token it is; None if it is none that holds, or is not for this audience."""
-        ...
-
-
 class Authenticator:
     """Knows users by their tokens; who brings none is anonymous.
 
@@ -46,7 +36,7 @@ class Authenticator:
     administrator.
     """
 
-    def __init__(self, accounts: Accounts, tokens: Mapping[str, User] | None = None) -> None:
+    def __init__(self, accounts: ServiceAccountTokens, tokens: Mapping[str, User] | None = None) -> None:
         self._accounts = accounts
         self._tokens = tokens
 

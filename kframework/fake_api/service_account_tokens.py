@@ -17,7 +17,6 @@ from kframework.client import api_errors
 from kframework.client.transport import Response
 from kframework.client.users import User, service_account
 from kframework.clock import Clock, rfc3339
-from kframework.fake_api.authentication import AUDIENCE, Accounts
 from kframework.fake_api.built_in_kinds import built_in_kind
 from kframework.fake_api.calls import Call, object_in
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError, invalid
@@ -26,6 +25,9 @@ from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.process.http.statuses import answered
+
+#: For whom tokens are if nobody says it: this server.
+AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 
 #: How long a token holds if nobody says it, at least and at most, in seconds.
 _DEFAULT, _LEAST, _MOST = 3600, 600, 1 << 32
@@ -58,7 +60,7 @@ class _Claims(msgspec.Struct, frozen=True):
     sub: str
 
 
-class ServiceAccountTokens(Accounts):
+class ServiceAccountTokens:
     """Makes tokens for the service accounts of a cluster, and knows them again."""
 
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
@@ -94,6 +96,7 @@ class ServiceAccountTokens(Accounts):
         return answered(told, 201)
 
     def user(self, token: str, audience: str) -> User | None:
+        """Return whose token it is; None if it is none that holds, or is not for this audience."""
         claims = self._read(token)
         if claims is None or claims.exp <= self._clock.now() or audience not in claims.aud:
             return None

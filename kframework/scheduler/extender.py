@@ -1,14 +1,13 @@
 """One extender: a service of its own that filters, scores, preempts or binds along with the plugins.
 
-Here is what it is asked when, and what its answers mean. How the bytes travel is for its Line to say: over HTTP in a
-scheduler that runs (`kframework.scheduler.http_line`), in process in a test.
+Here is what it is asked when, and what its answers mean; the bytes travel over HTTP (`kframework.scheduler.http_line`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +25,7 @@ from kframework.scheduler.extender_wire import (
     read_scores,
     read_victims,
 )
+from kframework.scheduler.http_line import HttpLine
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE
@@ -37,26 +37,10 @@ T = TypeVar("T")
 _STRETCH = MAX_SCORE // 10
 
 
-class Line(Protocol):
-    """The way to an extender and back."""
-
-    async def start(self) -> None:
-        """Get ready, before the first question."""
-        ...
-
-    async def ask(self, verb: str, question: bytes) -> bytes:
-        """Put a question, JSON as the answer is; raises ExtenderError when there is none."""
-        ...
-
-    async def close(self) -> None:
-        """Release what `start` took."""
-        ...
-
-
 class Extender:
     """An extender of the configuration; verbs that this leaves empty are never asked."""
 
-    def __init__(self, settings: ExtenderSettings, line: Line) -> None:
+    def __init__(self, settings: ExtenderSettings, line: HttpLine) -> None:
         self.settings = settings
         self._line = line
         self._managed = frozenset(resource.name for resource in settings.managed_resources)

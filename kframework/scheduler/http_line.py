@@ -15,7 +15,6 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
 from kframework.core.cycle.extending import ExtenderError
 from kframework.errors import ConfigError
-from kframework.scheduler.extender import Line
 
 if TYPE_CHECKING:
     import aiohttp
@@ -26,7 +25,7 @@ LARGEST_ANSWER = 16 << 20
 _CHUNK = 1 << 16
 
 
-class HttpLine(Line):
+class HttpLine:
     """The line over HTTP; ConfigError if the TLS settings cannot be used."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
@@ -40,6 +39,7 @@ class HttpLine(Line):
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
+        """Open the connections, before the first question."""
         import aiohttp
 
         # One session, so that connections are used again from one question to the next.
@@ -52,10 +52,12 @@ class HttpLine(Line):
         )
 
     async def close(self) -> None:
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
     async def ask(self, verb: str, question: bytes) -> bytes:
+        """Send a question, JSON as the answer is; raises ExtenderError when there is none."""
         import aiohttp
 
         url = f"{self._shown}/{verb}"

@@ -25,6 +25,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.extender import Extender
+from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.client.scripted import Scripted, listed, ok, refused, some
@@ -242,7 +243,7 @@ class Noted(InProcess):
         return await super().send(request)
 
 
-class NotedLine:
+class NotedLine(HttpLine):
     """The way to an extender, which binds pods."""
 
     def __init__(self, books: Books, store: MemoryCluster) -> None:

@@ -8,20 +8,17 @@ import pytest
 from multidict import CIMultiDict
 
 from kframework.client.users import ADMIN, ANONYMOUS, User
+from kframework.clock import SystemClock
 from kframework.errors import ClusterError, ConfigError
-from kframework.fake_api.authentication import Accounts, Authenticator, impersonated, read_tokens
+from kframework.fake_api.authentication import Authenticator, impersonated, read_tokens
+from kframework.fake_api.service_account_tokens import ServiceAccountTokens
+from kframework.in_memory.cluster import MemoryCluster
 
 ANN = User("ann", ("dev",), "7")
 
 
-class Nobody(Accounts):
-    """A cluster without service accounts."""
-
-    def user(self, token: str, audience: str) -> User | None:
-        return None
-
-
-AUTHENTICATOR = Authenticator(Nobody(), {"secret": ANN})
+NO_ACCOUNTS = ServiceAccountTokens(MemoryCluster(SystemClock()), SystemClock())
+AUTHENTICATOR = Authenticator(NO_ACCOUNTS, {"secret": ANN})
 
 
 @pytest.mark.parametrize("said", ["Bearer secret", "bearer  secret "])
@@ -42,7 +39,7 @@ def test_a_token_that_nobody_has_is_refused() -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}])
 def test_everybody_is_an_administrator_where_nobody_logs_in(headers: dict[str, str]) -> None:
-    assert Authenticator(Nobody()).user(CIMultiDict(headers)) == ADMIN
+    assert Authenticator(NO_ACCOUNTS).user(CIMultiDict(headers)) == ADMIN
 
 
 def test_as_whom_a_request_is_answered() -> None:

@@ -24,7 +24,8 @@ from kframework.core.cycle.decision import Accounting, Binding, Decision, Observ
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.extender import Extender, Line
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import MakeEngine, Scheduler
 from kframework.values.status import Code
 
@@ -60,7 +61,7 @@ class Life(Observer, Accounting, Generic[E]):
         registry: Registry,
         engine: MakeEngine[E],
         recorder: Recorder | None = None,
-        extender: Line | None = None,
+        extender: HttpLine | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         #: The pods that were bound, by uid, and when, in seconds since 1970.

@@ -10,6 +10,7 @@ from random import Random
 
 from kframework.clock import Clock
 from kframework.core.cycle.extending import ExtenderError
+from kframework.scheduler.http_line import HttpLine
 
 __all__ = ["Unreliable"]
 
@@ -17,7 +18,7 @@ __all__ = ["Unreliable"]
 RATE, LATE = 0.2, 3.0
 
 
-class Unreliable:
+class Unreliable(HttpLine):
     """A line to an extender in this process, which is well from the moment `until` on, in seconds since 1970."""
 
     def __init__(self, random: Random, clock: Clock, counts: Counter[str]) -> None:

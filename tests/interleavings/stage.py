@@ -21,7 +21,8 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.requests import allocatable
 from kframework.objects.requests import on_node_requests as requests
-from kframework.scheduler.extender import Extender, Line
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.scheduler import Scheduler, over_http
 from tests.faults.books import ApiBooks, EngineBooks, leftovers, untruths
 from tests.interleavings.gated import GatedCluster
@@ -58,7 +59,7 @@ class Stage:
         *,
         at_once: Sequence[str] = ("record_event", "patch_pod_status"),
         connect: Callable[[MemoryCluster], Cluster] | None = None,
-        line: Line | None = None,
+        line: HttpLine | None = None,
     ) -> None:
         self.loop = this_loop()
         self.clock = LoopClock(self.loop)

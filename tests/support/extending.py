@@ -15,6 +15,7 @@ import msgspec
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.extending import ExtenderError
 from kframework.scheduler.extender import Extender
+from kframework.scheduler.http_line import HttpLine
 
 __all__ = [
     "GPU",
@@ -42,7 +43,7 @@ def settings(**fields: object) -> ExtenderSettings:
     return ExtenderSettings.model_validate({"urlPrefix": "http://extender"} | fields)
 
 
-class Scripted:
+class Scripted(HttpLine):
     """A line that ends in a test: what is asked is noted, and answered by verb."""
 
     def __init__(self, answers: Mapping[str, object], journal: list[tuple[str, Any]] | None = None) -> None:

@@ -7,6 +7,7 @@ import json
 from kframework.core.cycle.extending import ExtenderError
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod
+from kframework.scheduler.http_line import HttpLine
 from kframework.testing import make_node, make_pod
 from tests.interleavings.ledger import Reserving, unbalanced
 from tests.interleavings.stage import Stage, this_loop
@@ -14,7 +15,7 @@ from tests.interleavings.stage import Stage, this_loop
 __all__ = ["extending"]
 
 
-class Line:
+class Line(HttpLine):
     """The way to an extender that lets every node pass and binds pods itself."""
 
     stage: Stage
