@@ -15,7 +15,7 @@ from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import Api, Preemption
+from kframework.framework.handle import Api, Handle, Preemption, WaitingPod
 from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.inbox import Activated, Nominated, Touched
@@ -46,8 +46,8 @@ def profiles_for(configuration: Configuration, registry: Registry, host: Host) -
     return make
 
 
-class PluginHandle:
-    """Implements `kframework.framework.handle.Handle` on an engine."""
+class PluginHandle(Handle):
+    """The handle of one plugin in one profile."""
 
     def __init__(self, engine: Engine, outside: Host, profile: str, plugin: str) -> None:
         self._engine = engine
@@ -59,22 +59,18 @@ class PluginHandle:
 
     @property
     def profile_name(self) -> str:
-        """The scheduler name of the plugin's profile."""
         return self._profile
 
     @property
     def nodes(self) -> NodeTable:
-        """The nodes as the scheduler sees them now."""
         return self._engine.cluster.nodes
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
-        """The pods that are on nodes, by uid."""
         return MappingProxyType(self._engine.cluster.pods)
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
-        """The pods of this scheduler that have no node yet, by uid."""
         return MappingProxyType(self._engine.pending)
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
@@ -84,47 +80,37 @@ class PluginHandle:
         return self._engine.cluster.objects(kind)
 
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
-        """Call back with (old, new) whenever an object of the kind changes."""
         self.objects(kind).on_change(callback)
 
     def statement(self) -> Statement:
-        """Open a what-if on the live tables."""
         return self._engine.cluster.statement()
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        """Ask this profile's Filter plugins about one node as it stands."""
         profile, search = self._engine.profiles[self._profile], self._engine.current
         filters = search.filters if search is not None and search.pod is pod else profile.filters
         return first_rejection(filters, state, pod, node)
 
     @property
     def preemption(self) -> Preemption:
-        """The evaluator of what preemption would come to."""
         return self._engine.preemption
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod of this uid."""
         reserved = self._engine.cluster.waiting.get(uid)
         return reserved if reserved is not None and reserved.verdict is None else None
 
     def waiting_pods(self) -> Iterator[WaitingPod]:
-        """List the pods that wait for Permit, oldest first."""
         return self._engine.cluster.waiting.undecided()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        """Move these pods to the active queue."""
         self._engine.ask(Activated(tuple(pod.uid for pod in pods)))
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
-        """List the other pods nominated to a node for which the pod must leave room."""
         return self._engine.cluster.nominator.beside(pod, node_name)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Keep room for the pod on the node."""
         self._engine.ask(Nominated(pod.uid, node_name))
 
     def touch(self, *node_names: str) -> None:
-        """Say that outside data changed this plugin's answers on these nodes."""
         self._engine.ask(Touched(node_names))
 
     def source(
@@ -142,7 +128,6 @@ class PluginHandle:
         when_stale: WhenStale = "reject",
         wakes: Wakes[V] | None = None,
     ) -> Source[V]:
-        """Declare a source of outside data."""
         settings = SourceSettings(by, every, jitter, timeout, retry, stale_after, when_stale)
         complaint = settings.complaint() or ("the name is taken" if name in self._sources else "")
         if complaint:
@@ -153,34 +138,27 @@ class PluginHandle:
 
     @property
     def sources(self) -> Mapping[str, Source[object]]:
-        """The sources that the plugin has declared, by name."""
         return self._sources
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
-        """Record a Kubernetes Event about the pod."""
         self._engine.effects.record(PodEvent(self._profile, pod, reason, action, note, warning))
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Run a coroutine beside the scheduler."""
         self._outside.spawn(coroutine, f"plugin {self._plugin!r}")
 
     async def to_the_end(self, work: Awaitable[A]) -> A:
-        """Await work of `pre_bind` to its end, unless the scheduler stops."""
         return await self._outside.to_the_end(work)
 
     @property
     def clock(self) -> Clock:
-        """The only source of time."""
         return self._engine.clock
 
     @property
     def random(self) -> Random:
-        """This plugin's own generator."""
         return self._random
 
     @property
     def api(self) -> Api:
-        """The cluster's API."""
         return self._outside.api
 
     def __repr__(self) -> str:

@@ -41,7 +41,6 @@ class Extenders(Extending):
 
     @property
     def needs_scoring(self) -> bool:
-        """Whether one of them filters or prioritizes, so that more than one node must be found for it."""
         return bool(self._filtering or self._prioritizing)
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:

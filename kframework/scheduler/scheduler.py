@@ -429,7 +429,6 @@ class Scheduler(Host, Generic[E]):
             self._tasks.start_soon(self._errands.begin(coroutine, by))
 
     async def to_the_end(self, work: Awaitable[A]) -> A:
-        """Await work whether or not it is cancelled meanwhile, unless the scheduler stops."""
         return await self._errands.to_the_end(work)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from kframework.core.preemption.dry_runs import DryRun, Ranked, may_preempt, ran
 from kframework.core.preemption.preempting import Preempting
 from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import DryRuns
+from kframework.framework.handle import DryRuns, Preemption
 from kframework.objects import PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -30,8 +30,8 @@ _WAITS = Status(Code.UNSCHEDULABLE, ("not eligible due to a terminating pod on t
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-class Evaluator:
-    """Implements `kframework.framework.handle.Preemption`: dry runs for the pod whose search is going on.
+class Evaluator(Preemption):
+    """Dry runs of preemption for the pod whose search is going on.
 
     `offsets` draws where in the order of the nodes the dry runs start; nothing else is left to chance. `spared` tells
     of a pod that it is never a victim. `verifying` compares every remembered answer with one asked afresh.
@@ -57,11 +57,9 @@ class Evaluator:
         self._memory = DryRunMemory(cluster)
 
     def under_way(self, pod: PendingPod) -> bool:
-        """Return whether victims of this pod are still being sent away, so that it is too early to try it again."""
         return self._preempting.holds_back(pod.uid, self._cluster.pods)
 
     def ineligible(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
-        """Say why the pod may not preempt others now; None if it may."""
         if pod.spec.preemption_policy == "Never":
             return _NEVER
         name = pod.status.nominated_node_name or self._cluster.nominator.node_of(pod.uid)
@@ -72,7 +70,6 @@ class Evaluator:
         return _WAITS if any(may_preempt(pod, other, self._spared) for other in leaving) else None
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
-        """Dry-run one node: which pods of lower priority must go, or why that does not help."""
         return self.dry_run(self._search_of(pod), state)(node)
 
     def candidates(
@@ -84,10 +81,6 @@ class Evaluator:
         percentage: int = 10,
         absolute: int = 100,
     ) -> DryRuns:
-        """Dry-run the nodes that preemption may help on, from a random place in their order, until enough would do.
-
-        Preemptors of one kind begin one place further each time, so that what is remembered serves them.
-        """
         search = self._search_of(pod)
         dry_run = self.dry_run(search, state)
         answers = self._answers(search, state)
@@ -96,7 +89,7 @@ class Evaluator:
         if len(potential) and answers.offset is None:
             answers.offset = self._offsets.randrange(len(potential))
         elif answers.offset is not None:
-            answers.offset += 1
+            answers.offset += 1  # preemptors of one kind begin one node further each time, and reuse remembered answers
         node_order = np.roll(potential, -(answers.offset or 0))
         if self._verifying:
             _verify(search, dry_run, answers, node_order)
@@ -106,7 +99,6 @@ class Evaluator:
         )
 
     def key(self, candidate: Candidate) -> Hashable:
-        """Rank a candidate: the smallest key is the node where preemption costs least."""
         return rank(candidate)
 
     def _search_of(self, pod: PendingPod) -> Search:
