@@ -12,6 +12,7 @@ from kframework.config.duration import Duration
 from kframework.config.problems import Problem, invalid
 from kframework.objects.quantity import QuantityError, value
 
+#: The kind of the document that has our own options, and its apiVersion.
 OPTIONS_KIND = "KFrameworkConfiguration"
 OPTIONS_API_VERSION = "kframework.dev/v1"
 

@@ -134,11 +134,11 @@ if TYPE_CHECKING:  # isort: off
         Process as Process,
     )
     from kframework.process.rbac import manifests as manifests
-    from kframework.process.running import (
+    from kframework.process.running import simulate_engine as simulate_engine
+    from kframework.scheduler.simulate import (
         MakeController as MakeController,
         Progress as Progress,
         SimulationResult as SimulationResult,
-        simulate_engine as simulate_engine,
     )
     from kframework.verbosity import NOTICE as NOTICE
 

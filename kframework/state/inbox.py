@@ -107,6 +107,7 @@ class OwnMessage(msgspec.Struct, frozen=True):
 _OfTheCluster = Changed | Gone | Synced
 _OfBindings = BindingStarted | BindingEnded | LastVictim | PreemptionEnded
 _OfPlugins = Activated | Nominated | Touched | SourceChanged | SourceFailed
+#: All messages of the pod engine, and those of other engines.
 Message = _OfTheCluster | _OfBindings | _OfPlugins | OwnMessage
 
 

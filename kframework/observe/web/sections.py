@@ -49,6 +49,7 @@ class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
+#: The value in a cell of a row; a mapping is an amount of a total by resource.
 Cell = str | int | float | None | Ref | Mapping[str, tuple[int, int]]
 
 
