@@ -15,7 +15,7 @@ from kframework.core.runtime.points import first_rejection
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import Api, Handle, Preemption, WaitingPod
+from kframework.framework.handle import Api, Handle, Preemption
 from kframework.framework.source import By, Fetch, Source, SourceSettings, Wakes, WhenStale
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.inbox import Activated, Nominated, Touched

@@ -28,6 +28,7 @@ from kframework.fake_api.wire.plain_data import mapping
 from kframework.in_memory.admission import SYSTEM_CLASSES
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import ControlLoop
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.volume_controller import VolumeController
@@ -40,7 +41,7 @@ from kframework.objects.manifest import Manifest
 ENDING = 1.0
 
 #: The controllers of workloads, and those whose work only clients of an API see.
-ALL_CONTROLLERS = {
+ALL_CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
     **CONTROLLERS,
     "endpoints-controller": (EndpointsController,),
     "endpointslice-controller": (EndpointSliceController,),

@@ -11,8 +11,8 @@ from kframework.client.transport import Response
 from kframework.client.users import ADMIN, User
 from kframework.errors import ClusterError
 from kframework.fake_api.access import Authorizer
-from kframework.fake_api.calls import Call, object_in
 from kframework.fake_api.authentication import Authenticator
+from kframework.fake_api.calls import Call, object_in
 from kframework.fake_api.service_account_tokens import AUDIENCE
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text, value

@@ -22,7 +22,6 @@ from kframework.errors import ConfigError, InputError, Unexplainable
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, Recorder
 from kframework.observe.web.shown import EngineExplanation
-from kframework.scheduler.scheduler import Engine
 from kframework.state.inbox import OwnMessage
 
 #: The entry-point group in which distributions offer their engines.

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from kframework.config.configuration import Configuration
-from kframework.config.load import default_configuration, load
+from kframework.config.load import default_configuration, load_configuration
 from kframework.errors import KFrameworkError
 from kframework.scheduler.garbage import collecting_rarely
 from kframework.testing.scheduler_perf.definitions import Definition
@@ -102,7 +102,7 @@ def _words(error: BaseException) -> Iterator[str]:
 
 def _configuration(definition: Definition, config: str | None) -> Configuration:
     path = config or definition.case.scheduler_config_path
-    return load(definition.file.parent / path if config is None else config) if path else default_configuration()
+    return load_configuration(definition.file.parent / path if config is None else config) if path else default_configuration()
 
 
 def _floor(definition: Definition) -> float:
