@@ -102,7 +102,9 @@ def _words(error: BaseException) -> Iterator[str]:
 
 def _configuration(definition: Definition, config: str | None) -> Configuration:
     path = config or definition.case.scheduler_config_path
-    return load_configuration(definition.file.parent / path if config is None else config) if path else default_configuration()
+    if not path:
+        return default_configuration()
+    return load_configuration(definition.file.parent / path if config is None else config)
 
 
 def _floor(definition: Definition) -> float:
