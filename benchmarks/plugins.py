@@ -13,14 +13,6 @@ import msgspec
 import numpy as np
 
 from benchmarks.timing import microseconds, show
-from kframework.config.args import (
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
-    RequestedToCapacityRatio,
-    ResourceSpec,
-    ScoringStrategy,
-    UtilizationShapePoint,
-)
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs
@@ -31,9 +23,14 @@ from kframework.plugins.node_affinity import NodeAffinity
 from kframework.plugins.node_declared_features import NodeDeclaredFeatures
 from kframework.plugins.node_name import NodeName
 from kframework.plugins.node_ports import NodePorts
-from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kframework.plugins.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
+)
+from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs, RequestedToCapacityRatio, ScoringStrategy
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_unschedulable import NodeUnschedulable
+from kframework.plugins.shared_args import ResourceSpec, UtilizationShapePoint
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod

@@ -57,8 +57,10 @@ def show(
     Every default is filled in and every plugin in its place; without FILE it is the default configuration.
     """
     from kframework.config.show import effective_yaml
+    from kframework.core.runtime.registry import built_in_args
 
-    typer.echo(effective_yaml(configured(file)), nl=False)
+    configuration = configured(file)
+    typer.echo(effective_yaml(configuration, built_in_args(configuration)), nl=False)
 
 
 @app.command()

@@ -66,12 +66,12 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
 
 def _rows(registry: Registry) -> Iterator[_Row]:
     """Describe every plugin; one that cannot be imported costs its own row only."""
-    from kframework.config.in_tree import known_in_tree
+    from kframework.config.default_plugins import ALPHA_PLUGINS
 
-    for name in sorted({*registry, *known_in_tree}):
+    for name in sorted({*registry, *ALPHA_PLUGINS}):
         offers = registry.offers(name)
         if not offers:
-            yield _Row(name, "not built yet", _in_order(known_in_tree[name].points))
+            yield _Row(name, "not built yet", _in_order(ALPHA_PLUGINS[name]))
         for offer in offers:
             yield _row(registry, offer)
 

@@ -184,9 +184,10 @@ def schedule(
 def _write(configuration: Configuration, plugins: Sequence[type[Plugin]], file: str) -> None:
     """Write the configuration, if a scheduler can be made of it."""
     from kframework.config.show import effective_yaml
+    from kframework.core.runtime.registry import built_in_args
 
     compiled(configuration, plugins)
-    Path(file).write_text(effective_yaml(configuration), encoding="utf-8")
+    Path(file).write_text(effective_yaml(configuration, built_in_args(configuration)), encoding="utf-8")
     say("notice", f"wrote the effective configuration to {file}")
 
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
-from kframework.config.decode import decode
 from kframework.config.document import Json, Place
 from kframework.config.models import API_VERSION, Plugins, Settings, camel
 from kframework.config.options import Options
 from kframework.config.problems import Problem
-from kframework.framework.plugin import PluginArgs
-
-A = TypeVar("A", bound=PluginArgs)
 
 _GROUP = API_VERSION.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class RawArgs:
-    """The args of a plugin that only its own Args model understands, as they stand in the file."""
+    """The args of a plugin as they stand in the file: only the plugin's own Args understand them."""
 
     value: Mapping[str, Json]
     place: Place = field(compare=False, repr=False)
@@ -28,7 +24,7 @@ class RawArgs:
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile: `plugins` with the default set merged in, `args` of the enabled plugins that have any.
+    """A profile: `plugins` with the default set merged in, `args` of the plugins that are given any.
 
     `place` is where the profile stands in the file. `percentage_of_nodes_to_score` None leaves it to the settings.
     """
@@ -36,8 +32,12 @@ class Profile:
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
     plugins: Plugins
-    args: Mapping[str, PluginArgs | RawArgs]
+    args: Mapping[str, RawArgs]
     place: Place = field(compare=False, repr=False)
+
+    def raw_args(self, plugin_name: str) -> RawArgs:
+        """Return the args of a plugin as they stand in the file, none if it has none there."""
+        return self.args.get(plugin_name) or RawArgs({}, self.place / "pluginConfig" / plugin_name)
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,6 @@ def named_at(profile: Profile, key: str, verb: Literal["enabled", "disabled"], n
     for index, entry in enumerate(entries.value if isinstance(entries.value, list) else ()):
         if isinstance(entry, dict) and entry.get("name") == name:
             yield entries / index / "name"
-
-
-def typed_args(profile: Profile, plugin_name: str, args_model: type[A]) -> A:
-    """Return the args of a plugin of this profile as its own model, defaulted; raises ConfigError with their place."""
-    args = profile.args.get(plugin_name) or RawArgs({}, profile.place / "pluginConfig" / plugin_name)
-    if isinstance(args, RawArgs):
-        return decode(args_model, without_kind(args.value, plugin_name, args.place), args.place)
-    if isinstance(args, args_model):
-        return args
-    raise profile.place.error(Problem(("pluginConfig",), f"args for plugin {plugin_name}: has to match plugin args"))
 
 
 def without_kind(args: Mapping[str, Json], plugin_name: str, place: Place) -> dict[str, Json]:

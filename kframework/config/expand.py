@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kframework.config.configuration import Configuration, Profile, named_at
-from kframework.config.in_tree import in_tree_points, known_in_tree
+from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.config.problems import Problem, collecting, raise_all
 from kframework.errors import ConfigError, nearest
@@ -66,7 +66,7 @@ class ExtensionPoints:
 
 
 def expand_all(
-    configuration: Configuration, points_of: PointsOf = in_tree_points, known: Collection[str] = ()
+    configuration: Configuration, points_of: PointsOf, known: Collection[str] = ()
 ) -> tuple[ExtensionPoints, ...]:
     """Expand every profile, and see that all have the same queue sort; see `expand`."""
     errors: list[ConfigError] = []
@@ -79,11 +79,11 @@ def expand_all(
     return tuple(expanded)
 
 
-def expand(profile: Profile, points_of: PointsOf = in_tree_points, known: Collection[str] = ()) -> ExtensionPoints:
+def expand(profile: Profile, points_of: PointsOf, known: Collection[str] = ()) -> ExtensionPoints:
     """Return the plugins of each extension point of a profile.
 
-    `points_of` is asked first; kube-scheduler's own plugins are known even where it does not have them. `known` are the
-    names it has, for hints. Raises ConfigError (ConfigErrors) in kube-scheduler's words.
+    `known` are the names that `points_of` has, for hints. Plugins behind kube-scheduler's alpha gates are known without
+    it. Raises ConfigError (ConfigErrors) in kube-scheduler's words.
     """
     return _Expansion(profile, points_of, known).extension_points()
 
@@ -95,7 +95,7 @@ class _Expansion:
         self._profile = profile
         self._plugins = profile.plugins
         self._points_of = points_of
-        self._known = {*known, *known_in_tree}
+        self._known = {*known, *IN_TREE_PLUGINS}
         self._points: dict[str, frozenset[str] | None] = {}
 
     def extension_points(self) -> ExtensionPoints:
@@ -113,7 +113,7 @@ class _Expansion:
             try:
                 self._points[name] = self._points_of(name)
             except KeyError:
-                self._points[name] = known_in_tree[name].points if name in known_in_tree else None
+                self._points[name] = ALPHA_PLUGINS.get(name)
         return self._points[name]
 
     def _implements(self, name: str, point: str) -> bool:

@@ -7,28 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from kframework.config.args import InTreeArgs, NodeResourcesFitArgs
-from kframework.config.configuration import Configuration, Profile, RawArgs, without_kind
+from kframework.config.configuration import Configuration, Profile, RawArgs
 from kframework.config.decode import decode
+from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.expand import merge_plugins
-from kframework.config.in_tree import DEFAULT_PLUGINS, known_in_tree
 from kframework.config.migration import OLD_API_VERSIONS, migrated
 from kframework.config.models import (
     API_VERSION,
     KIND,
     PLACEMENT_POINTS,
     KubeSchedulerConfiguration,
-    PluginConfigEntry,
     ProfileBlock,
     Settings,
     camel,
 )
 from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
-from kframework.config.problems import Problem, collecting, raise_all, shown
+from kframework.config.problems import Problem, collecting, raise_all
 from kframework.config.validation import profile_problems, settings_problems
 from kframework.errors import ConfigError, nearest
-from kframework.framework.plugin import PluginArgs
 
 #: Fields of old versions that mean nothing today.
 OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
@@ -51,6 +48,9 @@ _POLICY = "Policy"
 
 #: The kinds of a file's documents and the versions in which each is read, the current one first.
 KINDS: Mapping[str, tuple[str, ...]] = {KIND: (API_VERSION, *OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
+
+#: The plugin that leaves resources to extenders.
+_FIT = "NodeResourcesFit"
 
 #: Where what is in no file stands.
 _NOTHING = Document(None, {}, {}).at()
@@ -160,7 +160,7 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     raise_all(errors)
 
     blocks = _named(_migrated(written.profiles, scheduler, warnings, errors))
-    profiles = [_profile(block, scheduler / "profiles" / index, errors) for index, block in enumerate(blocks)]
+    profiles = [_profile(block, scheduler / "profiles" / index) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
     errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
     raise_all(errors)
@@ -169,8 +169,7 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
     for profile in profiles:
         warnings += _notices(profile)
-    in_force = tuple(_reduced(profile) for profile in profiles)
-    return Configuration(settings, in_force, own, tuple(map(str, warnings)))
+    return Configuration(settings, tuple(profiles), own, tuple(map(str, warnings)))
 
 
 def options_of(document: Place) -> Options:
@@ -228,18 +227,13 @@ def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
     return [only.model_copy(update={"scheduler_name": "default-scheduler"})]
 
 
-def _profile(block: ProfileBlock, place: Place, errors: list[ConfigError]) -> Profile:
-    """Merge the default plugins in and make models of the args; what is wrong with them goes to `errors`."""
+def _profile(block: ProfileBlock, place: Place) -> Profile:
+    """Merge the default plugins in; the args stay as they are written."""
+    args = {
+        entry.name: RawArgs(entry.args or {}, _config_place(place / "pluginConfig", index, entry.name))
+        for index, entry in enumerate(block.plugin_config)
+    }
     plugins = merge_plugins(DEFAULT_PLUGINS, block.plugins)
-    enabled = plugins.enabled_names()
-    args: dict[str, PluginArgs | RawArgs] = {}
-    for index, entry in enumerate(block.plugin_config):
-        with collecting(errors):
-            args[entry.name] = _args(entry, _config_place(place / "pluginConfig", index, entry.name), enabled)
-    for name in enabled:
-        model = known_in_tree[name].args if name in known_in_tree else None
-        if model is not None and name not in args:
-            args[name] = model()
     return Profile(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
 
 
@@ -250,38 +244,18 @@ def _config_place(config: Place, index: int, name: str) -> Place:
     return next((place / "args" for place in places if (place / "name").value == name), config)
 
 
-def _args(entry: PluginConfigEntry, place: Place, enabled: Sequence[str]) -> PluginArgs | RawArgs:
-    model = known_in_tree[entry.name].args if entry.name in known_in_tree else None
-    if model is None:
-        return RawArgs(entry.args or {}, place)
-    _check_version(entry, place)
-    args = decode(model, without_kind(entry.args or {}, entry.name, place), place)
-    # kube-scheduler checks the args of NodeResourcesFit when the plugin is made, so only where it is enabled.
-    if isinstance(args, InTreeArgs) and (entry.name in enabled or not isinstance(args, NodeResourcesFitArgs)):
-        raise_all([place.error(problem) for problem in args.problems()])
-    return args
-
-
-def _check_version(entry: PluginConfigEntry, place: Place) -> None:
-    version = (entry.args or {}).get("apiVersion", API_VERSION)
-    if version not in KINDS[KIND]:
-        message = f'no kind "{entry.name}Args" is registered for version {shown(version)}; want {API_VERSION}'
-        raise place.error(Problem(("apiVersion",), message))
-
-
 def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:
     """Let NodeResourcesFit ignore what extenders manage with `ignoredByScheduler`."""
     managed = [resource for extender in settings.extenders for resource in extender.managed_resources]
-    ignored = tuple(resource.name for resource in managed if resource.ignored_by_scheduler)
+    ignored: list[Json] = [resource.name for resource in managed if resource.ignored_by_scheduler]
     if not ignored:
         return profile
-    fit = profile.args.get("NodeResourcesFit")
-    if not isinstance(fit, NodeResourcesFitArgs):
+    if _FIT not in profile.args and _FIT not in profile.plugins.enabled_names():
         message = "couldn't build extenders: can't find NodeResourcesFitArgs in plugin config"
         raise profile.place.error(Problem(("pluginConfig",), message))
-    return replace(
-        profile, args={**profile.args, "NodeResourcesFit": fit.model_copy(update={"ignored_resources": ignored})}
-    )
+    written = profile.raw_args(_FIT)
+    changed = RawArgs({**written.value, "ignoredResources": ignored}, written.place)
+    return replace(profile, args={**profile.args, _FIT: changed})
 
 
 def _notices(profile: Profile) -> Iterator[ConfigError]:
@@ -295,8 +269,3 @@ def _notices(profile: Profile) -> Iterator[ConfigError]:
         if name not in enabled:
             message = f"args of {name} have no effect: the profile does not enable it"
             yield profile.place.error(Problem(("pluginConfig",), message, nearest(name, enabled)))
-
-
-def _reduced(profile: Profile) -> Profile:
-    enabled = profile.plugins.enabled_names()
-    return replace(profile, args={name: profile.args[name] for name in enabled if name in profile.args})

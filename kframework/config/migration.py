@@ -12,8 +12,8 @@ from importlib.metadata import entry_points
 import yaml
 
 from kframework.config.configuration import without_kind
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import Json, Place
-from kframework.config.in_tree import known_in_tree
 from kframework.config.models import (
     API_VERSION,
     PluginConfigEntry,
@@ -151,7 +151,7 @@ class _Migration:
 
     def _is_default(self, name: str, key: str) -> bool:
         disabled = _names((*self._sets[key].disabled, *self._sets["multi_point"].disabled))
-        return name in known_in_tree and not disabled & {"*", name}
+        return name in IN_TREE_PLUGINS and not disabled & {"*", name}
 
     def _is(self, name: str) -> str:
         successor, also = self._successor(name), ""

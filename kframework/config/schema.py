@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from kframework.config.decode import ApiModel, field_names
-from kframework.config.in_tree import known_in_tree
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import KINDS, OLD_FIELDS
 from kframework.config.models import API_VERSION, KIND, KubeSchedulerConfiguration, PluginConfigEntry
 from kframework.config.options import OPTIONS_KIND, Options
@@ -30,10 +30,9 @@ _DOCUMENTS: Mapping[str, type[BaseModel]] = {KIND: KubeSchedulerConfiguration, O
 def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue:
     """Return the JSON Schema (draft 2020-12) of each document of a configuration file, with these plugins' args.
 
-    Args of a plugin that is none of these, nor one of kube-scheduler's, may be anything.
+    Args of a plugin that is none of these may be anything.
     """
-    in_tree = {name: plugin.args for name, plugin in known_in_tree.items() if plugin.args is not None}
-    args = {**{name: plugin.Args for name, plugin in plugins.items()}, **in_tree}
+    args = {name: plugin.Args for name, plugin in plugins.items()}
     models = dict.fromkeys([*_DOCUMENTS.values(), *args.values()])
     modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in models]
     references, generated = models_json_schema(modes, ref_template=_REF, schema_generator=_Generator)
@@ -45,7 +44,7 @@ def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue
     definitions |= {name: _document(found[name], kind) for kind, name in documents.items()}
     definitions[PluginConfigEntry.__name__] = _by_plugin(
         found[PluginConfigEntry.__name__],
-        {name: _with_kind(found[name_of[model]], name) for name, model in sorted(args.items())},
+        {name: _with_kind(found[name_of[args[name]]], name) for name in sorted(args)},
         {name: (plugin.__doc__ or "").strip() for name, plugin in plugins.items()},
     )
     used = json.dumps(definitions)
@@ -95,7 +94,7 @@ def _by_plugin(
 
 def _with_kind(args: JsonSchemaValue, plugin: str) -> JsonSchemaValue:
     """Return the schema of a plugin's args with the header that they may have; nothing at all means the defaults."""
-    versions: JsonSchemaValue = {"enum": list(KINDS[KIND])} if plugin in known_in_tree else {}
+    versions: JsonSchemaValue = {"enum": list(KINDS[KIND])} if plugin in IN_TREE_PLUGINS else {}
     header = {
         "apiVersion": {"description": f"May stand here as in kube-scheduler: {API_VERSION}.", **versions},
         "kind": {"description": "May stand here as in kube-scheduler.", "const": f"{plugin}Args"},

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
 
 import yaml
 
-from kframework.config.configuration import Configuration, Profile, RawArgs
+from kframework.config.args import ApiArgs, decode_args
+from kframework.config.configuration import Configuration, Profile
 from kframework.config.document import Json
 from kframework.config.models import API_VERSION, KIND, Extender, Plugins, PluginSet, camel
 from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
 from kframework.framework.plugin import PluginArgs
 
-Mapping = dict[str, Json]
-T = TypeVar("T")
+_Block = dict[str, Json]
+
+#: The Args of kube-scheduler's plugins, by plugin: their defaults are shown. Other plugins' args stay as written.
+ApiArgsByPlugin = Mapping[str, type[ApiArgs]]
 
 
-def effective(configuration: Configuration) -> dict[str, Json]:
+def effective(configuration: Configuration, models: ApiArgsByPlugin) -> dict[str, Json]:
     """Return the KubeSchedulerConfiguration in v1 form with every default and merged plugin in its place."""
-    settings: Mapping = configuration.settings.model_dump(mode="json", by_alias=True, exclude={"extenders"})
+    settings: _Block = configuration.settings.model_dump(mode="json", by_alias=True, exclude={"extenders"})
     if not configuration.settings.delay_cache_until_active:
         del settings["delayCacheUntilActive"]
     if configuration.settings.extenders:
         settings["extenders"] = [_extender(extender) for extender in configuration.settings.extenders]
-    profiles: list[Json] = [_profile(profile) for profile in configuration.profiles]
+    decoded = decode_args(configuration, models)
+    profiles: list[Json] = [_profile(*each) for each in zip(configuration.profiles, decoded, strict=True)]
     return {"apiVersion": API_VERSION, "kind": KIND, **settings, "profiles": profiles}
 
 
@@ -35,20 +39,23 @@ def effective_options(configuration: Configuration) -> dict[str, Json] | None:
     return {"apiVersion": OPTIONS_API_VERSION, "kind": OPTIONS_KIND, **options}
 
 
-def effective_yaml(configuration: Configuration) -> str:
+def effective_yaml(configuration: Configuration, models: ApiArgsByPlugin) -> str:
     """Return the effective configuration as YAML: the scheduler's document, and ours if it says anything."""
-    documents = [effective(configuration), effective_options(configuration)]
+    documents = [effective(configuration, models), effective_options(configuration)]
     # libyaml's emitter, as PyYAML's own writes a NEL (U+0085) as it is, which reads back as a space.
     return yaml.dump_all(
         [document for document in documents if document is not None], Dumper=yaml.CSafeDumper, allow_unicode=True
     )
 
 
-def _profile(profile: Profile) -> Json:
-    shown: Mapping = {
+def _profile(profile: Profile, decoded: Mapping[str, PluginArgs]) -> Json:
+    given = [name for name in profile.plugins.enabled_names() if name in profile.args]
+    args: _Block = {name: dict(profile.args[name].value) for name in given}
+    args |= {name: _args(name, args) for name, args in decoded.items()}
+    shown: _Block = {
         "schedulerName": profile.scheduler_name,
         "plugins": _plugins(profile.plugins),
-        "pluginConfig": [{"name": name, "args": _args(name, args)} for name, args in sorted(profile.args.items())],
+        "pluginConfig": [{"name": name, "args": args[name]} for name in sorted(args)],
     }
     if profile.percentage_of_nodes_to_score is not None:
         shown["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
@@ -64,14 +71,12 @@ def _plugin_set(plugins: PluginSet) -> Json:
     return {key: [entry.model_dump() for entry in entries] for key, entries in lists.items() if entries}
 
 
-def _args(name: str, args: PluginArgs | RawArgs) -> Json:
-    if isinstance(args, RawArgs):
-        return dict(args.value)
+def _args(name: str, args: PluginArgs) -> Json:
     fields = args.model_dump(mode="json", by_alias=True, exclude_none=True)
     present = {field: value for field, value in fields.items() if value != []}
     return {"apiVersion": API_VERSION, "kind": f"{name}Args", **present}
 
 
 def _extender(extender: Extender) -> Json:
-    shown: Mapping = extender.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    shown: _Block = extender.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {**shown, "httpTimeout": str(extender.http_timeout)}

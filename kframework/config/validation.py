@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kframework.config.configuration import Profile
-from kframework.config.in_tree import REMOVED
+from kframework.config.default_plugins import REMOVED_PLUGINS
 from kframework.config.models import (
     API_VERSION,
     POINTS,
@@ -118,7 +118,7 @@ def _weight_problems(path: ProblemPath, block: ProfileBlock) -> Iterator[Problem
 def _removed_plugin_problems(path: ProblemPath, profile: Profile) -> Iterator[Problem]:
     for point in POINTS:
         for index, entry in enumerate(profile.plugins.key(point).enabled):
-            if entry.name in REMOVED:
+            if entry.name in REMOVED_PLUGINS:
                 yield _removed((*path, "plugins", camel(point), "enabled", index), entry.name)
 
 
@@ -126,7 +126,7 @@ def _plugin_config_problems(path: ProblemPath, names: Sequence[str]) -> Iterator
     for index, name in enumerate(names):
         if name in names[:index]:
             yield duplicate((*path, index), name)
-        if name in REMOVED:
+        if name in REMOVED_PLUGINS:
             yield _removed((*path, index), name)
 
 

@@ -106,7 +106,6 @@ if TYPE_CHECKING:  # isort: off
         read_source as read_source,
     )
     from kframework.config.duration import Duration as Duration
-    from kframework.config.in_tree import in_tree_points as in_tree_points
     from kframework.config.load import (
         load_configuration as load_configuration,
         options_of as options_of,

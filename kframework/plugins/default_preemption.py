@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
 
-from kframework.config.args import DefaultPreemptionArgs
+from kframework.config.args import ApiArgs
+from kframework.config.decode import Int32, in_schema
+from kframework.config.problems import Problem, invalid
 from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from kframework.framework.plugin import Plugin, Watch, hookimpl
 from kframework.objects import Pod, PodDisruptionBudget
+from kframework.plugins.shared_args import percentage_problems
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Code, Status, unresolvable
 
 REASON = "waiting for the preemption for this pod to be finished"
 
 _GATED = unresolvable(REASON)
+
+
+class DefaultPreemptionArgs(ApiArgs):
+    """How many nodes a preemption looks at: the larger of a percentage of the nodes and a number."""
+
+    min_candidate_nodes_percentage: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 10
+    """How many of the nodes are looked at for victims, if that is more than the number below."""
+    min_candidate_nodes_absolute: Annotated[Int32, in_schema(minimum=0)] = 100
+    """How many nodes are looked at for victims at least; not 0 together with the percentage."""
+
+    def problems(self) -> Iterator[Problem]:
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        yield from percentage_problems(("minCandidateNodesPercentage",), percentage)
+        if absolute < 0:
+            yield invalid(("minCandidateNodesAbsolute",), absolute, "not in valid range [0, inf)")
+        if percentage == absolute == 0:
+            together = "cannot be zero at the same time as"
+            yield invalid(("minCandidateNodesPercentage",), 0, f"{together} minCandidateNodesAbsolute")
+            yield invalid(("minCandidateNodesAbsolute",), 0, f"{together} minCandidateNodesPercentage")
 
 
 class DefaultPreemption(Plugin[DefaultPreemptionArgs]):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 import numpy as np
 
-from kframework.config.args import NodeAffinityArgs
+from kframework.config.args import ApiArgs
+from kframework.config.decode import ApiObject
+from kframework.config.problems import Problem, ProblemPath
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -25,10 +27,12 @@ from kframework.objects import (
     PodSpec,
     PreferredSchedulingTerm,
 )
+from kframework.objects import NodeAffinity as NodeAffinityOfPod
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import (
     NodePredicate,
     NodeScore,
+    NodeSelectorTerms,
     names_nodes,
     node_affinity,
     node_predicate,
@@ -66,6 +70,28 @@ _OWN, _ADDED = 1, 2
 _REQUIRED = StateKey[NodePredicate | None]("NodeAffinity.required")
 #: The weights of the preferences that a node meets.
 _PREFERRED = StateKey[NodeScore]("NodeAffinity.preferred")
+
+
+class NodeAffinityArgs(ApiArgs):
+    """A node affinity that is added to that of every pod."""
+
+    added_affinity: Annotated[NodeAffinityOfPod, ApiObject()] | None = None
+    """What the nodes of every pod of the profile must or should be like, beside what the pod says."""
+
+    def problems(self) -> Iterator[Problem]:
+        if self.added_affinity is None:
+            return
+        needed = self.added_affinity.required_during_scheduling_ignored_during_execution
+        for index, term in enumerate(needed.node_selector_terms if needed else ()):
+            path: ProblemPath = ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", index)
+            for problem in NodeSelectorTerms([term]).errors:
+                yield Problem(("addedAffinity", *path), str(problem))
+        for index, preferred in enumerate(self.added_affinity.preferred_during_scheduling_ignored_during_execution):
+            try:
+                preferred_node_score([preferred])
+            except SelectorError as problem:
+                path = ("preferredDuringSchedulingIgnoredDuringExecution", index, "preference")
+                yield Problem(("addedAffinity", *path), str(problem))
 
 
 class NodeAffinity(Plugin[NodeAffinityArgs]):

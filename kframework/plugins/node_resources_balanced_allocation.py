@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.config.args import NodeResourcesBalancedAllocationArgs
+from kframework.config.args import ApiArgs
+from kframework.config.problems import Problem, duplicate, invalid
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -17,6 +18,7 @@ from kframework.objects import DeviceClass
 from kframework.objects.requests import is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
+from kframework.plugins.shared_args import CPU_AND_MEMORY, Resources
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, Requests
@@ -27,6 +29,21 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 #: What is weighed: the columns of what a node offers and of what is taken, and how much the pod adds.
 _WEIGHED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesBalancedAllocation")
+
+
+class NodeResourcesBalancedAllocationArgs(ApiArgs):
+    """The resources whose use should be even."""
+
+    resources: Resources = CPU_AND_MEMORY
+    """The resources that should be used evenly; each weighs 1."""
+
+    def problems(self) -> Iterator[Problem]:
+        names = [resource.name for resource in self.resources]
+        for index, resource in enumerate(self.resources):
+            if resource.name in names[:index]:
+                yield duplicate(("resources", index, "name"), resource.name)
+            if resource.weight != 1:
+                yield invalid(("resources", index, "weight"), resource.weight, "must be 1")
 
 
 class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):

@@ -6,13 +6,15 @@ What a node has for the claims stands in `kframework.state.volumes.pod_volumes`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from kframework.config.args import VolumeBindingArgs
+from kframework.config.args import ApiArgs
+from kframework.config.decode import Int64, in_schema
+from kframework.config.problems import Problem, invalid
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -32,6 +34,7 @@ from kframework.objects import (
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class, claim_name, is_bound, is_controlled_by
 from kframework.objects.csi_migration import TranslationError, migrated_plugins
 from kframework.objects.label_selectors import SelectorError
+from kframework.plugins.shared_args import UtilizationShapePoint
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import AssumptionError
 from kframework.state.pods import PendingPod
@@ -70,6 +73,24 @@ _RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
 
 #: How often the cluster is looked at while volumes are being bound, in seconds.
 _INTERVAL = 1.0
+
+
+class VolumeBindingArgs(ApiArgs):
+    """How long PreBind waits for volumes, in seconds; `shape` belongs to an alpha gate and is refused."""
+
+    bind_timeout_seconds: Annotated[Int64, in_schema(minimum=0)] = 600
+    """How long PreBind waits for volumes."""
+    shape: Annotated[tuple[UtilizationShapePoint, ...], in_schema(maxItems=0)] = ()
+    """Belongs to an alpha gate of kube-scheduler, and is refused."""
+
+    def problems(self) -> Iterator[Problem]:
+        if self.bind_timeout_seconds < 0:
+            detail = "invalid BindTimeoutSeconds, should not be a negative value"
+            yield invalid(("bindTimeoutSeconds",), self.bind_timeout_seconds, detail)
+        if self.shape:
+            shown = [point.model_dump() for point in self.shape]
+            detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+            yield invalid(("shape",), shown, detail)
 
 
 class VolumeBinding(Plugin[VolumeBindingArgs]):

@@ -18,6 +18,11 @@ from tests.architecture.sources import ROOT, listed, modules
 WITHIN = {"kframework.fake_api": ("patch", "wire", "printers")}
 #: Where the names are at home that kframework/__init__.py hands on.
 HOMES = names_for_type_checkers((ROOT / "kframework/__init__.py").read_text())
+#: What the Args of built-in plugins are made of.
+OF_ARGS = (
+    *(f"kframework.config.{module}" for module in ("args", "decode", "duration", "problems")),
+    "kframework.plugins.shared_args",
+)
 #: Plugins that look at what another one knows: extended resources may be devices.
 NEIGHBOURS = {
     "kframework.plugins.node_resources_fit": "kframework.plugins.dynamic_resources",
@@ -87,11 +92,11 @@ def may_import(module: str, target: str) -> bool:
 
 
 def plugin_may_import(module: str, target: str) -> bool:
-    """Return whether the target is the contract, the state or below, the Args, its own or its neighbour's."""
+    """Return whether the target is the contract, the state or below, what Args are of, its own or its neighbour's."""
     room, own = room_of(target), ".".join(module.split(".")[:3])
     return (
         (room is not None and ROOMS.index(room) <= ROOMS.index("framework"))
-        or is_within(target, "kframework.config.args")
+        or any(is_within(target, home) for home in OF_ARGS)
         or is_within(target, own)
         or (own in NEIGHBOURS and is_within(target, NEIGHBOURS[own]))
     )
@@ -179,7 +184,7 @@ def room_of(module: str) -> str | None:
         ("kframework.core.pod_engine", "from kframework.core.cycle.search import Search"),
         ("kframework.cli", "from kframework.scheduler.simulate import simulate"),
         ("kframework.plugins.node_name", "from kframework import Plugin, hookimpl"),
-        ("kframework.plugins.node_name", "from kframework.config.args import NodeNameArgs"),
+        ("kframework.plugins.node_name", "from kframework.config.args import ApiArgs"),
         ("kframework.plugins.node_name", "from kframework.state.nodes import NodeInfo"),
         ("kframework.plugins.node_resources_fit.plugin", "import kframework.plugins.dynamic_resources.inventory"),
     ],

@@ -16,7 +16,7 @@ import yaml
 from kframework import ConfigError, Plugin, PluginError
 from kframework.config.load import default_configuration
 from kframework.config.show import effective_yaml
-from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.testing import check_plugin
 from tests.cli.conftest import Command, Install
 from tests.examples.clean_environment import ROOT
@@ -123,7 +123,11 @@ def test_args_that_a_plugin_refuses(run: Command, install: Install, file: Path) 
 
 
 def test_show_without_a_file_is_the_default(run: Command) -> None:
-    assert run("config", "show") == (0, effective_yaml(default_configuration()), "")
+    assert run("config", "show") == (
+        0,
+        effective_yaml(default_configuration(), built_in_args(default_configuration())),
+        "",
+    )
 
 
 def test_show_fills_a_file_in(run: Command, file: Path) -> None:

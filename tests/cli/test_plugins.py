@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 import yaml
 
-from kframework.config.in_tree import known_in_tree
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.runtime.registry import Registry
 from tests.cli.conftest import Command, Install
 
@@ -106,4 +106,4 @@ def test_json_and_yaml_say_all(run: Command) -> None:
 
 def test_every_plugin_is_listed_once_by_name(run: Command) -> None:
     names = run("plugins", "list", "-o", "name").out.splitlines()
-    assert names == [f"plugin/{name}" for name in sorted({*known_in_tree, *Registry.installed()})]
+    assert names == [f"plugin/{name}" for name in sorted({*IN_TREE_PLUGINS, *Registry.installed()})]

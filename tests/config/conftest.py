@@ -10,7 +10,7 @@ from kframework.config import load
 from kframework.config.configuration import Configuration
 from kframework.config.document import Document
 from kframework.errors import ConfigError
-from tests.support.schemas import disagreement, refused_by_schema
+from tests.support.schemas import check_args, disagreement, refused_by_schema
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,12 @@ def schema_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
         except ConfigError as error:
             assert not (told := disagreement(str(error).splitlines(), schema)), told
             raise
-        assert not (told := disagreement([], schema)), told
+        try:
+            check_args(configuration)
+        except ConfigError as error:
+            assert not (told := disagreement(str(error).splitlines(), schema)), told
+        else:
+            assert not (told := disagreement([], schema)), told
         return configuration
 
     monkeypatch.setattr(load, "_of_documents", compared)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 import yaml
 
-from kframework.config.args import (
-    DefaultPreemptionArgs,
-    DynamicResourcesArgs,
-    InterPodAffinityArgs,
-    NodeAffinityArgs,
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
-    PodTopologySpreadArgs,
-    VolumeBindingArgs,
-)
-from kframework.config.configuration import typed_args
-from kframework.config.in_tree import known_in_tree
+from kframework.config.args import ApiArgs, decode_args
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import parse
+from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
+from kframework.plugins.default_preemption import DefaultPreemptionArgs
+from kframework.plugins.dynamic_resources.args import DynamicResourcesArgs
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinityArgs
+from kframework.plugins.node_affinity import NodeAffinityArgs
+from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocationArgs
+from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
+from kframework.plugins.pod_topology_spread.plugin import PodTopologySpreadArgs
+from kframework.plugins.volume_binding import VolumeBindingArgs
 
-ARGS = {name: plugin.args for name, plugin in known_in_tree.items() if plugin.args is not None}
+PLUGINS = {name: Registry.installed().load(name) for name in Registry.installed() if name in IN_TREE_PLUGINS}
+ARGS = {name: plugin.Args for name, plugin in PLUGINS.items() if issubclass(plugin.Args, ApiArgs)}
 CPU_AND_MEMORY = [("cpu", 1), ("memory", 1)]
 
 
@@ -32,14 +34,19 @@ def document(plugin: str, args: object, plugins: object = None) -> str:
 
 
 def loaded(plugin: str, args: object = None) -> PluginArgs:
-    (profile,) = parse(document(plugin, args)).profiles
-    return typed_args(profile, plugin, ARGS[plugin])
+    return decoded(document(plugin, args))[plugin]
+
+
+def decoded(text: str) -> Mapping[str, PluginArgs]:
+    """Return the args of the only profile of a text."""
+    (args,) = decode_args(parse(text), ARGS)
+    return args
 
 
 def errors(plugin: str, args: object, plugins: object = None) -> list[str]:
     """Return the messages of the errors that args give, each from its path below the args on."""
     with pytest.raises(ConfigError) as caught:
-        parse(document(plugin, args, plugins))
+        decoded(document(plugin, args, plugins))
     return [line.removeprefix("profiles[0].pluginConfig[0].args.") for line in places_dropped(str(caught.value))]
 
 
@@ -69,8 +76,7 @@ def test_absent_and_empty_args_are_all_defaults(plugin: str, args: object) -> No
     if args == "header":
         args = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": f"{plugin}Args"}
     assert loaded(plugin, args) == ARGS[plugin]()
-    (profile,) = parse(document("ImageLocality", None)).profiles
-    assert profile.args[plugin] == ARGS[plugin]()
+    assert decoded(document("ImageLocality", None))[plugin] == ARGS[plugin]()
 
 
 def test_defaults() -> None:
@@ -437,8 +443,7 @@ def test_a_strategy_that_code_leaves_out_is_required() -> None:
 
 def test_bad_args_of_a_fit_plugin_that_is_off_are_not_looked_at() -> None:
     off = {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}, {"name": "InterPodAffinity"}]}}
-    configuration = parse(document("NodeResourcesFit", strategy(type="x"), off))
-    assert "NodeResourcesFit" not in configuration.profiles[0].args
+    assert "NodeResourcesFit" not in decoded(document("NodeResourcesFit", strategy(type="x"), off))
     assert errors("NodeResourcesFit", strategy(typ="x"), off) == [
         "scoringStrategy.typ: unknown field \"typ\" (did you mean 'type'?)"
     ]

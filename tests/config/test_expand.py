@@ -11,17 +11,25 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kframework.config.configuration import Profile
+from kframework.config.default_plugins import ALPHA_PLUGINS, DEFAULT_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.expand import ExtensionPoints, expand, expand_all, merge_sets
-from kframework.config.in_tree import DEFAULT_PLUGINS, in_tree_points, known_in_tree
 from kframework.config.load import default_configuration, load_configuration, parse
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
+from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
+def in_tree_points(name: str) -> frozenset[str]:
+    """Return the points of a built-in plugin."""
+    if name not in IN_TREE_PLUGINS - ALPHA_PLUGINS.keys():
+        raise KeyError(name)
+    return Registry.installed().points(name)
+
+
 def expanded(body: str) -> tuple[ExtensionPoints, ...]:
-    return expand_all(parse(HEADER + body, "c.yaml"))
+    return expand_all(parse(HEADER + body, "c.yaml"), in_tree_points)
 
 
 def plugins(body: str) -> ExtensionPoints:
@@ -59,7 +67,7 @@ DEFAULT_ORDER = {
 
 
 def test_the_default_profile_expands_to_kube_schedulers_order() -> None:
-    (points,) = expand_all(default_configuration())
+    (points,) = expand_all(default_configuration(), in_tree_points)
     assert {point: " ".join(points[point]) for point in POINTS} == DEFAULT_ORDER
     assert dict(points.weights) == {
         "TaintToleration": 3,
@@ -165,15 +173,7 @@ def test_the_weight_of_the_score_key_beats_multi_point(body: str, weight: int) -
     assert plugins(body).weights["TaintToleration"] == weight
 
 
-def test_an_in_tree_plugin_nobody_registered_is_known_all_the_same() -> None:
-    def nothing(name: str) -> frozenset[str]:
-        raise KeyError(name)
-
-    (profile,) = default_configuration().profiles
-    assert expand(profile, nothing) == expand(profile, in_tree_points)
-
-
-def test_the_registered_points_of_a_plugin_beat_the_table() -> None:
+def test_points_are_those_of_the_registered_plugin() -> None:
     def points_of(name: str) -> frozenset[str]:
         return frozenset({"post_bind"}) if name == "ImageLocality" else in_tree_points(name)
 
@@ -185,7 +185,7 @@ def test_the_registered_points_of_a_plugin_beat_the_table() -> None:
 
 def test_gated_plugins_are_known_and_in_no_default_set() -> None:
     enabled = [entry.name for entry in DEFAULT_PLUGINS.multi_point.enabled]
-    assert sorted(set(known_in_tree) - set(enabled)) == [
+    assert sorted(IN_TREE_PLUGINS - set(enabled)) == [
         "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
@@ -197,7 +197,7 @@ def test_gated_plugins_are_known_and_in_no_default_set() -> None:
 def test_placement_points_are_taken_with_a_notice() -> None:
     text = HEADER + "profiles:\n- plugins:\n    placementGenerate: {enabled: [{name: TopologyPlacementGenerator}]}\n"
     configuration = parse(text, "c.yaml")
-    expand_all(configuration)
+    expand_all(configuration, in_tree_points)
     assert configuration.warnings == (
         "c.yaml:5: profiles[0].plugins.placementGenerate: is alpha in kube-scheduler and not used here",
     )
@@ -295,7 +295,7 @@ def test_weights_must_not_overflow() -> None:
     plugins = profile.plugins.model_copy(update={"score": PluginSet.model_construct(enabled=(heavy,), disabled=())})
     broken = Profile(profile.scheduler_name, None, plugins, profile.args, profile.place)
     with pytest.raises(ConfigError, match="total score of Score plugins could overflow"):
-        expand(broken)
+        expand(broken, in_tree_points)
 
 
 def test_errors_of_all_profiles_are_reported_together() -> None:
@@ -313,12 +313,12 @@ def test_check_reports_what_any_stage_finds(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEADER)
     configuration = load_configuration(path)
-    points = expand_all(configuration)
-    assert (configuration, points) == (default_configuration(), expand_all(default_configuration()))
+    points = expand_all(configuration, in_tree_points)
+    assert (configuration, points) == (default_configuration(), expand_all(default_configuration(), in_tree_points))
     for body in ("parallelism: 0\n", "profiles: [{plugins: {bind: {disabled: [{name: '*'}]}}}]\n"):
         path.write_text(HEADER + body)
         with pytest.raises(ConfigError):
-            expand_all(load_configuration(path))
+            expand_all(load_configuration(path), in_tree_points)
 
 
 # --- queue sort over profiles -----------------------------------------------------------------------------------------

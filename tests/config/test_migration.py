@@ -6,13 +6,19 @@ import pytest
 import yaml
 
 from kframework.config import migration
+from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
+from kframework.core.runtime.registry import built_in_args
 from kframework.errors import ConfigError
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 WEIGHTS = "{name: TaintToleration, weight: 1}, {name: NodeAffinity, weight: 1}, {name: InterPodAffinity, weight: 1}"
 MOST, RATIO = "NodeResourcesMostAllocated", "RequestedToCapacityRatio"
+
+
+def written(configuration: Configuration) -> str:
+    return effective_yaml(configuration, built_in_args(configuration))
 
 
 def old(version: str, profile: str) -> str:
@@ -128,11 +134,11 @@ def test_a_profile_is_translated(case: str) -> None:
 
 @pytest.mark.parametrize("case", TRANSLATED)
 def test_the_effective_configuration_is_the_migrated_one(case: str) -> None:
-    shown = effective_yaml(parse(old("v1beta3", TRANSLATED[case][0])))
+    shown = written(parse(old("v1beta3", TRANSLATED[case][0])))
     assert yaml.safe_load(shown)["apiVersion"] == "kubescheduler.config.k8s.io/v1"
-    assert shown == effective_yaml(parse(f"{V1}profiles:\n- {TRANSLATED[case][1]}\n"))
+    assert shown == written(parse(f"{V1}profiles:\n- {TRANSLATED[case][1]}\n"))
     reloaded = parse(shown)
-    assert (effective_yaml(reloaded), reloaded.warnings) == (shown, ())
+    assert (written(reloaded), reloaded.warnings) == (shown, ())
 
 
 @pytest.mark.usefixtures("_not_installed")
@@ -174,7 +180,7 @@ def test_the_first_version_took_constraints_for_a_list() -> None:
     plugins_ = f"plugins: {{score: {{enabled: [{WEIGHTS}]}}}}"
     assert parse(old("v1beta1", before)) == parse(f"{V1}profiles:\n- {{{after}, {plugins_}}}\n")
     with pytest.raises(ConfigError, match=r"when \.defaultConstraints are not empty"):
-        parse(old("v1beta2", before))
+        written(parse(old("v1beta2", before)))
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -318,6 +324,6 @@ plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}
       resource: []
 """
     with pytest.raises(ConfigError) as caught:
-        parse(old("v1beta3", profile), "c.yaml")
+        written(parse(old("v1beta3", profile), "c.yaml"))
     assert [line.partition(": ")[0] for line in str(caught.value).splitlines()] == ["c.yaml:7", "c.yaml:10"]
     assert 'unknown field "resource"' in str(caught.value)

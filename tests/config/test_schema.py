@@ -11,14 +11,16 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from kframework import Plugin, PluginArgs
-from kframework.config import args as in_tree_args
 from kframework.config import models as blocks_of_the_file
 from kframework.config import options
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import parse_documents
-from kframework.config.in_tree import known_in_tree
 from kframework.config.load import default_configuration
 from kframework.config.schema import configuration_schema
 from kframework.config.show import effective_yaml
+from kframework.core.runtime.registry import built_in_args
+from kframework.plugins import shared_args
+from kframework.plugins.node_resources_fit import args as fit
 from tests.docs.blocks import blocks
 from tests.examples.clean_environment import ROOT
 from tests.support.schemas import disagreement, refused_by_loader, refused_by_schema, schema_of_all
@@ -133,7 +135,8 @@ def test_every_configuration_of_the_repository_is_valid() -> None:
 
 
 def test_what_show_prints_is_valid() -> None:
-    for document in parse_documents(effective_yaml(default_configuration()), None):
+    default = default_configuration()
+    for document in parse_documents(effective_yaml(default, built_in_args(default)), None):
         assert refused_by_schema(document.data) == []
 
 
@@ -179,9 +182,8 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 def test_every_field_is_described() -> None:
     models = schema_of_all()["$defs"]
-    own = {
-        name for module in (in_tree_args, blocks_of_the_file, options) for name in vars(module)
-    } | known_in_tree.keys()
+    blocks = {name for module in (blocks_of_the_file, options, fit, shared_args) for name in vars(module)}
+    own = blocks | IN_TREE_PLUGINS
     fields = {
         (name, field): each for name, model in models.items() for field, each in model.get("properties", {}).items()
     }

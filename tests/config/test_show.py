@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any  # what a loaded YAML document is
 
 import pytest
@@ -9,17 +10,24 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kframework.config.in_tree import known_in_tree
+from kframework.config.args import decode_args
+from kframework.config.configuration import Configuration
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import default_configuration, parse
 from kframework.config.models import POINTS, camel
 from kframework.config.show import effective, effective_options, effective_yaml
+from kframework.core.runtime.registry import built_in_args
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
 
 
+def written(configuration: Configuration) -> str:
+    return effective_yaml(configuration, built_in_args(configuration))
+
+
 def shown(body: str = "") -> list[Any]:
-    return list(yaml.safe_load_all(effective_yaml(parse(HEADER + body))))
+    return list(yaml.safe_load_all(written(parse(HEADER + body))))
 
 
 def test_the_effective_default_has_every_default_in_its_place() -> None:
@@ -46,9 +54,7 @@ def test_the_effective_default_has_every_default_in_its_place() -> None:
     assert "percentageOfNodesToScore" not in profile
     assert profile["plugins"]["score"] == {}
     assert profile["plugins"]["multiPoint"]["enabled"][4] == {"name": "TaintToleration", "weight": 3}
-    assert [entry["name"] for entry in profile["pluginConfig"]] == sorted(
-        name for name, plugin in known_in_tree.items() if plugin.args is not None
-    )
+    assert [entry["name"] for entry in profile["pluginConfig"]] == sorted(built_in_args(default_configuration()))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_args_are_shown_with_their_kind_and_defaults(name: str, args: dict[str, 
 
 
 def test_yaml_keys_are_sorted_and_numbers_short() -> None:
-    text = effective_yaml(default_configuration())
+    text = written(default_configuration())
     assert "  qps: 50\n" in text
     assert text.index("apiVersion") < text.index("clientConnection") < text.index("kind") < text.index("profiles")
 
@@ -116,12 +122,15 @@ def test_our_own_document_is_shown_where_it_says_anything() -> None:
             **{"bind": "1m0s", "postBind": "30s", "close": "5s"},
         },
     }
-    assert list(yaml.safe_load_all(effective_yaml(configuration))) == [effective(configuration), own]
+    assert list(yaml.safe_load_all(written(configuration))) == [
+        effective(configuration, built_in_args(configuration)),
+        own,
+    ]
 
 
 # --- loading it again -------------------------------------------------------------------------------------------------
 
-NAMES = st.sampled_from([*known_in_tree, "Mine", "Other", 'EBS: odd, "name"'])
+NAMES = st.sampled_from([*sorted(IN_TREE_PLUGINS), "Mine", "Other", 'EBS: odd, "name"'])
 #: A name stands once in a key: twice is refused by the expansion, and so is never shown.
 ENTRIES = st.lists(
     st.fixed_dictionaries({"name": NAMES}, optional={"weight": st.integers(0, 50)}),
@@ -180,6 +189,13 @@ def test_the_effective_configuration_loads_as_the_same(
     scheduler = {"profiles": named, "leaderElection": {"leaderElect": elect}, "extenders": [{"filterVerb": "f"}]}
     text = HEADER + yaml.safe_dump(scheduler) + "---\n" + OWN + (yaml.safe_dump(options) if options else "")
     configuration = parse(text)
-    again = parse(effective_yaml(configuration))
-    assert again == configuration
-    assert effective_yaml(again) == effective_yaml(configuration)
+    again = parse(written(configuration))
+    assert without_args(again) == without_args(configuration)
+    models = built_in_args(configuration)
+    assert decode_args(again, models) == decode_args(configuration, models)
+    assert written(again) == written(configuration)
+
+
+def without_args(configuration: Configuration) -> Configuration:
+    profiles = tuple(replace(profile, args={}) for profile in configuration.profiles)
+    return replace(configuration, profiles=profiles)

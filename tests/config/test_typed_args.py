@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
 
-from kframework.config.args import InterPodAffinityArgs
-from kframework.config.configuration import RawArgs, typed_args
-from kframework.config.in_tree import known_in_tree
+from kframework.config.args import decode_args
+from kframework.config.configuration import RawArgs
 from kframework.config.load import parse
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
@@ -23,6 +22,9 @@ profiles:
   - name: Mine
     args:
 """
+
+
+A = TypeVar("A", bound=PluginArgs)
 
 
 class MineArgs(PluginArgs):
@@ -69,9 +71,16 @@ class NeedyArgs(PluginArgs):
     url: str
 
 
+def decoded(text: str, plugin: str, model: type[A]) -> A:
+    """Return the args of one plugin of the only profile of a text."""
+    (by_plugin,) = decode_args(parse(text, "c.yaml"), {plugin: model})
+    args = by_plugin[plugin]
+    assert isinstance(args, model)
+    return args
+
+
 def mine(body: str) -> MineArgs:
-    (profile,) = parse(HEADER + body, "c.yaml").profiles
-    return typed_args(profile, "Mine", MineArgs)
+    return decoded(HEADER + body, "Mine", MineArgs)
 
 
 def test_args_stay_raw_until_the_model_is_known() -> None:
@@ -149,33 +158,17 @@ def test_what_the_model_refuses_is_named_with_its_line(body: str, message: str) 
 
 
 def test_a_plugin_without_args_in_the_file_gets_its_defaults() -> None:
-    (profile,) = parse(HEADER.replace("name: Mine\n    args:", "name: Other"), "c.yaml").profiles
-    assert typed_args(profile, "Mine", MineArgs) == MineArgs()
+    text = HEADER.replace("name: Mine\n    args:", "name: Other")
+    assert decoded(text, "Mine", MineArgs) == MineArgs()
     with pytest.raises(ConfigError) as caught:
-        typed_args(profile, "Mine", NeedyArgs)
+        decoded(text, "Mine", NeedyArgs)
     assert str(caught.value) == "c.yaml:5: profiles[0].pluginConfig.Mine.url: Required value"
-
-
-def test_args_of_kube_schedulers_plugins_are_typed_already() -> None:
-    (profile,) = parse(HEADER, "c.yaml").profiles
-    assert typed_args(profile, "InterPodAffinity", InterPodAffinityArgs) == InterPodAffinityArgs()
-    with pytest.raises(ConfigError, match="args for plugin InterPodAffinity: has to match plugin args"):
-        typed_args(profile, "InterPodAffinity", MineArgs)
-
-
-def test_plugins_without_args_kind_keep_what_is_given() -> None:
-    text = HEADER.replace("name: Mine\n    args:", "name: ImageLocality\n    args: {x: 1}")
-    assert known_in_tree["ImageLocality"].args is None
-    (profile,) = parse(text, "c.yaml").profiles
-    raw = profile.args["ImageLocality"]
-    assert isinstance(raw, RawArgs)
-    assert raw.value == {"x": 1}
 
 
 def test_args_of_a_plugin_that_is_not_enabled_are_dropped_with_a_warning() -> None:
     text = HEADER.replace("name: Mine\n    args:", "name: Mina\n    args: {x: 1}")
     configuration = parse(text, "c.yaml")
-    assert "Mina" not in configuration.profiles[0].args
+    assert decode_args(configuration, {}) == [{}]
     assert configuration.warnings == (
         (
             "c.yaml:5: profiles[0].pluginConfig: args of Mina have no effect: the profile does not enable it"
@@ -199,8 +192,7 @@ def test_args_of_a_plugin_that_is_not_enabled_are_dropped_with_a_warning() -> No
     ],
 )
 def test_a_plain_model_in_args_is_camel_case_too(body: str, args: RackArgs) -> None:
-    (profile,) = parse(HEADER + body, "c.yaml").profiles
-    assert typed_args(profile, "Mine", RackArgs) == args
+    assert decoded(HEADER + body, "Mine", RackArgs) == args
 
 
 @pytest.mark.parametrize(
@@ -216,8 +208,7 @@ def test_a_plain_model_in_args_is_camel_case_too(body: str, args: RackArgs) -> N
     ],
 )
 def test_a_plain_model_in_args_is_closed(body: str, problem: str) -> None:
-    (profile,) = parse(HEADER + body, "c.yaml").profiles
     with pytest.raises(ConfigError) as caught:
-        typed_args(profile, "Mine", RackArgs)
+        decoded(HEADER + body, "Mine", RackArgs)
     line = 8 + ("topShelf" in body)
     assert str(caught.value) == f"c.yaml:{line}: profiles[0].pluginConfig[0].args.{problem}"

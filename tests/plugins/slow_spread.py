@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kframework import NodeInfo, PodInfo, Status, unresolvable, unschedulable
-from kframework.config.args import PodTopologySpreadArgs
 from kframework.objects import (
     LabelSelector,
     Pod,
@@ -20,6 +19,7 @@ from kframework.objects import (
 from kframework.objects.label_selectors import Requirement, Selector, SelectorError, exact, label_selector
 from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.taints import tolerates
+from kframework.plugins.pod_topology_spread.plugin import PodTopologySpreadArgs
 from kframework.state.cluster import ClusterState
 
 __all__ = ["LARGE", "SKEWED", "UNLABELLED", "Constraint", "Frozen", "SlowSpread"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from kframework.config.args import PodTopologySpreadArgs
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -18,6 +17,7 @@ from kframework.objects import (
     Pod,
     TopologySpreadConstraint,
 )
+from kframework.plugins.pod_topology_spread.plugin import PodTopologySpreadArgs
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo

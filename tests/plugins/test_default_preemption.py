@@ -10,14 +10,13 @@ import yaml
 from msgspec.structs import replace
 
 from kframework import ClearNomination, Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, hookimpl
-from kframework.config.args import DefaultPreemptionArgs
 from kframework.errors import ClusterError
 from kframework.framework.events import QueueingHint
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
 from kframework.objects.quantity import milli
-from kframework.plugins.default_preemption import REASON, DefaultPreemption, after_pod_is_gone
+from kframework.plugins.default_preemption import REASON, DefaultPreemption, DefaultPreemptionArgs, after_pod_is_gone
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from kframework.testing.scenario import Result
 from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit

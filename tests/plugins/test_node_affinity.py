@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import ActionType, Code, CycleState, Skip, Status, unresolvable
-from kframework.config.args import NodeAffinityArgs
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PreferredSchedulingTerm
-from kframework.plugins.node_affinity import NodeAffinity
+from kframework.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
 

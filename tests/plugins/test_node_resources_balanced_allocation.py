@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.config.args import NodeResourcesBalancedAllocationArgs
 from kframework.objects import DeviceClass, Node, Pod, PodSpec, RawQuantity, Resources
-from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kframework.plugins.node_resources_balanced_allocation import (
+    NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
+)
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, made, pending, scored

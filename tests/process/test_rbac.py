@@ -20,7 +20,7 @@ from kframework.client.rbac import Rule
 from kframework.client.request_attributes import Attributes
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.configuration import Configuration
-from kframework.config.in_tree import DEFAULT_PLUGINS
+from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry

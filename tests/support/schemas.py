@@ -9,7 +9,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from kframework.config.configuration import typed_args
+from kframework.config.args import decode_args
+from kframework.config.configuration import Configuration
 from kframework.config.document import Json
 from kframework.config.load import load_configuration
 from kframework.config.schema import configuration_schema
@@ -86,15 +87,16 @@ def refused_by_schema(document: Json) -> list[str]:
 def refused_by_loader(document: Mapping[str, object]) -> list[str]:
     """Return what the loader, and the plugins of their args, say against a document."""
     try:
-        configuration = load_configuration(document)
-        registry = Registry.installed()
-        for profile in configuration.profiles:
-            for name in profile.args:
-                if name in registry:
-                    typed_args(profile, name, registry.load(name).Args)
+        check_args(load_configuration(document))
     except ConfigError as error:
         return str(error).splitlines()
     return []
+
+
+def check_args(configuration: Configuration) -> None:
+    """Decode all args as a scheduler does when it compiles its profiles; ConfigError for what is wrong with them."""
+    registry = Registry.installed()
+    decode_args(configuration, {name: registry.load(name).Args for name in registry})
 
 
 def disagreement(loader: Sequence[str], schema: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kframework.cli.new.points import forms, summary
 from kframework.cli.new.template import filled, imports, pruned
-from kframework.config.in_tree import known_in_tree
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 
 _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -47,7 +47,7 @@ def names_of(distribution: str) -> Names:
         taken = f"{names.module!r} is a word of Python"
     elif names.module in sys.stdlib_module_names | _MODULES:
         taken = f"there is a module {names.module!r} already"
-    elif names.plugin in known_in_tree:
+    elif names.plugin in IN_TREE_PLUGINS:
         taken = f"kube-scheduler has a plugin {names.plugin}"
     elif not _imported(names).isdisjoint({names.plugin, f"{names.plugin}Args"}):
         taken = f"its class {names.plugin} would hide what it imports"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kframework.config.configuration import Configuration
-from kframework.config.in_tree import DEFAULT_PLUGINS
+from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import load_configuration
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.runtime.hooks import points_of

@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 
 from kframework.config.configuration import Configuration, Profile, named_at
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import Place
 from kframework.config.expand import ExtensionPoints
-from kframework.config.in_tree import known_in_tree
 from kframework.config.models import camel
 from kframework.config.problems import Problem
-from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.registry import Registry
 from kframework.errors import nearest
 
@@ -32,14 +31,14 @@ def notices(configuration: Configuration, expansions: Collection[ExtensionPoints
     for profile, points in zip(configuration.profiles, expansions, strict=True):
         yield from _unprepared(profile, points, registry)
         yield from _nowhere(profile, points, registry)
-        yield from _disabled_in_vain(profile, {*registry, *known_in_tree})
+        yield from _disabled_in_vain(profile, {*registry, *IN_TREE_PLUGINS})
 
 
 def _unprepared(profile: Profile, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
     """Name plugins that run at a point and not at the one where they prepare for it."""
     for point, before in _PREPARED.items():
         for name in points[point]:
-            if name in registry and name not in points[before] and before in points_of(registry.load(name)):
+            if name in registry and name not in points[before] and before in registry.points(name):
                 remedy = f"which prepares for it; enable it at {camel(before)} too, or under multiPoint"
                 message = f"plugin {name!r} runs at {camel(point)} without its {camel(before)}, {remedy}"
                 place = next(named_at(profile, point, "enabled", name), profile.place / "plugins" / camel(before))
@@ -52,7 +51,7 @@ def _nowhere(profile: Profile, points: ExtensionPoints, registry: Registry) -> I
     for entry in profile.plugins.multi_point.enabled:
         for place in named_at(profile, "multi_point", "enabled", entry.name):
             if entry.name in registry and entry.name not in running:
-                extended = ", ".join(map(camel, sorted(points_of(registry.load(entry.name)))))
+                extended = ", ".join(map(camel, sorted(registry.points(entry.name))))
                 yield _said(place, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
 
 

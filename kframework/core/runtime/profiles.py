@@ -9,14 +9,14 @@ from itertools import chain
 from operator import lt
 from typing import Any
 
-from kframework.config.configuration import Configuration, named_at, typed_args
+from kframework.config.args import decode_args
+from kframework.config.configuration import Configuration, named_at
 from kframework.config.configuration import Profile as ProfileConfiguration
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.expand import ExtensionPoints, expand_all
-from kframework.config.in_tree import in_tree_points, known_in_tree
 from kframework.config.models import POINTS
 from kframework.config.problems import Problem
 from kframework.core.queue.pool import Holder
-from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
@@ -25,7 +25,7 @@ from kframework.core.runtime.stale_installs import stale_install
 from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin
+from kframework.framework.plugin import Plugin, PluginArgs
 from kframework.framework.source import Source
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -172,9 +172,10 @@ def compile_profiles(
     an unknown name, two distributions that claim one, a plugin that cannot be imported, made or used.
     """
     expansions = _expansions(configuration, registry)
+    decoded = decode_args(configuration, _args_models(configuration, registry))
     profiles = {
-        profile.scheduler_name: _compile(configuration, profile, points, registry, handle)
-        for profile, points in zip(configuration.profiles, expansions, strict=True)
+        profile.scheduler_name: _compile(configuration, profile, args, points, registry, handle)
+        for profile, args, points in zip(configuration.profiles, decoded, expansions, strict=True)
     }
     return Profiles(profiles, tuple(notices(configuration, expansions, registry)))
 
@@ -190,20 +191,28 @@ def _expansions(configuration: Configuration, registry: Registry) -> Sequence[Ex
 
 
 def _points(configuration: Configuration, registry: Registry, name: str) -> frozenset[str]:
-    """Return the points that a plugin extends; in-tree plugins that are not built yet are known all the same."""
+    """Return the points that a plugin extends; raises KeyError for a name that is not registered."""
     if name not in registry:
-        if name not in known_in_tree and (remedy := stale_install(GROUP, name)):
+        if remedy := stale_install(GROUP, name):
             raise _placed(configuration.profiles, PluginError(remedy, plugin=name))
-        return in_tree_points(name)
+        raise KeyError(name)
     try:
-        return points_of(registry.load(name))
+        return registry.points(name)
     except PluginError as error:
         raise _placed(configuration.profiles, error) from error
+
+
+def _args_models(configuration: Configuration, registry: Registry) -> Mapping[str, type[PluginArgs]]:
+    """Return the Args of the enabled plugins, and of kube-scheduler's own that are given args."""
+    enabled = (name for profile in configuration.profiles for name in profile.plugins.enabled_names())
+    written = (name for profile in configuration.profiles for name in profile.args if name in IN_TREE_PLUGINS)
+    return {name: registry.load(name).Args for name in {*enabled, *written} if name in registry}
 
 
 def _compile(
     configuration: Configuration,
     profile: ProfileConfiguration,
+    args: Mapping[str, PluginArgs],
     points: ExtensionPoints,
     registry: Registry,
     handle: Callable[[str, str], Handle],
@@ -214,7 +223,7 @@ def _compile(
         percentage = configuration.settings.percentage_of_nodes_to_score
     try:
         handles = {name: handle(profile.scheduler_name, name) for name in enabled if name in registry}
-        plugins = {name: _instance(profile, name, registry, mine) for name, mine in handles.items()}
+        plugins = {name: _instance(name, args[name], registry, mine) for name, mine in handles.items()}
         return Profile(
             profile.scheduler_name,
             plugins,
@@ -230,11 +239,9 @@ def _compile(
         raise _placed([profile], error) from error
 
 
-def _instance(profile: ProfileConfiguration, name: str, registry: Registry, handle: Handle) -> Plugin:
-    plugin = registry.load(name)
-    args = typed_args(profile, name, plugin.Args)
+def _instance(name: str, args: PluginArgs, registry: Registry, handle: Handle) -> Plugin:
     try:
-        return plugin(args, handle)
+        return registry.load(name)(args, handle)
     except FAULTS as error:
         reason = f"cannot be made: {in_words(error)}"
         raise PluginError(reason, plugin=name, distribution=registry.distribution(name)) from error

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import ClassVar, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from kframework.core.runtime.hooks import check_class
+from kframework.config.args import ApiArgs
+from kframework.config.configuration import Configuration
+from kframework.config.default_plugins import IN_TREE_PLUGINS
+from kframework.core.runtime.hooks import check_class, points_of
 from kframework.errors import PluginError, in_words, nearest
 from kframework.framework.plugin import Plugin, PluginArgs
 
@@ -120,6 +123,10 @@ class Registry(Offers[Plugin]):
         """Offer these classes, each under its name, beside the installed ones, which they replace."""
         return cls(beside_installed(GROUP, plugins))
 
+    def points(self, name: str) -> frozenset[str]:
+        """Import a plugin and return the extension points that it extends."""
+        return points_of(self.load(name))
+
     def load_all(self) -> list[PluginError]:
         """Import every plugin on offer, so that all kinds they declare are known; return what went wrong."""
         problems = []
@@ -129,6 +136,14 @@ class Registry(Offers[Plugin]):
             except PluginError as problem:
                 problems.append(problem)
         return problems
+
+
+def built_in_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
+    """Import kube-scheduler's plugins that a configuration names; return the Args of those that have any, by plugin."""
+    registry = Registry.installed()
+    named = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
+    models = {name: registry.load(name).Args for name in named & IN_TREE_PLUGINS if name in registry}
+    return {name: model for name, model in models.items() if issubclass(model, ApiArgs)}
 
 
 @functools.cache  # reading the metadata of all distributions takes long, and they stay as they are

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 import msgspec
 
 from kframework.clock import Clock
+from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import Opening
 from kframework.observe.recording.reader import Recorded
@@ -58,7 +59,11 @@ class Continued(msgspec.Struct, frozen=True):
 
 def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
     """Return what makes the engine that a configuration asks for, and has a recorder write what reaches it."""
-    return recorder.recording(RecordedPodEngine.of, effective_yaml)
+
+    def again(configuration: Configuration) -> str:
+        return effective_yaml(configuration, built_in_args(configuration))
+
+    return recorder.recording(RecordedPodEngine.of, again)
 
 
 class RecordedPodEngine(RecordedEngine, PodEngine):

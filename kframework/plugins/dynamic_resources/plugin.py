@@ -14,7 +14,6 @@ from uuid import UUID
 
 import numpy as np
 
-from kframework.config.args import DynamicResourcesArgs
 from kframework.errors import ClusterError
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState, StateKey
@@ -27,6 +26,7 @@ from kframework.objects.claims import is_controlled_by
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources import binding_conditions, suggestions
+from kframework.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kframework.plugins.dynamic_resources.cycle import (
     CANNOT_FIT,
     CLAIMS,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from kframework.config.args import InterPodAffinityArgs
+from kframework.config.args import ApiArgs
+from kframework.config.decode import Bool, Int32, in_schema
+from kframework.config.problems import Problem
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -17,6 +19,7 @@ from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
 from kframework.plugins.inter_pod_affinity.suggestions import delete_unwanted, drop_terms
+from kframework.plugins.shared_args import percentage_problems
 from kframework.state.existing_terms import terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -59,6 +62,18 @@ class _Rules(NamedTuple):
 
 _RULES = StateKey[_Rules]("InterPodAffinity.rules")
 _WORTH = StateKey[tuple[_Worth, ...]]("InterPodAffinity.worth")
+
+
+class InterPodAffinityArgs(ApiArgs):
+    """The score weight of a running pod's required affinity, and whether its preferences count."""
+
+    hard_pod_affinity_weight: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 1
+    """What a pod's required affinity to the pod at hand counts for in scores."""
+    ignore_preferred_terms_of_existing_pods: Bool = False
+    """Whether only pods with affinities of their own consider what running pods prefer."""
+
+    def problems(self) -> Iterator[Problem]:
+        yield from percentage_problems(("hardPodAffinityWeight",), self.hard_pod_affinity_weight)
 
 
 class InterPodAffinity(Plugin[InterPodAffinityArgs]):

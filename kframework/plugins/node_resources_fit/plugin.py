@@ -9,7 +9,6 @@ from typing import ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.config.args import NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -19,7 +18,9 @@ from kframework.objects import DeviceClass, Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
 from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
+from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs, ScoringStrategy
 from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make_room, shortages
+from kframework.plugins.shared_args import UtilizationShapePoint
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate

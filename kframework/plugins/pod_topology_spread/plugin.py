@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from kframework.config.args import PodTopologySpreadArgs
+from kframework.config.args import ApiArgs
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiObject, in_schema
+from kframework.config.problems import Problem, ProblemPath, duplicate, forbidden, invalid, not_supported, required
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -25,6 +27,7 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
 )
 from kframework.plugins.pod_topology_spread.spread_limits import Limits, limit_status, limits_of
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
+from kframework.plugins.shared_args import label_name_problems
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -44,6 +47,62 @@ _SYSTEM_DEFAULTS = (
 
 _LIMITS = StateKey[Limits]("PodTopologySpread.limits")
 _SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
+
+
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_DEFAULTING_TYPES = ("System", "List")
+
+#: What a constraint must be like that stands for pods which have none.
+_DEFAULT_CONSTRAINT = {
+    "required": ["maxSkew", "topologyKey", "whenUnsatisfiable"],
+    "properties": {
+        "maxSkew": {"type": "integer", "minimum": 1},
+        "topologyKey": {"type": "string", "minLength": 1},
+        "whenUnsatisfiable": {"enum": _ACTIONS},
+        "labelSelector": {"type": "null"},
+    },
+}
+
+
+class PodTopologySpreadArgs(ApiArgs):
+    """Constraints for pods that have none of their own: kube-scheduler's (`System`) or the given `List`."""
+
+    default_constraints: tuple[
+        Annotated[TopologySpreadConstraint, ApiObject(), in_schema(allOf=[_DEFAULT_CONSTRAINT])], ...
+    ] = ()
+    """The constraints of the type `List`; their selectors follow from the pods' services and owners."""
+    defaulting_type: Annotated[str, ZERO_IS_DEFAULT, in_schema(enum=("", *_DEFAULTING_TYPES))] = "System"
+    """Whose constraints are meant."""
+
+    def problems(self) -> Iterator[Problem]:
+        kind = self.defaulting_type
+        if kind not in _DEFAULTING_TYPES:
+            yield not_supported(("defaultingType",), kind, _DEFAULTING_TYPES)
+        elif kind == "System" and self.default_constraints:
+            yield invalid(("defaultingType",), kind, "when .defaultConstraints are not empty")
+        for index in range(len(self.default_constraints)):
+            yield from self._constraint_problems(index)
+
+    def _constraint_problems(self, index: int) -> Iterator[Problem]:
+        path: ProblemPath = ("defaultConstraints", index)
+        constraint = self.default_constraints[index]
+        action = constraint.when_unsatisfiable
+        if constraint.max_skew <= 0:
+            yield invalid((*path, "maxSkew"), constraint.max_skew, "not in valid range (0, inf)")
+        if not constraint.topology_key:
+            yield required((*path, "topologyKey"), "can not be empty")
+        else:
+            yield from label_name_problems((*path, "topologyKey"), constraint.topology_key)
+        if not action:
+            yield required((*path, "whenUnsatisfiable"), "can not be empty")
+        elif action not in _ACTIONS:
+            yield not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS)
+        if constraint.label_selector is not None:
+            detail = "constraint must not define a selector, as they deduced for each pod"
+            yield forbidden((*path, "labelSelector"), detail)
+        earlier = [(other.topology_key, other.when_unsatisfiable) for other in self.default_constraints[:index]]
+        if (constraint.topology_key, action) in earlier:
+            yield duplicate(path, f"{{{constraint.topology_key}, {action}}}")
 
 
 class PodTopologySpread(Plugin[PodTopologySpreadArgs]):

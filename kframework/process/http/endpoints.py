@@ -17,6 +17,7 @@ from kframework.client.transport import Response
 from kframework.config.configuration import Configuration
 from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
+from kframework.core.runtime.registry import built_in_args
 from kframework.errors import ConfigError
 from kframework.process.certificates import Certificate
 from kframework.process.delegation import Delegation, delegating
@@ -125,7 +126,8 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
     """Return the route `/configz`: the effective configuration in JSON, private keys left out."""
     from aiohttp import web
 
-    documents = {"componentconfig": effective(configuration), "kframework": effective_options(configuration)}
+    scheduler = effective(configuration, built_in_args(configuration))
+    documents = {"componentconfig": scheduler, "kframework": effective_options(configuration)}
     shown = _without_keys({name: document for name, document in documents.items() if document is not None})
 
     async def answer(request: web.Request) -> web.Response:

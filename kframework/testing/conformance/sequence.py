@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kframework.config.in_tree import in_tree_points, known_in_tree
+from kframework.config.default_plugins import ALPHA_PLUGINS
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult, Pod
 from kframework.state.pods import PendingPod
@@ -89,5 +89,5 @@ def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:
 
 def _chooses(plugin: str) -> bool:
     """Return whether a plugin may have a say in where pods go."""
-    points = in_tree_points(plugin) if plugin in known_in_tree else frozenset({"filter"})
+    points = ALPHA_PLUGINS.get(plugin, frozenset({"filter"}))
     return plugin not in _SILENT and not points.isdisjoint(("pre_filter", "filter", "score"))

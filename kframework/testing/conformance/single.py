@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 
-from kframework.config.in_tree import known_in_tree
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.cycle.outcome import FitError
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, ask_post_filter
 from kframework.core.runtime.registry import Registry
@@ -102,7 +102,7 @@ def _compare_totals(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> I
 
 def _named_in(message: str) -> Set[str]:
     """Return the plugins that an error names."""
-    return known_in_tree.keys() & set(re.findall(r'"(\w+)"', message))
+    return IN_TREE_PLUGINS & set(re.findall(r'"(\w+)"', message))
 
 
 # -- PostFilter ------------------------------------------------------------------------------------------------------

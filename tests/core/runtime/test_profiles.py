@@ -13,6 +13,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Offer, Registry
 from kframework.framework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
+from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -115,6 +116,30 @@ def test_two_distributions_that_claim_one_name_are_both_named() -> None:
 def test_an_unknown_name_comes_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'FewestPods'"):
         compiled(enabling("FewestPod"), plugin("FewestPods", score=0))
+
+
+def test_wrong_args_of_all_profiles_are_reported_together() -> None:
+    args = "[{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}, {name: NodeAffinity, args: {added: {}}}]"
+    off = "{multiPoint: {disabled: [{name: VolumeBinding}]}}"
+    text = (
+        f"{HEAD}- schedulerName: one\n  pluginConfig: {args}\n"
+        f"- schedulerName: two\n  plugins: {off}\n"
+        "  pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: -1}}]\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        compiled(text)
+    assert [line.partition(": ")[2].partition(": ")[0] for line in str(caught.value).splitlines()] == [
+        "profiles[0].pluginConfig[0].args.hardPodAffinityWeight",
+        "profiles[0].pluginConfig[1].args.added",
+        "profiles[1].pluginConfig[0].args.bindTimeoutSeconds",
+    ]
+
+
+def test_fit_ignores_what_extenders_manage() -> None:
+    extenders = "extenders: [{managedResources: [{name: x.y/a, ignoredByScheduler: true}]}]"
+    fit = compiled(f"{HEAD}- schedulerName: one\n{extenders}\n")["one"].plugins["NodeResourcesFit"]
+    assert isinstance(fit.args, NodeResourcesFitArgs)
+    assert fit.args.ignored_resources == ("x.y/a",)
 
 
 def test_plugins_that_no_profile_names_are_not_imported() -> None:

@@ -14,7 +14,7 @@ from kframework.core.effects import Host
 from kframework.core.engine import Engine
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
@@ -59,7 +59,8 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
-    assert parse(header["configuration"]) == parse(text)
+    assert header["configuration"] == effective_yaml(configuration, built_in_args(configuration))
+    assert parse(header["configuration"]).options == configuration.options
 
 
 def test_time_stands_still_during_a_step(file: Path) -> None:
@@ -147,7 +148,7 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     recorder, configuration, outside = Recorder(file), default_configuration(), Host()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
     profiles = profiles_for(configuration, Registry.of(), outside)
-    make = recorder.recording(Modest.of, effective_yaml)
+    make = recorder.recording(Modest.of, lambda configuration: effective_yaml(configuration, {}))
     engine = make(configuration, Ticking(), outside, Extenders(), profiles)
     for message in (Changed(NODE), Changed(POD), Synced()):
         engine.offer(message)

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import CycleState, PendingPod, Plugin, Skip, Status, Wait, error, hookimpl, unresolvable, unschedulable
-from kframework.config.args import DynamicResourcesArgs
 from kframework.config.duration import Duration
 from kframework.errors import ClusterError
 from kframework.framework.answers import Diagnosis
@@ -25,6 +24,7 @@ from kframework.objects import (
     ResourceClaim,
 )
 from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED
+from kframework.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.testing import make_node, make_pod, pending_pod, stub_handle
 from kframework.testing.scenario import Result, Scenario, create, delete, patch

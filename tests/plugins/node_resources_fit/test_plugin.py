@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework import ActionType, Code, Status, unresolvable, unschedulable
-from kframework.config.args import NodeResourcesFitArgs
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import ApiObject, Container, DeviceClass, Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after_class_change, after_pod_change
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_container, make_node, make_pod

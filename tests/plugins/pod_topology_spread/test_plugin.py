@@ -21,7 +21,6 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.config.args import PodTopologySpreadArgs
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import (
     LabelSelector,
@@ -36,7 +35,11 @@ from kframework.objects import (
     WorkloadSpec,
 )
 from kframework.objects.label_selectors import SelectorError
-from kframework.plugins.pod_topology_spread.plugin import PodTopologySpread, after_selector_change
+from kframework.plugins.pod_topology_spread.plugin import (
+    PodTopologySpread,
+    PodTopologySpreadArgs,
+    after_selector_change,
+)
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod

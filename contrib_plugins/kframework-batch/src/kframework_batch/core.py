@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kframework.engine import Configuration, NodeResourcesFit, Registry, in_tree_points, load_configuration
+from kframework.engine import Configuration, NodeResourcesFit, Registry, load_configuration
 from kframework_batch.program import Program
 
 _EVENLY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
@@ -74,8 +74,5 @@ def _enabled(names: Iterable[str]) -> dict[str, object]:
 
 def _at(point: str, plugins: Iterable[str]) -> list[str]:
     """Return those of the plugins that extend a point of the core."""
-    return [name for name in plugins if point in in_tree_points(_original(name))]
-
-
-def _original(name: str) -> str:
-    return NodeResourcesFit.name if name == MostAllocated.name else name
+    registry = core_registry()
+    return [name for name in plugins if point in registry.points(name)]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from kframework import Status, unresolvable, unschedulable
-from kframework.config.args import InterPodAffinityArgs
 from kframework.objects import LabelSelector, Node, Pod, PodAffinity, PodAntiAffinity
 from kframework.objects.pod import PodAffinityTerm, WeightedPodAffinityTerm
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinityArgs
 
 __all__ = ["ALONE", "EXISTING_ANTI_AFFINITY", "REFUSED", "SlowCycle"]
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, Skip, error, unresolvable
-from kframework.config.args import InterPodAffinityArgs
 from kframework.objects import Namespace, ObjectMeta, Pod
-from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored

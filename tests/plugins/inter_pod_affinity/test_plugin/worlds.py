@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from kframework.config.args import InterPodAffinityArgs
 from kframework.objects import Affinity, Namespace, Node, ObjectMeta, Pod
-from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.plugins.asking import made

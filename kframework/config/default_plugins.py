@@ -1,0 +1,55 @@
+"""The plugins of kube-scheduler 1.36: the default set and its weights, what alpha gates hide, what is no more.
+
+Which points they extend and which Args they have is for the plugins themselves to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kframework.config.models import PluginEntry, Plugins, PluginSet
+
+#: The default plugins in order, with their weights; 0 means 1 if the plugin scores.
+_WEIGHTS = {
+    "SchedulingGates": 0,
+    "PrioritySort": 0,
+    "NodeUnschedulable": 0,
+    "NodeName": 0,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodePorts": 0,
+    "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 0,
+    "VolumeZone": 0,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "DefaultPreemption": 0,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "DefaultBinder": 0,
+    "NodeDeclaredFeatures": 0,
+}
+
+#: What an absent `plugins` block means: one `multiPoint` list.
+DEFAULT_PLUGINS = Plugins(
+    multi_point=PluginSet(enabled=tuple(PluginEntry(name=name, weight=weight) for name, weight in _WEIGHTS.items()))
+)
+
+#: The points of the plugins behind alpha gates, which are off: a file may name them, and nothing runs.
+ALPHA_PLUGINS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "GangScheduling": frozenset({"pre_enqueue", "permit"}),
+        "TopologyPlacementGenerator": frozenset({"placement_generate"}),
+        "PodGroupPodsCount": frozenset({"placement_score"}),
+    }
+)
+
+#: The names of all of them.
+IN_TREE_PLUGINS: frozenset[str] = frozenset({*_WEIGHTS, *ALPHA_PLUGINS})
+
+#: Plugins that earlier versions had; to name them at a specific point or in `pluginConfig` is an error of its own.
+REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

@@ -1,0 +1,112 @@
+"""The Args of NodeResourcesFit: which resources it ignores, and how it scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict
+from pydantic.config import JsonDict
+
+from kframework.config.args import ApiArgs
+from kframework.config.decode import ApiModel, in_schema
+from kframework.config.problems import Problem, ProblemPath, forbidden, invalid, not_supported, required
+from kframework.plugins.shared_args import (
+    CPU_AND_MEMORY,
+    Resources,
+    UtilizationShapePoint,
+    label_name_problems,
+    percentage_problems,
+)
+
+
+def _must_have(field: str, kind: str) -> ConfigDict:
+    """Say in the JSON Schema of a block that a field is needed whose absence a rule reports."""
+    given: JsonDict = {"required": [field], "properties": {field: {"type": kind}}}
+    return ConfigDict(json_schema_extra={"allOf": [given]})
+
+
+class RequestedToCapacityRatio(ApiModel):
+    """The function from utilization to score, as the points between which it is linear."""
+
+    model_config: ClassVar[ConfigDict] = _must_have("shape", "array")
+
+    shape: Annotated[tuple[UtilizationShapePoint, ...], in_schema(minItems=1)] = ()
+    """The points, by increasing utilization."""
+
+
+_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
+
+class ScoringStrategy(ApiModel):
+    """How NodeResourcesFit scores; `type` is LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+
+    # To leave it out is to say nothing that is supported.
+    model_config: ClassVar[ConfigDict] = _must_have("type", "string")
+
+    type: Annotated[str, in_schema(enum=_STRATEGIES)] = ""
+    """Whether emptier nodes are better, fuller ones, or what a function says."""
+    resources: Resources = CPU_AND_MEMORY
+    """The resources that count."""
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    """The function of the type RequestedToCapacityRatio."""
+
+    def problems(self, path: ProblemPath) -> Iterator[Problem]:
+        """List what breaks kube-scheduler's rules, for a strategy that stands at this path."""
+        for index, resource in enumerate(self.resources):
+            if not 0 < resource.weight <= 100:
+                detail = f"resource weight of {resource.name} not in valid range (0, 100]"
+                yield invalid((*path, "resources", index, "weight"), resource.weight, detail)
+        if self.type not in _STRATEGIES:
+            yield not_supported((*path, "type"), self.type, _STRATEGIES)
+        yield from self._ratio_problems((*path, "requestedToCapacityRatio"))
+
+    def _ratio_problems(self, path: ProblemPath) -> Iterator[Problem]:
+        ratio = self.requested_to_capacity_ratio
+        if self.type == "RequestedToCapacityRatio":
+            if ratio is None:
+                yield required(path, "must be specified when type is RequestedToCapacityRatio")
+            else:
+                yield from _shape((*path, "shape"), ratio.shape)
+        elif ratio is not None:
+            yield forbidden(path, "must be nil when type is not RequestedToCapacityRatio")
+
+
+class NodeResourcesFitArgs(ApiArgs):
+    """Which extended resources are not looked at, and how nodes are scored."""
+
+    #: kube-scheduler checks them when the plugin is made, so only where it is enabled.
+    checked_when_disabled: ClassVar[bool] = False
+
+    ignored_resources: tuple[str, ...] = ()
+    """Extended resources that are not looked at."""
+    ignored_resource_groups: tuple[str, ...] = ()
+    """The same, by what stands before the slash."""
+    scoring_strategy: ScoringStrategy | None = ScoringStrategy(type="LeastAllocated")
+    """How nodes are scored."""
+
+    def problems(self) -> Iterator[Problem]:
+        for index, name in enumerate(self.ignored_resources):
+            yield from label_name_problems(("ignoredResources", index), name)
+        for index, group in enumerate(self.ignored_resource_groups):
+            if "/" in group:
+                yield invalid(("ignoredResourceGroups", index), group, "resource group name can't contain '/'")
+            yield from label_name_problems(("ignoredResourceGroups", index), group)
+        if self.scoring_strategy is None:
+            yield required(("scoringStrategy",), "ScoringStrategy field is required")
+        else:
+            yield from self.scoring_strategy.problems(("scoringStrategy",))
+
+
+def _shape(path: ProblemPath, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:
+    if not shape:
+        yield required(path, "at least one point must be specified")
+    for index in range(1, len(shape)):
+        if shape[index].utilization <= shape[index - 1].utilization:
+            detail = "values must be sorted in increasing order"
+            yield invalid((*path, index, "utilization"), shape[index].utilization, detail)
+            break
+    for index, point in enumerate(shape):
+        yield from percentage_problems((*path, index, "utilization"), point.utilization)
+        if not 0 <= point.score <= 10:
+            yield invalid((*path, index, "score"), point.score, "not in valid range [0, 10]")

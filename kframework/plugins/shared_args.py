@@ -1,0 +1,49 @@
+"""What the Args of several built-in plugins share: resources with weights, points of a function, and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Int32, Int64, in_schema
+from kframework.config.problems import Problem, ProblemPath, invalid
+from kframework.objects.label_selectors import is_qualified_name
+
+
+class ResourceSpec(ApiModel):
+    """A resource and its weight in a score."""
+
+    name: str = ""
+    """The resource: `cpu`, `memory`, `example.com/gpu`."""
+    weight: Annotated[Int64, ZERO_IS_DEFAULT, in_schema(minimum=0, maximum=100)] = 1
+    """What it counts for among the others."""
+
+
+class UtilizationShapePoint(ApiModel):
+    """A point of the function from utilization (0 to 100) to score (0 to 10)."""
+
+    utilization: Annotated[Int32, in_schema(minimum=0, maximum=100)] = 0
+    """How full the node is, in percent."""
+    score: Annotated[Int32, in_schema(minimum=0, maximum=10)] = 0
+    """What that is worth, 0 to 10."""
+
+
+#: What is scored by default.
+CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+#: Resources and their weights; an empty list means the default.
+Resources = Annotated[tuple[ResourceSpec, ...], ZERO_IS_DEFAULT]
+
+
+def percentage_problems(path: ProblemPath, value: int) -> Iterator[Problem]:
+    """Report a value that is no percentage."""
+    if not 0 <= value <= 100:
+        yield invalid(path, value, "not in valid range [0, 100]")
+
+
+def label_name_problems(path: ProblemPath, name: str) -> Iterator[Problem]:
+    """Report a name that no label could have."""
+    if not is_qualified_name(name):
+        detail = (
+            "must be [dns.prefix/]name of at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+        )
+        yield invalid(path, name, detail)
