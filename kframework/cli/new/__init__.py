@@ -1,1 +1,1 @@
-"""`kframework new`: the package of a plugin, from templates that keep what was asked for."""
+"""`kframework new`: the package of a plugin, from one of two templates."""

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
 
-from kframework.cli.new.points import forms, summary
-from kframework.cli.new.template import filled, imports, pruned
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 
 _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 #: Modules, beside those of Python, that the package imports or is tested and checked with.
 _MODULES = {"kframework", "mypy", "numpy", "pydantic", "pytest", "ruff", "tests"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A plugin to begin with: the folder of its templates, what it does, and its dependency on NumPy if it has any."""
+
+    folder: str
+    summary: str
+    numpy: str = ""
+
+
+FILTER_AND_SCORE = Example("filter_and_score", "limit the pods of a node and spread pods")
+ALL_POINTS = Example(
+    "all_points",
+    "show what every extension point is for",
+    '\n    "numpy>=2.4",             # many nodes at once',
+)
 
 
 @dataclass(frozen=True)
@@ -62,37 +80,45 @@ def _kebab(text: str) -> str:
 
 
 def _imported(names: Names) -> Set[str]:
-    """Return the names that the plugin and its tests may import from elsewhere."""
-    modules = (filled(name, frozenset(), _values(names, "")) for name in ("plugin.py", "test_plugin.py"))
-    found = (node for module in modules for node in imports(module) if getattr(node, "module", None) != names.module)
-    return {name.asname or name.name for node in found for name in node.names}
+    """Return the names that the plugin and its tests import from elsewhere."""
+    texts = (
+        _filled(f"{example.folder}/{module}", names, example)
+        for example in (FILTER_AND_SCORE, ALL_POINTS)
+        for module in ("plugin.py", "test_plugin.py")
+    )
+    return {name for text in texts for name in _imports(text, names.module)}
 
 
-def _values(names: Names, purpose: str) -> Mapping[str, str]:
+def _imports(text: str, own: str) -> Iterator[str]:
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", None) != own:
+            yield from (name.asname or name.name for name in node.names)
+
+
+def package(names: Names, example: Example) -> Mapping[str, str]:
+    """Return the text of each file, by its path in the package's folder."""
     return {
-        "name": names.distribution,
-        "module": names.module,
-        "plugin": names.plugin,
-        "summary": purpose,
-        "Summary": purpose[:1].upper() + purpose[1:],
-    }
-
-
-def package(names: Names, points: Set[str], options: Set[str]) -> Mapping[str, str]:
-    """Return the text of each file, by its path in the package's folder; options choose the forms of the points."""
-    words = forms(points, options)
-    values = _values(names, summary(points))
-    plugin = pruned(filled("plugin.py", words, values))
-    uses = {library for library in ("numpy", "pydantic") if re.search(rf"^(import|from) {library} ", plugin, re.M)}
-    return {
-        ".github/workflows/test.yaml": filled("ci.yaml", words, values),
-        ".gitignore": filled("gitignore", words, values),
-        "README.md": filled("README.md", words, values),
-        "cluster.yaml": filled("cluster.yaml", words, values),
-        "config.yaml": filled("config.yaml", words, values),
-        "pyproject.toml": filled("pyproject.toml", words | uses, values),
-        f"{names.module}/__init__.py": filled("init.py", words, values),
-        f"{names.module}/plugin.py": plugin,
+        ".github/workflows/test.yaml": _filled("ci.yaml", names, example),
+        ".gitignore": _filled("gitignore", names, example),
+        "README.md": _filled("README.md", names, example),
+        "cluster.yaml": _filled(f"{example.folder}/cluster.yaml", names, example),
+        "config.yaml": _filled(f"{example.folder}/config.yaml", names, example),
+        "pyproject.toml": _filled("pyproject.toml", names, example),
+        f"{names.module}/__init__.py": _filled("init.py", names, example),
+        f"{names.module}/plugin.py": _filled(f"{example.folder}/plugin.py", names, example),
         f"{names.module}/py.typed": "",
-        f"tests/test_{names.module}.py": pruned(filled("test_plugin.py", words, values)),
+        f"tests/test_{names.module}.py": _filled(f"{example.folder}/test_plugin.py", names, example),
     }
+
+
+def _filled(template: str, names: Names, example: Example) -> str:
+    """Return the text of a template with values in place of `$name`, `$module` and the like."""
+    text = files("kframework.cli.new").joinpath("templates", f"{template}.template").read_text(encoding="utf-8")
+    return Template(text).substitute(
+        name=names.distribution,
+        module=names.module,
+        plugin=names.plugin,
+        summary=example.summary,
+        Summary=example.summary.capitalize(),
+        numpy=example.numpy,
+    )

@@ -1,4 +1,4 @@
-"""The package of a new plugin: whatever it shows, checkers have nothing against it, and it does what it says."""
+"""The package of a new plugin: checkers have nothing against it, and it does what it says."""
 
 from __future__ import annotations
 
@@ -9,53 +9,23 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from kframework.cli.new.package import Names, names_of, package
-from kframework.cli.new.points import DEFAULT, OPTIONS, POINTS, with_needs
+from kframework.cli.new.package import ALL_POINTS, FILTER_AND_SCORE, Example, Names, names_of, package
 from kframework.framework.hookspecs import SPECIFICATIONS
 from tests.examples.clean_environment import ROOT
 
-
-class Form(NamedTuple):
-    """What a package is made for."""
-
-    name: str
-    points: tuple[str, ...]
-    options: frozenset[str] = frozenset()
-
-    def package(self) -> Mapping[str, str]:
-        return package(Names(self.name), with_needs(self.points), self.options)
-
-
-#: What somebody gets who says nothing, and all there is.
-WHOLE = (
-    Form("few-pods", DEFAULT),
-    Form("every-scalar", tuple(POINTS)),
-    Form("every-columnar", tuple(POINTS), frozenset({"columnar"})),
-    Form("every-async", tuple(POINTS), frozenset({"async"})),
-)
-
-#: Each point by itself, in each form.
-SINGLE = (
-    *(Form(f"only-{point.replace('_', '-')}", (point,)) for point in POINTS),
-    *(
-        Form(f"{option}-{point.replace('_', '-')}", (point,), frozenset({option}))
-        for option, points in OPTIONS.items()
-        for point in points
-    ),
-)
+EXAMPLES: Mapping[str, Example] = {"few-pods": FILTER_AND_SCORE, "every-point": ALL_POINTS}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all these packages."""
+    """A folder with a package of each example."""
     folder = tmp_path_factory.mktemp("packages")
-    for form in (*WHOLE, *SINGLE):
-        for name, text in form.package().items():
-            file = folder / form.name / name
+    for package_name, example in EXAMPLES.items():
+        for name, text in package(Names(package_name), example).items():
+            file = folder / package_name / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
     return folder
@@ -73,35 +43,17 @@ def ran(folder: Path, *command: object, path: Iterable[Path] = ()) -> str:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("form", WHOLE, ids=lambda form: form.name)
-def test_its_tests_pass(folder: Path, form: Form) -> None:
-    root = folder / form.name
-    assert " passed" in ran(root, "pytest", "-q", "-p", "no:cacheprovider", path=[root])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_tests_pass(folder: Path, name: str) -> None:
+    assert " passed" in ran(folder / name, "pytest", "-q", "-p", "no:cacheprovider", path=[folder / name])
 
 
-@pytest.mark.parametrize("form", WHOLE, ids=lambda form: form.name)
-def test_its_example_can_be_simulated(folder: Path, form: Form) -> None:
-    root, names = folder / form.name, Names(form.name)
-    plugin = f"{names.module}:{names.plugin}"
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_example_can_be_simulated(folder: Path, name: str) -> None:
+    root, names = folder / name, Names(name)
     files = ("-f", "cluster.yaml", "--strict", "--config", "config.yaml")
-    told = ran(root, "kframework", "simulate", *files, "--plugin", plugin, path=[root])
+    told = ran(root, "kframework", "simulate", *files, "--plugin", f"{names.module}:{names.plugin}", path=[root])
     assert told.count(" Running ") == 4 and "node(s) ran 2 pods already" in told
-
-
-def test_a_pod_whose_group_never_starts_goes_to_sleep(folder: Path) -> None:
-    root = folder / "only-permit"
-    files = ("-f", "cluster.yaml", "--config", "config.yaml")
-    told = ran(root, "kframework", "simulate", *files, "--plugin", "only_permit:OnlyPermit", path=[root])
-    assert re.search(r"single +<none> +Pending +2 .* rejected due to timeout", told)
-
-
-def test_every_configuration_can_be_used(folder: Path) -> None:
-    roots = [folder / form.name for form in SINGLE]
-    configurations = [root / "config.yaml" for root in roots]
-    classes = [f"{names.module}:{names.plugin}" for names in (Names(form.name) for form in SINGLE)]
-    given = [part for each in classes for part in ("--plugin", each)]
-    told = ran(folder, "kframework", "config", "check", *configurations, *given, path=roots)
-    assert told.count(": ok\n") == len(SINGLE)
 
 
 def test_ruff_has_nothing_against_them(folder: Path) -> None:
@@ -112,27 +64,26 @@ def test_ruff_has_nothing_against_them(folder: Path) -> None:
 @pytest.mark.timeout(180)
 def test_mypy_has_nothing_against_them(folder: Path) -> None:
     cache = ROOT / ".mypy_cache" / "authors" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    files = [
-        part for form in (*WHOLE, *SINGLE) for part in (f"{form.name}/{Names(form.name).module}", f"{form.name}/tests")
-    ]
+    files = [part for name in EXAMPLES for part in (f"{name}/{Names(name).module}", f"{name}/tests")]
     ran(folder, "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", *files)
 
 
-def test_together_they_show_every_hook() -> None:
-    modules = [form.package()[f"{Names(form.name).module}/plugin.py"] for form in WHOLE]
+def test_the_larger_one_shows_every_hook() -> None:
+    module = package(Names("every-point"), ALL_POINTS)["every_point/plugin.py"]
     methods = {
         node.name
-        for module in modules
         for node in ast.walk(ast.parse(module))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list
     }
     assert methods == {name for each in SPECIFICATIONS for name in vars(each) if not name.startswith("_")}
 
 
-def test_a_dependency_stands_there_only_if_it_is_used() -> None:
-    plain = Form("one", ("pre_enqueue",)).package()["pyproject.toml"]
-    assert "numpy" not in plain and "pydantic" not in plain
-    assert '"numpy>=2.4"' in Form("one", ("filter",), frozenset({"columnar"})).package()["pyproject.toml"]
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_dependency_is_listed_if_and_only_if_it_is_imported(name: str) -> None:
+    files = package(Names(name), EXAMPLES[name])
+    plugin, project = files[f"{Names(name).module}/plugin.py"], files["pyproject.toml"]
+    for library in ("numpy", "pydantic"):
+        assert bool(re.search(rf"^(import|from) {library} ", plugin, re.M)) == (f'"{library}>=' in project)
 
 
 def test_names_follow_from_one() -> None:
