@@ -13,6 +13,7 @@ from kframework_batch.controllers.handed_down import min_resources
 from kframework_batch.controllers.job_dependencies import are_ordered
 from kframework_batch.controllers.job_names import pod_name
 from kframework_batch.controllers.job_plugins.installed import INSTALLED, OF_VOLCANO
+from kframework_batch.controllers.job_plugins.ssh import Ssh
 from kframework_batch.objects import Job, JobPolicy, NetworkTopology, PartitionPolicy, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
@@ -80,9 +81,11 @@ def _complaints(job: Job) -> Iterator[str]:
         yield "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
     yield from _of_policies(spec.policies, "spec.policies")
     yield from _of_topology(spec.network_topology)
-    for name in spec.plugins:
+    for name, texts in spec.plugins.items():
         if name not in INSTALLED and name not in OF_VOLCANO:
             yield f"unable to find job plugin: {name}"
+        elif name == "ssh" and (missing := Ssh.missing_package(texts)):
+            yield missing
 
 
 def _out_of_range(job: Job) -> Iterator[str]:

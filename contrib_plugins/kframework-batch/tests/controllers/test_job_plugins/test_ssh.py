@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import sys
 from base64 import b64decode
+from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
 from kframework_batch.belongings import Secret
-from kframework_batch.controllers.job_plugins.ed25519 import key_pair
-from kframework_batch.controllers.job_plugins.ssh import Ssh
+from kframework_batch.controllers.job_admission import rejection
+from kframework_batch.controllers.job_plugins.ssh import Ssh, draw_key_pair
 from kframework_batch.objects import Job, JobSpec, TaskSpec
 from kframework_batch.pod_templates import TemplateContainer, TemplatePodSpec
 
@@ -50,7 +54,33 @@ def test_the_secret_has_keys_and_a_configuration() -> None:
 
 def test_keys_are_drawn_from_the_generator_and_no_other() -> None:
     assert texts(ssh()) == texts(ssh())
-    assert texts(ssh())["id_rsa"] == key_pair(Random(1)).private != texts(ssh(seed=2))["id_rsa"]
+    assert texts(ssh())["id_rsa"] == draw_key_pair(Random(1)).private != texts(ssh(seed=2))["id_rsa"]
+
+
+def test_a_draw_is_the_same_pair_in_every_release() -> None:
+    chance = Random(0)
+    keys = draw_key_pair(chance)
+    assert hashlib.sha256("".join(keys).encode()).hexdigest()[:16] == "225b7529ca0709ae"
+    assert draw_key_pair(chance) != keys
+
+
+@pytest.mark.tool("ssh-keygen")
+@pytest.mark.parametrize("seed", range(3))
+def test_openssh_reads_the_keys(seed: int, tmp_path: Path) -> None:
+    keys = draw_key_pair(Random(seed))
+    file = tmp_path / "id"
+    file.write_text(keys.private)
+    file.chmod(0o600)
+    done = subprocess.run(["ssh-keygen", "-y", "-f", str(file)], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == keys.public.split()
+
+
+def test_a_job_is_refused_where_its_keys_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = msgspec.structs.replace(JOB, spec=JobSpec(tasks=TASKS, min_available=1, plugins={"ssh": ()}))
+    assert "cryptography" not in rejection(job)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    assert "job plugin ssh takes the package cryptography: pip install 'kframework-batch[ssh]'" in rejection(job)
+    assert Ssh.missing_package(("--ssh-private-key=mine",)) == ""
 
 
 def test_keys_may_be_given() -> None:

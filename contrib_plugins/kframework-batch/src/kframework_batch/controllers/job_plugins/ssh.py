@@ -1,17 +1,21 @@
 """The plugin `ssh`: the pods of a job log in at each other without a password.
 
-The keys are Ed25519, where Volcano makes RSA keys: those can be drawn from a generator with a seed.
+The keys are Ed25519, where Volcano makes RSA keys: those can be drawn from a generator with a seed. `cryptography`
+makes the public key. The file of the private one is written here, since that package draws four bytes of it by itself.
 """
 
 from __future__ import annotations
 
+import struct
 from base64 import b64encode
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from random import Random
+from textwrap import wrap
+from typing import NamedTuple
 
 from kframework.objects import ApiObject
 from kframework_batch.belongings import ConfigMap, Secret
-from kframework_batch.controllers.job_plugins.ed25519 import KeyPair, key_pair
 from kframework_batch.controllers.job_plugins.job_plugin import Arguments, hosts, in_all_containers, named
 from kframework_batch.objects import Job, TaskSpec
 from kframework_batch.pod_templates import KeyToPath, SecretSource, TemplatePodSpec, TemplateVolume, VolumeMount
@@ -29,6 +33,13 @@ _FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 _FOR_ROOT, _FOR_ALL = 0o600, 0o644
 
 
+class KeyPair(NamedTuple):
+    """The texts of a private and a public key."""
+
+    private: str
+    public: str
+
+
 class Ssh:
     """Makes a Secret with a pair of keys and the configuration of ssh; `chance` is what keys are drawn from."""
 
@@ -44,9 +55,16 @@ class Ssh:
         """Read its arguments."""
         return Arguments("ssh", texts, {_PATH: _ROOTS, _PRIVATE: "", _PUBLIC: "", _PORT: _DEFAULT_PORT})
 
+    @staticmethod
+    def missing_package(texts: tuple[str, ...]) -> str:
+        """Return what to install before a job with these arguments can have its keys made; "" if nothing."""
+        if Ssh.arguments(texts).text(_PRIVATE) or find_spec("cryptography") is not None:
+            return ""
+        return "job plugin ssh takes the package cryptography: pip install 'kframework-batch[ssh]'"
+
     def belongings(self, job: Job) -> list[ApiObject]:
         """Make the Secret; its keys are new ones unless the arguments have some."""
-        keys = KeyPair(self._private, self._public) if self._private else key_pair(self._chance)
+        keys = KeyPair(self._private, self._public) if self._private else draw_key_pair(self._chance)
         texts = (keys.private, keys.public, keys.public, _configuration(job, self._port))
         data = {name: b64encode(text.encode()).decode() for name, text in zip(_FILES, texts, strict=True)}
         return [Secret(metadata=named(job, _secret(job)), data=data, type="Opaque")]
@@ -69,6 +87,25 @@ class Ssh:
         )
         mount = VolumeMount(name=secret, mount_path=self._path, sub_path=_RELATIVE)
         return in_all_containers(spec, (), [mount], [TemplateVolume(name=secret, secret=source)])
+
+
+def draw_key_pair(chance: Random) -> KeyPair:
+    """Draw a pair of Ed25519 keys, in the files of OpenSSH."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    kind, seed, check = b"ssh-ed25519", chance.randbytes(32), chance.randbytes(4)
+    public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    blob = _packed(kind, public)
+    secret = check + check + _packed(kind, public, seed + public, b"")
+    secret += bytes(range(1, 1 + -len(secret) % 8))
+    whole = b"openssh-key-v1\0" + _packed(b"none", b"none", b"") + struct.pack(">I", 1) + _packed(blob, secret)
+    lines = wrap(b64encode(whole).decode(), 70)
+    head, foot = (f"-----{word} OPENSSH PRIVATE KEY-----" for word in ("BEGIN", "END"))
+    return KeyPair("".join(f"{line}\n" for line in (head, *lines, foot)), f"ssh-ed25519 {b64encode(blob).decode()}\n")
+
+
+def _packed(*parts: bytes) -> bytes:
+    return b"".join(struct.pack(">I", len(part)) + part for part in parts)
 
 
 def _configuration(job: Job, port: int) -> str:
