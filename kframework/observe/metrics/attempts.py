@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.runtime.hooks import POINTS
 from kframework.core.runtime.timing import PointTiming
 from kframework.observe.metrics import families
-from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, Totals, as_labels
+from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
 from kframework.values.status import Code
 
 #: In so many of the attempts plugins are timed one by one, and once a second at least. kube-scheduler times a tenth,
@@ -19,23 +20,14 @@ TIMED_SHARE: Final = 0.01
 #: The hooks of which kube-scheduler counts how often they are called.
 _EVALUATING = frozenset({"pre_filter", "filter", "pre_score", "score"})
 
-#: The label of each point and hook; what else is timed, such as the wait for Permit plugins, is none of their work.
+#: The label of each hook that is timed; what else is timed, such as the wait for Permit plugins, is none of their work.
 EXTENSION_POINTS: dict[str, str] = {
-    "pre_enqueue": "PreEnqueue",
-    "sign": "Sign",
-    "pre_filter": "PreFilter",
-    "filter": "Filter",
-    "post_filter": "PostFilter",
-    "pre_score": "PreScore",
-    "score": "Score",
+    **{
+        hook: "".join(word.capitalize() for word in hook.split("_"))
+        for hook in (*POINTS, "sign", "unreserve", "pre_bind_pre_flight")
+        if hook != "queue_sort"
+    },
     "normalize_score": "ScoreExtensionNormalize",
-    "reserve": "Reserve",
-    "unreserve": "Unreserve",
-    "permit": "Permit",
-    "pre_bind_pre_flight": "PreBindPreFlight",
-    "pre_bind": "PreBind",
-    "bind": "Bind",
-    "post_bind": "PostBind",
 }
 
 #: The points that come once a node is found, and once the pod is bound.
@@ -64,6 +56,7 @@ class Attempts(Observer):
     """
 
     def __init__(self) -> None:
+        self._results = Counts(families.SCHEDULE_ATTEMPTS, _of_an_end)
         self._ends = Histograms(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
         self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()])
         self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
@@ -77,7 +70,7 @@ class Attempts(Observer):
         self._victims = Histograms(families.PREEMPTION_VICTIMS, as_labels, always=[()])
         #: All that is counted here.
         self.series: tuple[Series, ...] = (
-            Totals(families.SCHEDULE_ATTEMPTS, self._ends),
+            self._results,
             self._ends,
             self._searches,
             self._tries,
@@ -126,14 +119,14 @@ class Attempts(Observer):
         spent += binding.started - decision.started - behind
         if binding.code is _SUCCESS:
             tries = decision.tries
-            self._ends[_SCHEDULED, binding.profile].waiting.append(spent)
+            self._ended(_SCHEDULED, binding.profile, spent)
             self._try.append(tries)
             life = int((binding.ended_at - decision.initial_attempt_at) * NANOSECONDS) - behind
             self._lives[tries if tries < _MANY else _MANY].waiting.append(life)
             if decision.woken_by == "UnschedulableTimeout":
                 self._flushed[()] += 1
         else:
-            self._ends[_UNSCHEDULABLE if binding.code.rejected else _ERROR, binding.profile].observe(spent)
+            self._ended(_UNSCHEDULABLE if binding.code.rejected else _ERROR, binding.profile, spent)
 
     def gated(self, spent: int, code: Code, profile: str) -> None:
         """Observe a run of PreEnqueue, of which no record tells."""
@@ -168,8 +161,13 @@ class Attempts(Observer):
             if hook in _EVALUATING and code is not _SKIP:
                 self._evaluations[plugin, hook, decision.profile] += stands_for
 
+    def _ended(self, result: Result, profile: str, spent: int) -> None:
+        """Count an attempt that has ended."""
+        self._results[result, profile] += 1
+        self._ends[result, profile].waiting.append(spent)
+
     def _failed(self, decision: Decision, spent: int) -> None:
-        self._ends[decision.result, decision.profile].observe(spent)
+        self._ended(decision.result, decision.profile, spent)
         if any(point == "post_filter" for point, _, _ in decision.timings):
             self._preemptions[()] += 1
         if decision.victims:

@@ -140,15 +140,8 @@ class Histograms(dict[K, Distribution], Series):
         made = self[key] = Distribution(self._bounds)
         return made
 
-    def counts(self) -> dict[_Labels, int]:
-        """Return how many values each series has observed."""
-        return {
-            self._labels(key): count for key, each in self.items() if (count := sum(each.counts)) or key in self._always
-        }
-
     def lines(self) -> Iterator[str]:
-        shown = self.counts()
-        by_labels = {labels: each for key, each in self.items() if (labels := self._labels(key)) in shown}
+        by_labels = {self._labels(key): each for key, each in self.items() if sum(each.counts) or key in self._always}
         for labels in sorted(by_labels):
             yield self._lines(labels, by_labels[labels])
 
@@ -172,20 +165,6 @@ class Histograms(dict[K, Distribution], Series):
         """Forget what was observed; a series that somebody keeps goes on."""
         for distribution in self.values():
             distribution.reset()
-
-
-class Totals(Series):
-    """The series of a counter that counts what a histogram observes."""
-
-    def __init__(self, family: Family, observed: Histograms[K]) -> None:
-        self.family = family
-        self._counts = observed.counts
-
-    def lines(self) -> Iterator[str]:
-        yield from _single(self.family, self._counts())
-
-    def reset(self) -> None:
-        """Leave it to the histogram."""
 
 
 class Readings(Series, Generic[L]):

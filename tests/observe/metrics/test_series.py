@@ -18,7 +18,6 @@ from kframework.observe.metrics.series import (
     Histograms,
     Readings,
     Series,
-    Totals,
     go_float,
     written,
 )
@@ -172,14 +171,6 @@ def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
     for value in values:
         counts[next((place for place, bound in enumerate(bounds) if value <= bound), len(bounds))] += 1
     return counts
-
-
-def test_a_counter_may_count_what_a_histogram_observes() -> None:
-    totals = Totals(Family("counter", "meals_total", "[STABLE] Meals.", ("place",)), histograms := meals(1, 2))
-    assert samples(text(totals)) == {("meals_total", (("place", "home"),)): 2}
-    totals.reset()
-    histograms.reset()
-    assert text(totals) == ""
 
 
 # -- what is read off ----------------------------------------------------------------------------------------------
