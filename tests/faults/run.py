@@ -16,7 +16,6 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from kframework.client.faults import FaultyTransport, Rates
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.core.engine import Engine
 from kframework.fake_api.in_process import InProcess
@@ -26,6 +25,7 @@ from kframework.in_memory.kubelet import Kubelet
 from tests.faults.books import ApiBooks
 from tests.faults.lives import End, Life
 from tests.faults.shape import Shape
+from tests.support.faulty_transport import FaultyTransport, Rates
 
 __all__ = ["FaultyRun", "Report", "Runs", "run"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from kframework.client.faults import Rates
 from tests.faults.lives import End
 from tests.faults.side_by_side import Finished
 from tests.faults.weather import Fares
+from tests.support.faulty_transport import Rates
 
 __all__ = ["KINDS", "Summary"]
 

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from kframework.client.faults import Rates
 from kframework.client.kube_cluster import KubeCluster
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.objects import AllocationResult, ApiObject, ResourceClaim
@@ -30,6 +29,7 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
 from tests.faults.shape import RATES, Shape
+from tests.support.faulty_transport import Rates
 
 T = TypeVar("T", bound=ApiObject)
 

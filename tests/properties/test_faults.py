@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kframework.client.faults import Rates
 from kframework.client.reflector import Reflector
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.pod_engine import PodEngine
@@ -15,6 +14,7 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay
 from kframework.state.cluster import ClusterState
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.support.faulty_transport import Rates
 from tests.support.scale import seeds
 
 

@@ -10,7 +10,6 @@ from random import Random
 import anyio
 import pytest
 
-from kframework.client.faults import FaultyTransport, Rates
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
@@ -24,6 +23,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
+from tests.support.faulty_transport import FaultyTransport, Rates
 from tests.support.slow_server import SlowServer
 
 CONFIGURATION = parse("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from kframework._version import __version__
 from kframework.client.cluster import Cluster
-from kframework.client.faults import FaultyTransport, Rates
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
@@ -24,6 +23,7 @@ from kframework.fake_api.web import serve
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Container, Lease, LeaseSpec, Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from kframework.state.inbox import Changed, Gone, Message, Synced
+from tests.support.faulty_transport import FaultyTransport, Rates
 
 #: How long anything may take that takes milliseconds, in seconds; on virtual time it is over at once.
 DEADLINE = 20.0

@@ -15,7 +15,6 @@ from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, Queue, T
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 
-from kframework.client.faults import FaultyTransport, Rates
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
 from kframework.fake_api.in_process import InProcess
@@ -24,6 +23,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
 from kframework.objects import ObjectMeta, Pod, Service
 from kframework.testing import make_pod
+from tests.support.faulty_transport import FaultyTransport, Rates
 
 #: Nobody is evicted, so this must not happen.
 EVICTED = JobPolicy(event="PodEvicted", action="TerminateJob")

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from kframework import ClusterError
-from kframework.client.faults import FaultyTransport, Rates
 from kframework.client.transport import Request, Response, Stream
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
+from tests.support.faulty_transport import FaultyTransport, Rates
 
 T = TypeVar("T")
 
