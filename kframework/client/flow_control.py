@@ -88,6 +88,3 @@ class FlowControl(TransportLayer):
             seconds,
             limit,
         )
-
-    def __repr__(self) -> str:
-        return f"<FlowControl {self._settings.qps:g} qps, burst {self._settings.burst}>"

@@ -471,6 +471,3 @@ class PodEngine(Engine):
         else:
             self.handlers.on_event(freed)
             self.failed(queued, status, "")
-
-    def __repr__(self) -> str:
-        return f"<PodEngine {self.attempts} attempts, {self.queue!r}, {self.cluster!r}>"

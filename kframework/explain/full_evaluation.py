@@ -279,9 +279,6 @@ class FullEvaluation:
         rejectors = sorted({status.plugin for status, _ in self.counted} | set(result.narrowed_by))
         return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
 
-    def __repr__(self) -> str:
-        return f"<FullEvaluation into {self.pod.key}: {len(self.feasible)} of {len(self.rows)} nodes are feasible>"
-
 
 @contextmanager
 def _unsaid() -> Iterator[None]:

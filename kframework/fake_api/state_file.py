@@ -118,9 +118,6 @@ class StateFile:
     def _error(self, message: str, line: int | None = None) -> InputError:
         return InputError(message, file=str(self._path), line=line)
 
-    def __repr__(self) -> str:
-        return f"<StateFile {self._path}>"
-
 
 def _name(kind: Kind[ApiObject]) -> tuple[str, str]:
     return kind.api_version, kind.name

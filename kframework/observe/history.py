@@ -96,6 +96,3 @@ class History(Observer):
         """Return the binding cycle that an attempt led to; None if there was none, or it goes on, or is forgotten."""
         alike = (binding for binding in self._bindings.of(decision.uid) if binding.attempt == decision.attempt)
         return next(alike, None)
-
-    def __repr__(self) -> str:
-        return f"<History of {len(self._decisions)} decisions, {len(self._bindings)} bindings>"

@@ -43,6 +43,3 @@ class LastRecords(Generic[R]):
 
     def __len__(self) -> int:
         return len(self._records)
-
-    def __repr__(self) -> str:
-        return f"<LastRecords {len(self)}>"

@@ -227,6 +227,3 @@ class ChosenPods:
                 self.by_row[row] = pods
             else:
                 self.by_row.pop(row, None)
-
-    def __repr__(self) -> str:
-        return f"<ChosenPods on {len(self.by_row)} rows>"

@@ -168,6 +168,3 @@ class LeaderThread:
         """Set an event of the scheduler's loop."""
         with suppress(RuntimeError):  # that loop is closed: nobody waited until this thread had ended
             self._scheduler_loop.call_soon_threadsafe(event.set)
-
-    def __repr__(self) -> str:
-        return f"<LeaderThread {self.identity} {'leads' if self.leading else 'does not lead'}>"

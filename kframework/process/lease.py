@@ -345,9 +345,6 @@ class LeaderElection:
         self._answered = True
         return answer
 
-    def __repr__(self) -> str:
-        return f"<LeaderElection {self._name}: {self.identity} {'leads' if self.leading else 'does not lead'}>"
-
 
 class _HeldByAnother(Exception):
     """Raised when the lease names another holder than us, who led a moment ago."""

@@ -203,6 +203,3 @@ class Process(Generic[E]):
         self._server.fence.hand_over()
         self._leading.cancel()
         leader.release()
-
-    def __repr__(self) -> str:
-        return f"<Process of {', '.join(profile.scheduler_name for profile in self.configuration.profiles)}>"

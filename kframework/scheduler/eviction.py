@@ -120,6 +120,3 @@ class EvictionTask:
         except ClusterError as error:
             return error.status == 404
         return found.metadata.uid != victim.uid
-
-    def __repr__(self) -> str:
-        return f"<EvictionTask of {len(self.eviction.victims)} victims of {self.eviction.preemptor.key}>"

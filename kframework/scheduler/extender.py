@@ -135,6 +135,3 @@ class Extender:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ExtenderError(f'extender "{self.name}" answers {verb} with what cannot be read: {error}') from error
-
-    def __repr__(self) -> str:
-        return f"<Extender {self.name}>"

@@ -103,9 +103,6 @@ class Extenders(Extending):
     def __len__(self) -> int:
         return len(self._all)
 
-    def __repr__(self) -> str:
-        return f"<Extenders {', '.join(extender.name for extender in self._all)}>"
-
 
 def _interested(extenders: Iterable[Extender], pod: PodInfo) -> list[Extender]:
     return [extender for extender in extenders if extender.interested(pod)]

@@ -97,9 +97,6 @@ class HttpLine:
                     raise ExtenderError(f'Post "{url}": the answer is longer than {largest} bytes')
             return bytes(answer)
 
-    def __repr__(self) -> str:
-        return f"<HttpLine {self._shown}>"
-
 
 def _in_words(error: Exception) -> str:
     import aiohttp

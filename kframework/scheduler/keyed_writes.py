@@ -112,6 +112,3 @@ class KeyedWriteQueue(Generic[K, W]):
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
         return not (self._waiting or self._in_flight)
-
-    def __repr__(self) -> str:
-        return f"<KeyedWriteQueue {len(self._waiting)} waiting, {len(self._in_flight)} in flight>"

@@ -266,9 +266,6 @@ class Outbox:
             self._events.put(event, event)
         self._look()
 
-    def __repr__(self) -> str:
-        return f"<Outbox {len(self._statuses)} statuses, {len(self._events)} events waiting>"
-
 
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
     """Return whether the pod's status says so already."""

@@ -430,6 +430,3 @@ class Scheduler(Host, Generic[E]):
 
     async def to_the_end(self, work: Awaitable[A]) -> A:
         return await self._errands.to_the_end(work)
-
-    def __repr__(self) -> str:
-        return f"<Scheduler {', '.join(self.profiles)}: {self.engine!r}, {self._under_way} under way>"

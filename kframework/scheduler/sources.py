@@ -147,9 +147,6 @@ class SourceFeed:
     def _name(self) -> str:
         return f"{self.source.name!r} of plugin {self.source.plugin} (profile {self.source.profile})"
 
-    def __repr__(self) -> str:
-        return f"<SourceFeed of {self.source!r}>"
-
 
 @types.coroutine
 def _reached(step: Awaitable[T]) -> Generator[object, None, T]:

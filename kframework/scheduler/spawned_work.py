@@ -63,9 +63,6 @@ class SpawnedWork:
     def __len__(self) -> int:
         return len(self._scopes)
 
-    def __repr__(self) -> str:
-        return f"<SpawnedWork: {len(self)} under way>"
-
 
 async def guarded(coroutine: Errand, by: str) -> None:
     """Do what somebody has spawned; what it raises is logged."""

@@ -166,9 +166,6 @@ class Counters:
                 assert pods.counts is not None
                 del pods.counts[count]
 
-    def __repr__(self) -> str:
-        return f"<Counters of {len(self._counts)} selections>"
-
 
 def _file_by_label(labelled: dict[tuple[str, str], list[LabelClass]], key: str, pods: LabelClass) -> None:
     """File a class under its namespace and its value of a label, if it has that label."""

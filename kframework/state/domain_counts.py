@@ -67,10 +67,6 @@ class DomainCounts:
     def add(self, row: int, more: int) -> None:
         """Count so many pods more on a row, if its node counts; these counts see the change for themselves."""
 
-    def __repr__(self) -> str:
-        tally, fewest = self.look()
-        return f"<{type(self).__name__} {tally.total} pods by {self.topology.key}, at least {fewest} each>"
-
 
 class FrozenCounts(DomainCounts):
     """The counts of a moment, changed by `add` and nothing else."""

@@ -82,9 +82,6 @@ class Holders:
             self._attached = attached = [entry for entry in attached if entry[0]() is not None]
         attached.append((ref(tally), weight))
 
-    def __repr__(self) -> str:
-        return f"<Holders {self.serial} on {len(self.rows)} nodes>"
-
 
 #: The serial numbers of holders, each with what the terms of one of them weigh behind it: flat, as it may be long, and
 #: is hashed and compared (1,000 holders: 40 us, 83 in pairs).
@@ -121,9 +118,6 @@ class TermTally(Tally):
         cells = self.topology.cells
         domain = cells[row]
         yield from (other for other in self._rows if domain and cells[other] == domain)
-
-    def __repr__(self) -> str:
-        return f"<TermTally of {len(self.sources) // 2} holders by {self.topology.key}>"
 
 
 class TermsAbout:

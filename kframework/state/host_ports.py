@@ -42,6 +42,3 @@ class HostPorts:
 
     def __len__(self) -> int:
         return sum(len(rows) for alike in self._held.values() for rows in alike.values())
-
-    def __repr__(self) -> str:
-        return f"<HostPorts {len(self)} taken>"

@@ -75,9 +75,6 @@ class ImageStates:
     def __len__(self) -> int:
         return len(self._states)
 
-    def __repr__(self) -> str:
-        return f"<ImageStates {len(self)} names>"
-
 
 def _named(images: Iterable[ContainerImage]) -> Iterator[tuple[str, int]]:
     return ((name, image.size_bytes) for image in images for name in image.names)

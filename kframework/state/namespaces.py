@@ -72,9 +72,6 @@ class Namespaces:
             if len(self._changes) > 2 * _CHANGES:
                 del self._changes[:_CHANGES]
 
-    def __repr__(self) -> str:
-        return f"<Namespaces {len(self._store)}>"
-
 
 def _room(names: frozenset[str]) -> int:
     return len(names) + _SELECTOR

@@ -115,9 +115,6 @@ class NodeSet:
         """Return whether no hard taint among these keeps the pods away."""
         return first_untolerated(taints, self._spec.tolerations, _HARD) is None
 
-    def __repr__(self) -> str:
-        return f"<NodeSet of {len(self.rows())} nodes>"
-
 
 class NodeSets:
     """The sets that were asked for lately."""

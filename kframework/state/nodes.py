@@ -458,9 +458,6 @@ class NodeTable:
                 here[key] = topology
                 there.pop(key, None)
 
-    def __repr__(self) -> str:
-        return f"<NodeTable {len(self)} nodes, capacity {self._capacity}>"
-
 
 def same_node(old: Node, new: Node) -> bool:
     """Return whether a Node update is a heartbeat: only resourceVersion, managedFields or condition times moved."""

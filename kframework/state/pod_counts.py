@@ -85,9 +85,6 @@ class Weighed:
     def __hash__(self) -> int:
         return self._hash
 
-    def __repr__(self) -> str:
-        return f"<Weighed {len(self.selections)} selections>"
-
 
 class Jointly:
     """Selections of which all must choose a pod for it to count, once."""
@@ -117,9 +114,6 @@ class Jointly:
 
     def __hash__(self) -> int:
         return self._hash
-
-    def __repr__(self) -> str:
-        return f"<Jointly {len(self.selections)} selections>"
 
 
 class PodCount:

@@ -335,6 +335,3 @@ class Layers:
 
     def __len__(self) -> int:
         return len(self._plans)
-
-    def __repr__(self) -> str:
-        return f"<Layers of {self._profile.name}: {len(self)} plans, {self.nbytes >> 10} KiB>"

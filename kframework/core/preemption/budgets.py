@@ -107,9 +107,6 @@ class Budgets:
         self._covers.clear()
         self._charges.clear()
 
-    def __repr__(self) -> str:
-        return f"<{len(self._store)} PodDisruptionBudgets>"
-
 
 def _charges(covers: tuple[_Cover, ...]) -> dict[_Cover, list[_Charge]]:
     covered: dict[_Budget, list[_Cover]] = {}

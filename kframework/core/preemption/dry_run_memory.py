@@ -90,9 +90,6 @@ class Answers:
         """About what it takes."""
         return self.found.values.nbytes + _CANDIDATE * len(self.candidates)
 
-    def __repr__(self) -> str:
-        return f"<Answers {np.count_nonzero(self.found.values)} rows, {len(self.candidates)} candidates>"
-
 
 class DryRunMemory:
     """The answers for the kinds of preemptors, least recently used first, within a budget of bytes.
@@ -128,6 +125,3 @@ class DryRunMemory:
 
     def __len__(self) -> int:
         return len(self._answers)
-
-    def __repr__(self) -> str:
-        return f"<DryRunMemory {len(self)} kinds of preemptors>"

@@ -119,9 +119,6 @@ class Evaluator(Preemption):
         answers.catch_up(search.pod)
         return answers
 
-    def __repr__(self) -> str:
-        return f"<Evaluator {self._budgets!r}, {self._memory!r}>"
-
 
 def _candidates(
     search: Search, dry_run: DryRun, answers: Answers, node_order: NDArray[np.int64], enough: int

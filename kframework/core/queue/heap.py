@@ -108,9 +108,6 @@ class Heap:
     def __len__(self) -> int:
         return len(self._live)
 
-    def __repr__(self) -> str:
-        return f"<Heap of {len(self)}>"
-
 
 class _Forgiving:
     """A key that equals those with which it does not compare."""

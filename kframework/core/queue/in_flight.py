@@ -59,6 +59,3 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self._popped)
-
-    def __repr__(self) -> str:
-        return f"<InFlight {len(self)} pods, {len(self._events)} events>"

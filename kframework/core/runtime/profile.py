@@ -313,9 +313,6 @@ class Profile:
         wrapping = (plugin for plugin in plugins if hooks_of(type(plugin)).get(hook, {}).get("wrapper"))
         return tuple(Step(plugin, getattr(plugin, hook)) for plugin in wrapping)
 
-    def __repr__(self) -> str:
-        return f"<Profile {self.name}: {', '.join(self.plugins)}>"
-
 
 def _event_of(source: Source[object]) -> ClusterEvent:
     """Return the event that a change of a source is, which nobody but its own plugin registers."""

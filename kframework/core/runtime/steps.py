@@ -117,9 +117,6 @@ class Step(Generic[_C]):
         """Return the same step, which says this without asking the plugin."""
         return Step(self.plugin, cast("_C", lambda *arguments: answer))
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
-
 
 #: A step whose hook answers None or a checked Status, and one of `pre_filter`; both raise nothing.
 StatusStep = Step[Callable[..., Status | None]]
@@ -232,9 +229,6 @@ class FilterStep:
         twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
         return twin
 
-    def __repr__(self) -> str:
-        return f"<FilterStep {self.order} {self.name}>"
-
 
 class ScoreStep:
     """A Score plugin with its weight.
@@ -309,9 +303,6 @@ class ScoreStep:
         twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
         twin.normalize = None if self.normalize is None else wrap("normalize_score", self.name, self.normalize)
         return twin
-
-    def __repr__(self) -> str:
-        return f"<ScoreStep {self.name} x{self.weight}>"
 
 
 def method_of(plugin: Plugin, hook: str) -> Callable[..., object] | None:

@@ -111,9 +111,6 @@ class Distribution:
         self._counts[:] = 0
         self._total = 0
 
-    def __repr__(self) -> str:
-        return f"<Distribution of {sum(self.counts)} values, together {self.total}>"
-
 
 class Histograms(dict[K, Distribution], Series):
     """The series of a histogram by key: `histograms[key].observe(value)`; whoever wants may keep `histograms[key]`.

@@ -220,9 +220,6 @@ class RecordingFile:
             except OSError as error:
                 self._give_up(error.strerror or error)
 
-    def __repr__(self) -> str:
-        return f"<RecordingFile {self._file}{': given up' if self.failed else ''}>"
-
 
 # -- lines -----------------------------------------------------------------------------------------------------------
 

@@ -176,9 +176,6 @@ class Tracing(Observer):
             self._traces.end(point, own, parent, (begun, start), said, status)
         return _attributes_of_plugins(chain.from_iterable(asked.values()))
 
-    def __repr__(self) -> str:
-        return f"<Tracing {self.share:.2%} of the attempts>"
-
 
 def _point(trace: int, point: str) -> SpanContext:
     """Return what the span of a point is known by, also before it is made."""

@@ -82,9 +82,6 @@ class Traces:
         """Export what is left; waits for the exporter."""
         self._processor.shutdown()
 
-    def __repr__(self) -> str:
-        return f"<Traces to {type(self._processor).__name__}>"
-
 
 def context(trace: int, place: int) -> SpanContext:
     """Return what a span at this place of its trace is known by."""

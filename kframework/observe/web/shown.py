@@ -153,9 +153,6 @@ class Shown(Generic[E]):
         message = self.last_message(pod)
         return ShownPod(pod.key, PENDING, pod.scheduler_name, pod.priority, since, queued, tries, message=message)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.engine!r}>"
-
 
 def created(pod: PendingPod) -> float | None:
     """Return when a pod was created, in seconds since 1970."""

@@ -70,9 +70,6 @@ class DeviceHolders:
             for user in new.status.reserved_for:
                 self._used_by.setdefault(user.uid, {})[key] = new
 
-    def __repr__(self) -> str:
-        return f"<DeviceHolders of {len(self._of)} devices>"
-
 
 def holder(claim: ResourceClaim) -> Holder:
     """Return a claim as the holder of its devices."""

@@ -202,9 +202,6 @@ class Shortfalls:
         lacking = [name for name, amount in left.items() if device.consumes.get(name, 0) > amount]
         return Loss(Why.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
 
-    def __repr__(self) -> str:
-        return f"<Shortfalls of {len(self.claims)} claims on {self.node.name}>"
-
 
 def _taint_loss(asked: Asked, device: PoolDevice) -> Loss | None:
     against = asked.untolerated(device)

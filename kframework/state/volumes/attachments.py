@@ -190,9 +190,6 @@ class Attachments:
         if new is not None:
             self._by_node.setdefault(new.spec.node_name, {})[new.metadata.name] = new
 
-    def __repr__(self) -> str:
-        return f"<Attachments of {len(self._attached)} volumes, {len(self._held)} of them used by pods>"
-
 
 class _Place:
     """Where the stores keep their index."""

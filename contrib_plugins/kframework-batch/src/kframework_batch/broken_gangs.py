@@ -47,9 +47,6 @@ class BrokenGangs:
                 session.send_away(task, reason)
         session.tell(job, "GangBroken", reason)
 
-    def __repr__(self) -> str:
-        return f"<BrokenGangs {', '.join(job.uid for job in self._deadlines) or 'none'}>"
-
 
 def _holds_room(job: JobInfo) -> bool:
     return any(job.with_status(status) for status in ALLOCATED if status is not TaskStatus.ALLOCATED)

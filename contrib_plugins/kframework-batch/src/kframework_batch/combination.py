@@ -47,9 +47,6 @@ class Descending:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def __repr__(self) -> str:
-        return f"<Descending {self.key!r}>"
-
 
 class Combination:
     """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`).

@@ -166,6 +166,3 @@ class CoreQuestions:
 
     def _fresh(self, task: TaskInfo, plan: Plan) -> AllNodesSearch:
         return AllNodesSearch(self._cluster, plan, self.pending(task), self._rotation, self._random)
-
-    def __repr__(self) -> str:
-        return f"<CoreQuestions {', '.join(repr(layers) for layers in self._layers.values())}>"

@@ -143,6 +143,3 @@ class HyperNodes:
         if what not in self._told:
             self._told.add(what)
             _log.warning("a member of a hypernode is left out: %s", what)
-
-    def __repr__(self) -> str:
-        return f"<HyperNodes: {', '.join(domain.name for domain in self._domains) or 'none'}>"

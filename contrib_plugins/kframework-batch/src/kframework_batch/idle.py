@@ -153,10 +153,6 @@ class NodeIdle:
     def _free_of(self, resource: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._nodes.allocatable(resource)[rows] - self._nodes.requested(resource)[rows]
 
-    def __repr__(self) -> str:
-        held = [kind for kind, columns in self._columns.items() if columns]
-        return f"<NodeIdle of {len(self._nodes)} nodes{': ' + ', '.join(held) if held else ''}>"
-
 
 def needs(task: TaskInfo) -> list[tuple[str, int]]:
     """List what must be free for a task: what it asks for, and a place among the pods."""

@@ -263,10 +263,6 @@ class SubJobInfo(GangInfo):
         """The highest of its tasks' priorities."""
         return max((task.priority for task in self.tasks.values()), default=0)
 
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(tasks)} {status.value}" for status, tasks in self._by_status.items() if tasks)
-        return f"<SubJobInfo {self.name or 'of the rest'}, min {self.min_available}: {counts or 'no tasks'}>"
-
 
 class JobInfo(GangInfo):
     """The tasks of one pod group, of whatever kind it is.

@@ -76,9 +76,6 @@ class JobMetrics:
             )
         return self._jobs
 
-    def __repr__(self) -> str:
-        return f"<JobMetrics of {len(self._jobs.shares)} jobs>"
-
 
 def _labels(job: JobInfo) -> tuple[str, ...]:
     return job.name, job.queue, job.namespace

@@ -132,9 +132,6 @@ class LatencyMetrics(Observer):
         found = ((self._jobs[uid], placed) for uid, placed in self._placed.items() if uid in self._jobs)
         return [(job, placed) for job, placed in found if job.known and job.group_uid == placed.group_uid]
 
-    def __repr__(self) -> str:
-        return f"<LatencyMetrics of {len(self._placed)} jobs>"
-
 
 def _since(created: str, at: float) -> float:
     """Return the seconds since a creation; none where the clock of who wrote it is ahead."""

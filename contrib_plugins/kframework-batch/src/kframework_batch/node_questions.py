@@ -106,9 +106,6 @@ class NodeQuestions:
                 totals += np.fromiter(scores, dtype=np.float64, count=len(rows))
         return totals
 
-    def __repr__(self) -> str:
-        return f"<NodeQuestions to {', '.join(plugin.name for plugin in self.plugins) or 'nobody'}>"
-
 
 def _rejects(status: Status | None) -> TypeGuard[Status]:
     return status is not None and status.code != Code.SUCCESS

@@ -259,6 +259,3 @@ class Placement:
             for reason in status.reasons if count else ():
                 reasons[reason] = reasons.get(reason, 0) + count
         return fit_error(len(rows), reasons)
-
-    def __repr__(self) -> str:
-        return f"<Placement on {len(self._nodes)} nodes, scores of {len(self._score_cache)} signatures>"

@@ -125,9 +125,6 @@ class QueueAccount:
         """Keep what a job needs whose pods may be made now."""
         self.inqueue.add(entering(job))
 
-    def __repr__(self) -> str:
-        return f"<QueueAccount {self.name}: {self.allocated!r} of {self.deserved!r}>"
-
 
 def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
     """Return what is left of the whole when each of these queues has its guarantee."""

@@ -73,9 +73,6 @@ class SessionHistory(Observer):
                     if verdict.pod == pod:
                         yield account, turn, verdict
 
-    def __repr__(self) -> str:
-        return f"<SessionHistory of {len(self)} sessions>"
-
 
 def _weight(account: SessionAccount) -> int:
     said = sum(len(turn.verdicts) + len(turn.victims) + len(turn.spared) for turn in account.turns)

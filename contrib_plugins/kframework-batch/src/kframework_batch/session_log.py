@@ -265,9 +265,6 @@ class SessionLog:
             took=tuple(self._took),
         )
 
-    def __repr__(self) -> str:
-        return f"<SessionLog {self.uid}: {len(self._turns)} turns, {len(self._bound)} bound>"
-
 
 def _counts(job: JobInfo) -> dict[str, int]:
     """Count the tasks of a job by status."""

@@ -217,9 +217,6 @@ class SessionMetrics(Observer):
         outcomes = (turn.outcome for turn in self._last.turns if turn.queue == state.queue)
         return float(Outcome.OVERUSED in outcomes)
 
-    def __repr__(self) -> str:
-        return f"<SessionMetrics up to session {self._last.uid or 'none'}>"
-
 
 def _lacks(state: JobState) -> int:
     return state.minimum - sum(state.tasks.get(status, 0) for status in _READY)

@@ -37,9 +37,6 @@ class SessionSpans(Observer):
         if isinstance(account, SessionAccount):
             self._tracing.tell(f"session {account.uid}", account.draw, lambda: span_of(account))
 
-    def __repr__(self) -> str:
-        return f"<SessionSpans to {self._tracing!r}>"
-
 
 def span_of(account: SessionAccount) -> Span:
     """Return the span of a session, with all that it consists of."""

@@ -51,9 +51,6 @@ class SessionView:
         self.core: CoreQuestions = core
         self.hypernodes: HyperNodes = hypernodes
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.uid}: {len(self.jobs)} jobs in {len(self.queues)} queues>"
-
 
 def in_batches(jobs: Iterable[JobInfo]) -> Iterator[Sequence[JobInfo]]:
     """Yield jobs in their order, as many at a time as take a millisecond or two to look at."""

@@ -194,7 +194,3 @@ class JobStatement:
     ) -> None:
         if not self.closed:
             self.discard()
-
-    def __repr__(self) -> str:
-        counts = f"{len(self.allocated)} allocated, {len(self.pipelined)} pipelined, {len(self.evicted)} evicted"
-        return f"<JobStatement {'closed' if self.closed else 'open'}, {counts}>"

@@ -87,6 +87,3 @@ class Turns(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._heap)
-
-    def __repr__(self) -> str:
-        return f"<Turns of {len(self)}>"

@@ -289,9 +289,6 @@ class VictimSelection:
                 return False
         return True
 
-    def __repr__(self) -> str:
-        return f"<VictimSelection: {self._reason}>"
-
 
 def may_push_out(session: Session, task: TaskInfo) -> bool:
     """Return whether a task may push others out: its policy allows it, and it does not wait already for some to go."""

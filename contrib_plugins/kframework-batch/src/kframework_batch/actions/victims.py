@@ -92,6 +92,3 @@ class Residents:
     def on(self, node_name: str) -> list[TaskInfo]:
         """List those on a node who have not been chosen as victims yet."""
         return [task for task in self._on.get(node_name, ()) if task.status in PREEMPTABLE]
-
-    def __repr__(self) -> str:
-        return f"<Residents on {len(self._on)} nodes>"
