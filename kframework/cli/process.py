@@ -224,7 +224,7 @@ def server_of(
 def _configured_kubeconfig(configuration: Configuration) -> str | None:
     """Return the kubeconfig that the configuration names; ConfigError, with its line there, if that is not there."""
     from kframework.client.kubeconfig import named_files
-    from kframework.config.problems import Problem
+    from kframework.objects.problem import Problem
 
     paths = configuration.settings.client_connection.kubeconfig
     files = named_files(paths)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
-
-#: A field's path, and what is wrong with its value.
-Complaint = tuple[str, str]
 
 _CAUSES = {
     "Required value": "FieldValueRequired",
@@ -83,23 +80,18 @@ def terminating(kind: type[ApiObject], name: str, namespace: str) -> ClusterErro
     return ClusterError(message, status=403, reason="Forbidden", causes=(cause,))
 
 
-def invalid(kind: type[ApiObject], name: str, path: str, why: str) -> ClusterError:
-    """Say that a field has a value it cannot have."""
-    return all_invalid(kind, name, [(path, why)])
-
-
-def all_invalid(kind: type[ApiObject], name: str, complaints: Sequence[Complaint]) -> ClusterError:
-    """Say everything that an object has and cannot have."""
-    causes = tuple({"reason": cause_of(why), "message": why, "field": path} for path, why in complaints)
-    said = together(f"{path}: {why}" for path, why in complaints)
-    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {said}'
+def invalid(kind: type[ApiObject], name: str, path: str, *messages: str) -> ClusterError:
+    """Report what is wrong with the value of a field."""
+    causes = tuple({"reason": cause_of(message), "message": message, "field": path} for message in messages)
+    text = together(f"{path}: {message}" for message in messages)
+    message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {text}'
     return ClusterError(message, status=422, reason="Invalid", causes=causes)
 
 
-def together(complaints: Iterable[str]) -> str:
-    """Write complaints as one; what is said twice counts once, as in apimachinery."""
-    said = list(dict.fromkeys(complaints))
-    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+def together(messages: Iterable[str]) -> str:
+    """Join messages into one; the same message twice counts once, as in apimachinery."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def cause_of(why: str) -> str:

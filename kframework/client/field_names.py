@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from kframework.client.models import fields, model_of
-from kframework.config.problems import written
 from kframework.errors import nearest
 from kframework.objects.codec import FieldPath
+from kframework.objects.problem import format_path
 
 
 class UnknownField(NamedTuple):
@@ -23,7 +23,7 @@ class UnknownField(NamedTuple):
     nearest: str | None
 
     def __str__(self) -> str:
-        return f'unknown field "{written(self.path)}"'
+        return f'unknown field "{format_path(self.path)}"'
 
 
 def unknown_fields(data: Mapping[str, object], api_version: str, kind: str) -> list[UnknownField]:

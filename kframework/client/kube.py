@@ -24,8 +24,8 @@ from kframework.client.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconf
 from kframework.client.login import SERVICE_ACCOUNT, Configuration, MakeFolder, of_service_account, of_user, tls
 from kframework.client.loopback import PLAIN_HTTP, host_of, is_loopback, keeps_secrets, names_a_user
 from kframework.client.transport import Credentials
-from kframework.config.problems import Problem
 from kframework.errors import ConfigError
+from kframework.objects.problem import Problem
 
 if TYPE_CHECKING:
     import aiohttp

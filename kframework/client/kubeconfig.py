@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from kframework.config.document import Json, Place, parse_documents, read_source
-from kframework.config.problems import Problem
 from kframework.errors import ConfigError, nearest
+from kframework.objects.problem import Problem
 
 DEFAULT_FILE = "~/.kube/config"
 

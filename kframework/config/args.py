@@ -12,9 +12,10 @@ from kframework.config.configuration import Configuration, Profile, RawArgs, wit
 from kframework.config.decode import ApiModel, decode
 from kframework.config.load import KINDS
 from kframework.config.models import API_VERSION, KIND
-from kframework.config.problems import Problem, collecting, raise_all, shown
+from kframework.config.problems import collecting, raise_all
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
+from kframework.objects.problem import Problem, shown
 
 
 class ApiArgs(PluginArgs, ApiModel):

@@ -9,7 +9,7 @@ from typing import Literal
 from kframework.config.document import Json, Place
 from kframework.config.models import API_VERSION, Plugins, Settings, camel
 from kframework.config.options import Options
-from kframework.config.problems import Problem
+from kframework.objects.problem import Problem
 
 _GROUP = API_VERSION.partition("/")[0]
 

@@ -27,8 +27,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_schema
 
 from kframework.config.document import Json, Place
-from kframework.config.problems import FieldProblems, Problem, ProblemPath, raise_all, required, shown
+from kframework.config.problems import FieldProblems, raise_all
 from kframework.errors import nearest
+from kframework.objects.problem import FieldPath, Problem, required, shown
 
 
 def in_schema(**keywords: JsonValue) -> FieldInfo:
@@ -128,7 +129,7 @@ def _read_object(struct: type[msgspec.Struct], value: object) -> msgspec.Struct:
         raise FieldProblems([Problem(_steps(where.removesuffix("`")), reason)]) from cause
 
 
-def _unknown_fields(kind: inspect.Type, value: object, path: ProblemPath) -> Iterator[Problem]:
+def _unknown_fields(kind: inspect.Type, value: object, path: FieldPath) -> Iterator[Problem]:
     if isinstance(kind, inspect.UnionType):
         for member in kind.types:
             yield from _unknown_fields(member, value, path)
@@ -150,7 +151,7 @@ def _without_nulls(value: object) -> object:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _steps(where: str) -> ProblemPath:
+def _steps(where: str) -> FieldPath:
     """Take apart a path as msgspec writes it: `.matchExpressions[0].key`."""
     parts = where.replace("[", ".").replace("]", "").split(".")
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
@@ -187,8 +188,7 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
     path, kind = detail["loc"], detail["type"]
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, FieldProblems):
-        for problem in cause.problems:
-            yield Problem((*path, *problem.path), problem.message, problem.nearest)
+        yield from (problem.below(path) for problem in cause.problems)
     elif kind == "extra_forbidden":
         yield unknown_field(path, _siblings(model, path))
     elif kind == "default_factory_not_called":
@@ -201,7 +201,7 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
         yield Problem(path, f"Invalid value: {shown(detail['input'])}: {cause or detail['msg']}")
 
 
-def _siblings(model: type[BaseModel], path: ProblemPath) -> list[str]:
+def _siblings(model: type[BaseModel], path: FieldPath) -> list[str]:
     """Return the fields that may stand where the last step of the path stands."""
     models = [model]
     for step in path[:-1]:
@@ -223,7 +223,7 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-def unknown_field(path: ProblemPath, known: list[str]) -> Problem:
+def unknown_field(path: FieldPath, known: list[str]) -> Problem:
     """Report a field that its block does not have."""
     name = str(path[-1])
     return Problem(path, f'unknown field "{name}"', nearest(name, known))

@@ -10,8 +10,9 @@ from pathlib import Path
 import yaml
 from yaml.constructor import SafeConstructor
 
-from kframework.config.problems import Problem, ProblemPath, raise_all, written
+from kframework.config.problems import raise_all
 from kframework.errors import ConfigError
+from kframework.objects.problem import FieldPath, Problem, format_path
 
 #: What a document holds: JSON's values.
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -28,7 +29,7 @@ class Document:
 
     file: str | None
     data: Json
-    lines: dict[ProblemPath, int]
+    lines: dict[FieldPath, int]
 
     def at(self, *path: str | int) -> Place:
         """Return the place of a path in this document."""
@@ -40,7 +41,7 @@ class Place:
     """A path in a document: where a value stands, or would stand if it were written."""
 
     document: Document = field(repr=False)
-    path: ProblemPath = ()
+    path: FieldPath = ()
 
     def __truediv__(self, step: str | int) -> Place:
         return Place(self.document, (*self.path, step))
@@ -70,7 +71,7 @@ class Place:
         """Return the error that reports a problem found at or below this place."""
         at = Place(self.document, (*self.path, *problem.path))
         return ConfigError(
-            problem.message, file=self.document.file, line=at.line, path=written(at.path), nearest=problem.nearest
+            problem.message, file=self.document.file, line=at.line, path=format_path(at.path), nearest=problem.nearest
         )
 
 
@@ -103,7 +104,7 @@ class _Reader:
 
     def __init__(self, file: str | None) -> None:
         self._file = file
-        self._lines: dict[ProblemPath, int] = {}
+        self._lines: dict[FieldPath, int] = {}
         self._problems: list[Problem] = []
         self._open: set[int] = set()
         self._scalars = SafeConstructor()
@@ -113,7 +114,7 @@ class _Reader:
         raise_all([document.at().error(problem) for problem in self._problems])
         return document
 
-    def _value(self, node: yaml.Node, path: ProblemPath) -> Json:
+    def _value(self, node: yaml.Node, path: FieldPath) -> Json:
         self._lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
@@ -125,10 +126,10 @@ class _Reader:
         self._open.remove(id(node))
         return value
 
-    def _list(self, node: yaml.Node, path: ProblemPath) -> Json:
+    def _list(self, node: yaml.Node, path: FieldPath) -> Json:
         return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
 
-    def _mapping(self, node: yaml.MappingNode, path: ProblemPath) -> Json:
+    def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> Json:
         values: dict[str, Json] = {}
         merged: list[yaml.Node] = []
         for key, value in node.value:
@@ -146,7 +147,7 @@ class _Reader:
             values = {**inherited, **values} if isinstance(inherited, dict) else values
         return values
 
-    def _scalar(self, node: yaml.ScalarNode, path: ProblemPath) -> Json:
+    def _scalar(self, node: yaml.ScalarNode, path: FieldPath) -> Json:
         """Read a scalar as JSON would have it: dates and base-60 numbers stay text, 16.0 is the integer 16."""
         if node.tag not in _PLAIN or ":" in node.value:
             return str(node.value)

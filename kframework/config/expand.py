@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from kframework.config.configuration import Configuration, Profile, named_at
 from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
-from kframework.config.problems import Problem, collecting, raise_all
+from kframework.config.problems import collecting, raise_all
 from kframework.errors import ConfigError, nearest
+from kframework.objects.problem import Problem
 
 #: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.
 PointsOf = Callable[[str], frozenset[str]]

@@ -23,9 +23,10 @@ from kframework.config.models import (
     camel,
 )
 from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
-from kframework.config.problems import Problem, collecting, raise_all
+from kframework.config.problems import collecting, raise_all
 from kframework.config.validation import profile_problems, settings_problems
 from kframework.errors import ConfigError, nearest
+from kframework.objects.problem import Problem
 
 #: Fields of old versions that mean nothing today.
 OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")

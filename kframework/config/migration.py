@@ -23,8 +23,8 @@ from kframework.config.models import (
     ProfileBlock,
     camel,
 )
-from kframework.config.problems import Problem
 from kframework.errors import ConfigError
+from kframework.objects.problem import Problem
 
 _GROUP = API_VERSION.partition("/")[0]
 _V1BETA1, _V1BETA2, _V1BETA3 = (f"{_GROUP}/v1beta{number}" for number in (1, 2, 3))

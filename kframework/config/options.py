@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from kframework.config.decode import ApiModel, Bool, Int32, Int64, in_schema
 from kframework.config.duration import Duration
-from kframework.config.problems import Problem, invalid
+from kframework.objects.problem import Problem, invalid
 from kframework.objects.quantity import QuantityError, value
 
 #: The kind of the document that has our own options, and its apiVersion.

@@ -16,8 +16,8 @@ from kframework.config.models import (
     Settings,
     camel,
 )
-from kframework.config.problems import Problem, ProblemPath, duplicate, invalid, required
 from kframework.objects.label_selectors import is_qualified_name
+from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
 
 _JITTER_FACTOR = 1.2
 
@@ -61,7 +61,7 @@ def _leader_election_problems(election: LeaderElection) -> Iterator[Problem]:
         yield invalid(("leaderElection", "resourceLock"), election.resource_lock, detail)
 
 
-def _percentage_problems(path: ProblemPath, percentage: int) -> Iterator[Problem]:
+def _percentage_problems(path: FieldPath, percentage: int) -> Iterator[Problem]:
     if not 0 <= percentage <= 100:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
@@ -73,7 +73,7 @@ def _extender_problems(extenders: Sequence[Extender]) -> Iterator[Problem]:
             detail = "must have a positive weight applied to it"
             yield invalid(("extenders", index, "weight"), extender.weight, detail)
         for at, resource in enumerate(extender.managed_resources):
-            path: ProblemPath = ("extenders", index, "managedResources", at, "name")
+            path: FieldPath = ("extenders", index, "managedResources", at, "name")
             if not _is_extended_resource(resource.name):
                 yield invalid(path, resource.name, "is an invalid extended resource name")
             if resource.name in managed:
@@ -94,7 +94,7 @@ def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]
     """List what is wrong with the profiles, each by itself and together; `blocks` are the same as written."""
     names = [profile.scheduler_name for profile in profiles]
     for index, (profile, written) in enumerate(zip(profiles, blocks, strict=True)):
-        path: ProblemPath = ("profiles", index)
+        path: FieldPath = ("profiles", index)
         if not profile.scheduler_name:
             yield required((*path, "schedulerName"))
         if profile.scheduler_name in names[:index]:
@@ -106,7 +106,7 @@ def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]
     yield from _queue_sort_problems(profiles, [block.plugin_config for block in blocks])
 
 
-def _weight_problems(path: ProblemPath, block: ProfileBlock) -> Iterator[Problem]:
+def _weight_problems(path: FieldPath, block: ProfileBlock) -> Iterator[Problem]:
     """List weights that would turn a score round; kube-scheduler lets them pass."""
     for key, plugins in block.plugins.sets().items():
         for index, entry in enumerate(plugins.enabled):
@@ -115,14 +115,14 @@ def _weight_problems(path: ProblemPath, block: ProfileBlock) -> Iterator[Problem
                 yield invalid((*path, camel(key), "enabled", index, "weight"), entry.weight, detail)
 
 
-def _removed_plugin_problems(path: ProblemPath, profile: Profile) -> Iterator[Problem]:
+def _removed_plugin_problems(path: FieldPath, profile: Profile) -> Iterator[Problem]:
     for point in POINTS:
         for index, entry in enumerate(profile.plugins.key(point).enabled):
             if entry.name in REMOVED_PLUGINS:
                 yield _removed((*path, "plugins", camel(point), "enabled", index), entry.name)
 
 
-def _plugin_config_problems(path: ProblemPath, names: Sequence[str]) -> Iterator[Problem]:
+def _plugin_config_problems(path: FieldPath, names: Sequence[str]) -> Iterator[Problem]:
     for index, name in enumerate(names):
         if name in names[:index]:
             yield duplicate((*path, index), name)
@@ -130,7 +130,7 @@ def _plugin_config_problems(path: ProblemPath, names: Sequence[str]) -> Iterator
             yield _removed((*path, index), name)
 
 
-def _removed(path: ProblemPath, name: str) -> Problem:
+def _removed(path: FieldPath, name: str) -> Problem:
     version = API_VERSION.rpartition("/")[2]
     detail = f'was invalid in version "{version}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     return invalid(path, name, detail)
@@ -142,7 +142,7 @@ def _queue_sort_problems(
     """Compare the `queueSort` keys alone, not `multiPoint`, and count only the first, as kube-scheduler does."""
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
-        path: ProblemPath = ("profiles", 0, "plugins", "queueSort", "Enabled")
+        path: FieldPath = ("profiles", 0, "plugins", "queueSort", "Enabled")
         yield invalid(path, len(first.enabled), "only one queue sort plugin can be enabled")
     name = first.enabled[0].name if first.enabled else ""
     for index, profile in enumerate(profiles[1:], start=1):

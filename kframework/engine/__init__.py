@@ -116,13 +116,8 @@ if TYPE_CHECKING:  # isort: off
         OPTIONS_KIND as OPTIONS_KIND,
         Options as Options,
     )
-    from kframework.config.problems import (
-        Problem as Problem,
-        collecting as collecting,
-        raise_all as raise_all,
-        required as required,
-        shown as shown,
-    )
+    from kframework.objects.problem import Problem as Problem, required as required, shown as shown
+    from kframework.config.problems import collecting as collecting, raise_all as raise_all
     from kframework.errors import nearest as nearest
 
     # A simulation, or a process with an election, endpoints and a log.

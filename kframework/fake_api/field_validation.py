@@ -16,7 +16,6 @@ from kframework.client import api_errors
 from kframework.client.field_names import UnknownField, unknown_fields, without
 from kframework.client.models import model_of
 from kframework.client.transport import JSON
-from kframework.config.problems import written
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import Call, json_object, object_in
 from kframework.fake_api.duplicate_fields import duplicates
@@ -27,6 +26,7 @@ from kframework.fake_api.schema.shared_specs import SharedSpecs
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.protobuf import PROTOBUF
 from kframework.objects import Pod
+from kframework.objects.problem import format_path
 
 _DIRECTIVES = ("", "Ignore", "Strict", "Warn")
 
@@ -90,10 +90,10 @@ class FieldValidation:
         unknown = unknown_fields(data, kind.api_version, kind.name)
         if custom is not None:
             unknown += [UnknownField(path, None) for path in custom.unknown(data)]
-        return without(data, unknown), [f"unknown field {_quoted(written(field.path))}" for field in unknown]
+        return without(data, unknown), [f"unknown field {_quoted(format_path(field.path))}" for field in unknown]
 
     def _twice(self) -> list[str]:
-        return [f"duplicate field {_quoted(written(path))}" for path in duplicates(self._request.body)]
+        return [f"duplicate field {_quoted(format_path(path))}" for path in duplicates(self._request.body)]
 
     def _refusal(self, problems: Sequence[str]) -> str:
         """Return why the object is refused, if it is; else note what its writer is warned of."""

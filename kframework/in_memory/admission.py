@@ -53,10 +53,10 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.objects.codec import convert, spelled
-from kframework.objects.complaints import first_complaint
 from kframework.objects.kinds import T
 from kframework.objects.meta import ApiStruct
 from kframework.objects.requests import fit_requests
+from kframework.objects.validation import first_problem
 
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
@@ -254,10 +254,9 @@ def _has_status(subject: ApiObject | type[ApiObject]) -> bool:
 
 
 def _check(subject: ApiObject) -> None:
-    complaint = first_complaint(subject)
-    if complaint is not None:
-        path, why = complaint
-        raise api_errors.invalid(type(subject), subject.metadata.name, spelled(path), why)
+    problem = first_problem(subject)
+    if problem is not None:
+        raise api_errors.invalid(type(subject), subject.metadata.name, spelled(problem.path), problem.message)
 
 
 def _check_spec(old: Pod, new: Pod) -> None:

@@ -12,11 +12,9 @@ import msgspec
 from kframework.errors import InputError
 from kframework.objects.kinds import Kind, kind_of
 from kframework.objects.meta import ApiObject
+from kframework.objects.problem import FieldPath, Problem
 
 T = TypeVar("T", bound=ApiObject)
-
-#: Keys of mappings and indices of lists, from the object down.
-FieldPath = tuple[str | int, ...]
 
 
 def decode(data: bytes, kind: Kind[T]) -> T:
@@ -45,8 +43,8 @@ def convert(data: object, kind: Kind[T]) -> T:
     try:
         return msgspec.convert(data, kind.struct)
     except msgspec.ValidationError as error:
-        path, message = undecodable(error, data)
-        raise InputError(message, subject=kind.name, path=spelled(path)) from error
+        problem = undecodable(error, data)
+        raise InputError(problem.message, subject=kind.name, path=spelled(problem.path)) from error
 
 
 def without_nulls(data: object) -> object:
@@ -79,20 +77,20 @@ _PLACE = re.compile(r" - at (`key` in )?`\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 
 
-def undecodable(error: msgspec.ValidationError, data: object) -> tuple[FieldPath, str]:
-    """Say where and why data does not fit its struct."""
+def undecodable(error: msgspec.ValidationError, data: object) -> Problem:
+    """Return where and why data does not fit its struct."""
     text = str(error)
     place, types = _PLACE.search(text), _MISFIT.match(text)
     wanted, got = (types[1], types[2] or "") if types else ("", "")
     path = _path(place[2] if place else "", data, got)
     if place and place[1]:
-        return path, "a key is not a string: put it in quotes"
+        return Problem(path, "a key is not a string: put it in quotes")
     if not wanted:
-        return path, text[: place.start()] if place else text
+        return Problem(path, text[: place.start()] if place else text)
     names = [wanted] if wanted in _WORDS else wanted.split(" | ")
     expected = " or ".join(_WORDS[name] for name in names if name in _WORDS)
     quotes = "; put it in quotes" if "str" in names and got in ("int", "float", "bool") else ""
-    return path, f"expected {expected}, got {_WORDS.get(got, got)}{quotes}"
+    return Problem(path, f"expected {expected}, got {_WORDS.get(got, got)}{quotes}")
 
 
 def _path(text: str, data: object, got: str) -> FieldPath:

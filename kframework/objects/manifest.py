@@ -16,10 +16,11 @@ import yaml
 
 from kframework.errors import InputError
 from kframework.objects.beta_devices import as_v1
-from kframework.objects.codec import FieldPath, spelled, undecodable, without_nulls
-from kframework.objects.complaints import first_complaint
+from kframework.objects.codec import spelled, undecodable, without_nulls
 from kframework.objects.kinds import Kind, kind_named, reference
 from kframework.objects.meta import ApiObject
+from kframework.objects.problem import FieldPath, Problem
+from kframework.objects.validation import first_problem
 from kframework.objects.yaml_documents import documents
 from kframework.objects.yaml_lines import line_of
 
@@ -87,7 +88,7 @@ class _Reading:
     def add(self, data: object, place: Place, listed_as: tuple[str, str]) -> None:
         """Take in an object, or the items of a list; `listed_as` is what items without a kind are."""
         if not isinstance(data, dict):
-            raise _error(place, "", (), "expected an object with apiVersion and kind")
+            raise _error(place, "", Problem((), "expected an object with apiVersion and kind"))
         api_version, name = _names(data, place, listed_as)
         if name.endswith("List") and "items" in data:
             for index, item in enumerate(data["items"] or ()):
@@ -108,7 +109,8 @@ class _Reading:
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
         first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
         if first is not place:
-            raise _error(place, reference(found), (), f"given twice, first at {first}: remove one of them")
+            problem = Problem((), f"given twice, first at {first}: remove one of them")
+            raise _error(place, reference(found), problem)
 
 
 def read(paths: Iterable[str]) -> Manifest:
@@ -172,9 +174,9 @@ def _names(data: Mapping[object, object], place: Place, listed_as: tuple[str, st
     api_version, kind = data.get("apiVersion") or listed_as[0], data.get("kind") or listed_as[1]
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if not value:
-            raise _error(place, "", (), f"{name} is missing")
+            raise _error(place, "", Problem((), f"{name} is missing"))
         if not isinstance(value, str):
-            raise _error(place, "", (name,), "expected a string")
+            raise _error(place, "", Problem((name,), "expected a string"))
     return str(api_version), str(kind)
 
 
@@ -183,11 +185,10 @@ def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) 
         found = msgspec.convert(data, kind.struct)
     except msgspec.ValidationError:
         found = _object_without_nulls(data, kind, place)
-    complaint = first_complaint(found)
-    if complaint is not None:
-        path, message = complaint
+    problem = first_problem(found)
+    if problem is not None:
         subject = reference(found) if found.metadata.name else kind.name
-        raise _error(place, subject, path, message)
+        raise _error(place, subject, problem)
     return found
 
 
@@ -196,8 +197,7 @@ def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], 
     try:
         return msgspec.convert(stripped, kind.struct)
     except msgspec.ValidationError as error:
-        path, message = undecodable(error, stripped)
-        raise _error(place, _subject(data, kind), path, message) from error
+        raise _error(place, _subject(data, kind), undecodable(error, stripped)) from error
 
 
 def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
@@ -209,6 +209,6 @@ def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
     return f"{kind.name} {prefix}{metadata['name']}"
 
 
-def _error(place: Place, subject: str, path: FieldPath, message: str) -> InputError:
-    line = place.line(path)
-    return InputError(message, file=place.source.name, line=line, subject=subject, path=spelled(path))
+def _error(place: Place, subject: str, problem: Problem) -> InputError:
+    line, path = place.line(problem.path), spelled(problem.path)
+    return InputError(problem.message, file=place.source.name, line=line, subject=subject, path=path)

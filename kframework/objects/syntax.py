@@ -31,11 +31,11 @@ _NO_VALUE = (
 )
 _NO_CONFIG_KEY = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 
-Complaints = tuple[str, ...]
+Messages = tuple[str, ...]
 
 
 @lru_cache(maxsize=4096)
-def dns_label(text: str) -> Complaints:
+def dns_label(text: str) -> Messages:
     """Look at the name of a container, a volume, a namespace."""
     found = _short(text, 63, "bytes")
     if re.fullmatch(_LABEL, text):
@@ -45,19 +45,19 @@ def dns_label(text: str) -> Complaints:
 
 
 @lru_cache(maxsize=4096)
-def dns_subdomain(text: str) -> Complaints:
+def dns_subdomain(text: str) -> Messages:
     """Look at the name of most objects."""
     return (*_short(text, 253, "bytes"), *_shaped(text, _SUBDOMAIN, _NO_SUBDOMAIN, "example.com"))
 
 
 @lru_cache(maxsize=1024)
-def dns_1035_label(text: str) -> Complaints:
+def dns_1035_label(text: str) -> Messages:
     """Look at the name of a Service."""
     return (*_short(text, 63, "characters"), *_shaped(text, _DNS_1035, _NO_DNS_1035, "my-name", "abc-123"))
 
 
 @lru_cache(maxsize=1024)
-def qualified_name(text: str) -> Complaints:
+def qualified_name(text: str) -> Messages:
     """Look at the key of a label, with or without a domain before it."""
     prefix, slash, name = text.rpartition("/")
     examples = ("MyName", "my.name", "123-abc")
@@ -79,13 +79,13 @@ def qualified_name(text: str) -> Complaints:
 
 
 @lru_cache(maxsize=4096)
-def label_value(text: str) -> Complaints:
+def label_value(text: str) -> Messages:
     """Look at the value of a label."""
     return (*_short(text, 63, "bytes"), *_shaped(text, f"({_KEY})?", _NO_VALUE, "MyValue", "my_value", "12345"))
 
 
 @lru_cache(maxsize=1024)
-def port_name(text: str) -> Complaints:
+def port_name(text: str) -> Messages:
     """Look at the name of a port."""
     rules = (
         (len(text) <= 15, "must be no more than 15 characters"),
@@ -97,13 +97,13 @@ def port_name(text: str) -> Complaints:
     return tuple(said for holds, said in rules if not holds)
 
 
-def port_number(number: int) -> Complaints:
+def port_number(number: int) -> Messages:
     """Look at the number of a port."""
     return () if 1 <= number <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
 @lru_cache(maxsize=1024)
-def env_name(text: str) -> Complaints:
+def env_name(text: str) -> Messages:
     """Look at the name of an environment variable."""
     said = "a valid environment variable name must consist only of printable ASCII characters other than '='"
     if not text:
@@ -112,7 +112,7 @@ def env_name(text: str) -> Complaints:
 
 
 @lru_cache(maxsize=1024)
-def config_key(text: str) -> Complaints:
+def config_key(text: str) -> Messages:
     """Look at a key of a ConfigMap or a Secret."""
     shaped = _shaped(text, "[-._a-zA-Z0-9]+", _NO_CONFIG_KEY, "key.name", "KEY_NAME", "key-name")
     found = (*_short(text, 253, "characters"), *shaped)
@@ -121,11 +121,11 @@ def config_key(text: str) -> Complaints:
     return (*found, "must not start with '..'") if text.startswith("..") else found
 
 
-def _short(text: str, longest: int, unit: str) -> Complaints:
+def _short(text: str, longest: int, unit: str) -> Messages:
     return (f"must be no more than {longest} {unit}",) if len(text) > longest else ()
 
 
-def _shaped(text: str, pattern: str, said: str, *examples: str) -> Complaints:
+def _shaped(text: str, pattern: str, said: str, *examples: str) -> Messages:
     return () if re.fullmatch(pattern, text) else (_worded(said, pattern, *examples),)
 
 

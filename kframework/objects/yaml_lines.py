@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from kframework.objects.codec import FieldPath
+from kframework.objects.problem import FieldPath
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Int32, in_schema
-from kframework.config.problems import Problem, invalid
 from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from kframework.framework.plugin import Plugin, Watch, hookimpl
 from kframework.objects import Pod, PodDisruptionBudget
+from kframework.objects.problem import Problem, invalid
 from kframework.plugins.shared_args import percentage_problems
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Code, Status, unresolvable

@@ -12,7 +12,6 @@ import numpy as np
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import ApiObject
-from kframework.config.problems import Problem, ProblemPath
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -41,6 +40,7 @@ from kframework.objects.node_selectors import (
     required_node_affinity,
     required_node_selector,
 )
+from kframework.objects.problem import FieldPath, Problem
 from kframework.state import selection
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
@@ -83,7 +83,7 @@ class NodeAffinityArgs(ApiArgs):
             return
         needed = self.added_affinity.required_during_scheduling_ignored_during_execution
         for index, term in enumerate(needed.node_selector_terms if needed else ()):
-            path: ProblemPath = ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", index)
+            path: FieldPath = ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", index)
             for problem in NodeSelectorTerms([term]).errors:
                 yield Problem(("addedAffinity", *path), str(problem))
         for index, preferred in enumerate(self.added_affinity.preferred_during_scheduling_ignored_during_execution):

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.config.args import ApiArgs
-from kframework.config.problems import Problem, duplicate, invalid
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.objects import DeviceClass
+from kframework.objects.problem import Problem, duplicate, invalid
 from kframework.objects.requests import is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources

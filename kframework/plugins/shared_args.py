@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from kframework.config.decode import ZERO_IS_DEFAULT, ApiModel, Int32, Int64, in_schema
-from kframework.config.problems import Problem, ProblemPath, invalid
 from kframework.objects.label_selectors import is_qualified_name
+from kframework.objects.problem import FieldPath, Problem, invalid
 
 
 class ResourceSpec(ApiModel):
@@ -34,13 +34,13 @@ CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 Resources = Annotated[tuple[ResourceSpec, ...], ZERO_IS_DEFAULT]
 
 
-def percentage_problems(path: ProblemPath, value: int) -> Iterator[Problem]:
+def percentage_problems(path: FieldPath, value: int) -> Iterator[Problem]:
     """Report a value that is no percentage."""
     if not 0 <= value <= 100:
         yield invalid(path, value, "not in valid range [0, 100]")
 
 
-def label_name_problems(path: ProblemPath, name: str) -> Iterator[Problem]:
+def label_name_problems(path: FieldPath, name: str) -> Iterator[Problem]:
     """Report a name that no label could have."""
     if not is_qualified_name(name):
         detail = (

@@ -14,7 +14,6 @@ import numpy as np
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Int64, in_schema
-from kframework.config.problems import Problem, invalid
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -34,6 +33,7 @@ from kframework.objects import (
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class, claim_name, is_bound, is_controlled_by
 from kframework.objects.csi_migration import TranslationError, migrated_plugins
 from kframework.objects.label_selectors import SelectorError
+from kframework.objects.problem import Problem, invalid
 from kframework.plugins.shared_args import UtilizationShapePoint
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import AssumptionError

@@ -10,9 +10,10 @@ import msgspec
 
 from kframework.errors import InputError
 from kframework.objects import CapacityRange, CapacityRequestPolicy, DeviceCapacity, DeviceTaint, RawQuantity
-from kframework.objects.codec import FieldPath, spelled, undecodable
+from kframework.objects.codec import spelled, undecodable
 from kframework.objects.manifest import Place, documents_of, source_of
-from kframework.objects.quantity import QuantityError, nano
+from kframework.objects.problem import FieldPath, Problem
+from kframework.objects.validation import quantity_problem
 
 API_VERSION, KIND = "kframework.dev/v1", "Devices"
 
@@ -34,9 +35,6 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DEVICE_NAME = re.compile(_LABEL)
 _DRIVER_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _QUALIFIED_NAME = re.compile(rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
-
-#: What is wrong, and where below the document.
-Problem = tuple[FieldPath, str]
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
@@ -181,10 +179,11 @@ def read(path: str) -> DeviceFile:
     try:
         file = DeviceFile(msgspec.convert(data, Devices), place)
     except msgspec.ValidationError as error:
-        at, message = undecodable(error, data)
-        raise InputError(message, file=source.name, line=place.line(at), path=spelled(at)) from error
-    for at, message in _problems(file.said):
-        raise file.error(at, message)
+        problem = undecodable(error, data)
+        line, where = place.line(problem.path), spelled(problem.path)
+        raise InputError(problem.message, file=source.name, line=line, path=where) from error
+    for problem in _problems(file.said):
+        raise file.error(problem.path, problem.message)
     return file
 
 
@@ -193,38 +192,39 @@ def read(path: str) -> DeviceFile:
 
 def _problems(said: Devices) -> Iterator[Problem]:
     if (said.api_version, said.kind) != (API_VERSION, KIND):
-        yield (), f"expected apiVersion {API_VERSION} and kind {KIND}"
+        yield Problem((), f"expected apiVersion {API_VERSION} and kind {KIND}")
     for index, pattern in enumerate(said.patterns):
         yield from _below(("patterns", index), _pattern_problems(pattern))
 
 
 def _below(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
-    for place, message in problems:
-        yield (*path, *place), message
+    return (problem.below(path) for problem in problems)
 
 
 def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
     if not _DRIVER_NAME.fullmatch(pattern.driver) or len(pattern.driver) > _LONGEST_DRIVER:
-        yield ("driver",), f"{pattern.driver!r} is no name of a driver: write it like gpu.example.com"
+        yield Problem(("driver",), f"{pattern.driver!r} is no name of a driver: write it like gpu.example.com")
     if not pattern.pool:
-        yield ("pool",), "is empty: leave it out for the name of the node"
+        yield Problem(("pool",), "is empty: leave it out for the name of the node")
     if pattern.network_attached:
         yield from _network_problems(pattern)
     if not pattern.devices:
-        yield ("devices",), "is empty: describe at least one device"
+        yield Problem(("devices",), "is empty: describe at least one device")
     for index, group in enumerate(pattern.devices):
         yield from _below(("devices", index), _group_problems(group))
     if (there := sum(group.devices for group in pattern.devices)) > MOST_DEVICES:
-        yield ("devices",), f"a pool has {there} devices, and may have {MOST_DEVICES}: make more pools"
+        yield Problem(("devices",), f"a pool has {there} devices, and may have {MOST_DEVICES}: make more pools")
 
 
 def _network_problems(pattern: Pattern) -> Iterator[Problem]:
     if pattern.globs:
-        yield ("nodes",), "devices in the network are reached by labels: use nodeSelector, or leave it out for all"
+        yield Problem(
+            ("nodes",), "devices in the network are reached by labels: use nodeSelector, or leave it out for all"
+        )
     if NODE in pattern.pool:
-        yield ("pool",), "devices in the network have one pool: give it a name of its own"
+        yield Problem(("pool",), "devices in the network have one pool: give it a name of its own")
     if pattern.says_node:
-        yield ("devices",), f"devices in the network are those of no node: leave {NODE} out"
+        yield Problem(("devices",), f"devices in the network are those of no node: leave {NODE} out")
 
 
 def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
@@ -233,21 +233,21 @@ def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
     shared = group.allow_multiple_allocations
     yield from _property_problems(group.attributes, group.capacity, shared)
     if len(group.taints) > _MOST_TAINTS:
-        yield ("taints",), f"{len(group.taints)} taints: a device has {_MOST_TAINTS} at most"
+        yield Problem(("taints",), f"{len(group.taints)} taints: a device has {_MOST_TAINTS} at most")
     for index, taint in enumerate(group.taints):
         if not taint.key:
-            yield ("taints", index), "key is missing"
+            yield Problem(("taints", index), "key is missing")
         if taint.effect not in _EFFECTS:
-            yield ("taints", index, "effect"), f"{taint.effect!r} is none of {', '.join(_EFFECTS)}"
+            yield Problem(("taints", index, "effect"), f"{taint.effect!r} is none of {', '.join(_EFFECTS)}")
     conditions = {
         "bindingConditions": group.binding_conditions,
         "bindingFailureConditions": group.binding_failure_conditions,
     }
     for name, given in conditions.items():
         if len(given) > _MOST_CONDITIONS:
-            yield (name,), f"{len(given)} conditions: a device has {_MOST_CONDITIONS} at most"
+            yield Problem((name,), f"{len(given)} conditions: a device has {_MOST_CONDITIONS} at most")
         if not given and any(conditions.values()):
-            yield (), f"{name} is missing: bindingConditions and bindingFailureConditions go together"
+            yield Problem((), f"{name} is missing: bindingConditions and bindingFailureConditions go together")
     if group.counters or group.partitions:
         yield from _counter_problems(group.counters)
     for index, partition in enumerate(group.partitions):
@@ -256,10 +256,10 @@ def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
 
 def _counter_problems(counters: Mapping[str, RawQuantity]) -> Iterator[Problem]:
     if not 0 < len(counters) <= _MOST_COUNTERS:
-        yield ("counters",), f"{len(counters)} counters: a device with partitions has 1 to {_MOST_COUNTERS}"
+        yield Problem(("counters",), f"{len(counters)} counters: a device with partitions has 1 to {_MOST_COUNTERS}")
     for name in counters:
         if not _is_label(name):
-            yield ("counters", name), _no_label(name)
+            yield Problem(("counters", name), _no_label(name))
     yield from _quantity_problems(("counters",), counters.items())
 
 
@@ -268,16 +268,16 @@ def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Pr
     yield from _count_problems(partition.count)
     yield from _property_problems({**group.attributes, **partition.attributes}, partition.capacity, shared=False)
     if not partition.counters:
-        yield ("counters",), "is empty: say what the partition takes of its device"
+        yield Problem(("counters",), "is empty: say what the partition takes of its device")
     for name in partition.counters:
         if name not in group.counters:
-            yield ("counters", name), f"the device has no such counter: it has {', '.join(group.counters)}"
+            yield Problem(("counters", name), f"the device has no such counter: it has {', '.join(group.counters)}")
     yield from _quantity_problems(("counters",), partition.counters.items())
 
 
 def _name_problems(name: str) -> Iterator[Problem]:
     if not _is_label(name):
-        yield ("name",), _no_label(name)
+        yield Problem(("name",), _no_label(name))
 
 
 def _is_label(name: str) -> bool:
@@ -290,19 +290,19 @@ def _no_label(name: str) -> str:
 
 def _count_problems(count: int) -> Iterator[Problem]:
     if not 0 < count <= MOST_DEVICES:
-        yield ("count",), f"{count} devices: write 1 to {MOST_DEVICES}"
+        yield Problem(("count",), f"{count} devices: write 1 to {MOST_DEVICES}")
 
 
 def _property_problems(attributes: Attributes, capacity: Capacities, shared: bool) -> Iterator[Problem]:
     if len(attributes) + len(capacity) > _MOST_ATTRIBUTES:
         there = f"{len(attributes)} attributes and {len(capacity)} capacities"
-        yield (), f"{there}: a device has {_MOST_ATTRIBUTES} of both together at most"
+        yield Problem((), f"{there}: a device has {_MOST_ATTRIBUTES} of both together at most")
     for field, values in (("attributes", attributes), ("capacity", capacity)):
         for name, value in values.items():
             if not _QUALIFIED_NAME.fullmatch(name):
-                yield (field, name), f"{name!r} is no name: write it like numaNode or example.com/numaNode"
+                yield Problem((field, name), f"{name!r} is no name: write it like numaNode or example.com/numaNode")
             if value == ():
-                yield (field, name), "the list is empty: give at least one value"
+                yield Problem((field, name), "the list is empty: give at least one value")
     for name, said in capacity.items():
         for path, each in _each(("capacity", name), said):
             yield from _capacity_problems(path, each, shared)
@@ -328,7 +328,7 @@ def _capacity_problems(path: FieldPath, said: CapacityValue, shared: bool) -> It
         return
     path = (*path, "requestPolicy")
     if not shared:
-        yield path, "counts for devices that several claims share: add allowMultipleAllocations: true"
+        yield Problem(path, "counts for devices that several claims share: add allowMultipleAllocations: true")
     yield from _quantity_problems(path, [("default", policy.default)])
     yield from _quantity_problems((*path, "validValues"), enumerate(policy.valid_values))
     if policy.valid_range is not None:
@@ -339,8 +339,5 @@ def _capacity_problems(path: FieldPath, said: CapacityValue, shared: bool) -> It
 
 def _quantity_problems(path: FieldPath, amounts: Iterable[tuple[str | int, RawQuantity | None]]) -> Iterator[Problem]:
     for name, amount in amounts:
-        try:
-            if amount is not None and nano(amount) < 0:
-                yield (*path, name), f"{amount!r} is negative"
-        except QuantityError as error:
-            yield (*path, name), str(error)
+        if amount is not None and (message := quantity_problem(amount)):
+            yield Problem((*path, name), message)

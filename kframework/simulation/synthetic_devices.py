@@ -31,7 +31,7 @@ from kframework.objects import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from kframework.objects.codec import FieldPath
+from kframework.objects.problem import FieldPath
 from kframework.simulation.device_patterns import (
     INDEX,
     NODE,

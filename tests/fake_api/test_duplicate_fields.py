@@ -6,7 +6,7 @@ import pytest
 
 from kframework.errors import ClusterError
 from kframework.fake_api.duplicate_fields import duplicates
-from kframework.objects.codec import FieldPath
+from kframework.objects.problem import FieldPath
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.objects.codec import FieldPath
+from kframework.objects.problem import FieldPath
 from kframework.objects.yaml_lines import line_of
 
 TEXT = """\

@@ -13,7 +13,7 @@ from kframework.cel.functions import function, method
 from kframework.cel.library.url import is_url
 from kframework.cel.values import NONE, Opaque, Optional
 from kframework.objects.syntax import (
-    Complaints,
+    Messages,
     dns_1035_label,
     dns_label,
     dns_subdomain,
@@ -29,17 +29,17 @@ class Format(Opaque):
     """A format as a value: two are the same when their names are."""
 
     name: str
-    problems: Callable[[str], Complaints] = field(compare=False)
+    problems: Callable[[str], Messages] = field(compare=False)
     longest_pattern: int = field(compare=False)
     type_name = "kubernetes.NamedFormat"
 
 
-def _prefix(problems: Callable[[str], Complaints]) -> Callable[[str], Complaints]:
+def _prefix(problems: Callable[[str], Messages]) -> Callable[[str], Messages]:
     """Return the problems of a name that something is still to be put behind: a dash at its end is none."""
     return lambda text: problems(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
-def _test(test: Callable[[str], bool], problem: str) -> Callable[[str], Complaints]:
+def _test(test: Callable[[str], bool], problem: str) -> Callable[[str], Messages]:
     return lambda text: () if test(text) else (problem,)
 
 

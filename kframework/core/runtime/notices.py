@@ -14,9 +14,9 @@ from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import Place
 from kframework.config.expand import ExtensionPoints
 from kframework.config.models import camel
-from kframework.config.problems import Problem
 from kframework.core.runtime.registry import Registry
 from kframework.errors import nearest
+from kframework.objects.problem import Problem
 
 #: What is prepared for the hooks of a point, and where.
 _PREPARED = {"filter": "pre_filter", "score": "pre_score"}

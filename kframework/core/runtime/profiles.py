@@ -15,7 +15,6 @@ from kframework.config.configuration import Profile as ProfileConfiguration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.expand import ExtensionPoints, expand_all
 from kframework.config.models import POINTS
-from kframework.config.problems import Problem
 from kframework.core.queue.pool import Holder
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
@@ -27,6 +26,7 @@ from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs
 from kframework.framework.source import Source
+from kframework.objects.problem import Problem
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
 from kframework.values.status import Status

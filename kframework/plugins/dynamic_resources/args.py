@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kframework.config.args import ApiArgs
 from kframework.config.duration import Duration
-from kframework.config.problems import Problem, invalid
+from kframework.objects.problem import Problem, invalid
 
 
 class DynamicResourcesArgs(ApiArgs):

@@ -9,7 +9,6 @@ import numpy as np
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Bool, Int32, in_schema
-from kframework.config.problems import Problem
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -17,6 +16,7 @@ from kframework.framework.plugin import Plugin, Watch, hookimpl
 from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
 from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
+from kframework.objects.problem import Problem
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
 from kframework.plugins.inter_pod_affinity.suggestions import delete_unwanted, drop_terms
 from kframework.plugins.shared_args import percentage_problems

@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import ApiModel, in_schema
-from kframework.config.problems import Problem, ProblemPath, forbidden, invalid, not_supported, required
+from kframework.objects.problem import FieldPath, Problem, forbidden, invalid, not_supported, required
 from kframework.plugins.shared_args import (
     CPU_AND_MEMORY,
     Resources,
@@ -51,7 +51,7 @@ class ScoringStrategy(ApiModel):
     requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
     """The function of the type RequestedToCapacityRatio."""
 
-    def problems(self, path: ProblemPath) -> Iterator[Problem]:
+    def problems(self, path: FieldPath) -> Iterator[Problem]:
         """List what breaks kube-scheduler's rules, for a strategy that stands at this path."""
         for index, resource in enumerate(self.resources):
             if not 0 < resource.weight <= 100:
@@ -61,7 +61,7 @@ class ScoringStrategy(ApiModel):
             yield not_supported((*path, "type"), self.type, _STRATEGIES)
         yield from self._ratio_problems((*path, "requestedToCapacityRatio"))
 
-    def _ratio_problems(self, path: ProblemPath) -> Iterator[Problem]:
+    def _ratio_problems(self, path: FieldPath) -> Iterator[Problem]:
         ratio = self.requested_to_capacity_ratio
         if self.type == "RequestedToCapacityRatio":
             if ratio is None:
@@ -98,7 +98,7 @@ class NodeResourcesFitArgs(ApiArgs):
             yield from self.scoring_strategy.problems(("scoringStrategy",))
 
 
-def _shape(path: ProblemPath, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:
+def _shape(path: FieldPath, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:
     if not shape:
         yield required(path, "at least one point must be specified")
     for index in range(1, len(shape)):

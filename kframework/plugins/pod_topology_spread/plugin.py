@@ -10,7 +10,6 @@ import numpy as np
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import ZERO_IS_DEFAULT, ApiObject, in_schema
-from kframework.config.problems import Problem, ProblemPath, duplicate, forbidden, invalid, not_supported, required
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -18,6 +17,7 @@ from kframework.framework.suggestions import Efforts, Suggestions
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import required_node_affinity
+from kframework.objects.problem import FieldPath, Problem, duplicate, forbidden, invalid, not_supported, required
 from kframework.plugins.pod_topology_spread.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -84,7 +84,7 @@ class PodTopologySpreadArgs(ApiArgs):
             yield from self._constraint_problems(index)
 
     def _constraint_problems(self, index: int) -> Iterator[Problem]:
-        path: ProblemPath = ("defaultConstraints", index)
+        path: FieldPath = ("defaultConstraints", index)
         constraint = self.default_constraints[index]
         action = constraint.when_unsatisfiable
         if constraint.max_skew <= 0:

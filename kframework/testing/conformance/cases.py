@@ -11,7 +11,8 @@ from typing import IO, TypeVar, cast
 import msgspec
 
 from kframework.errors import InputError
-from kframework.objects.codec import FieldPath, spelled, undecodable, without_nulls
+from kframework.objects.codec import spelled, undecodable, without_nulls
+from kframework.objects.problem import FieldPath
 
 T = TypeVar("T")
 
@@ -45,8 +46,8 @@ class Case(msgspec.Struct, frozen=True):
         try:
             return msgspec.convert(plain, struct)
         except msgspec.ValidationError as error:
-            path, message = undecodable(error, plain)
-            raise self.error(message, spelled((part, *path))) from error
+            problem = undecodable(error, plain).below((part,))
+            raise self.error(problem.message, spelled(problem.path)) from error
 
     def error(self, message: str, path: str = "") -> InputError:
         """Return the error that says what is wrong with the case, and where it stands."""

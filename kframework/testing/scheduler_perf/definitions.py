@@ -447,8 +447,9 @@ def _definitions(file: Path) -> Iterator[Definition]:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise InputError(error.problem or "broken YAML", file=str(file), line=line) from error
     except msgspec.ValidationError as error:
-        path, message = undecodable(error, data)
-        raise InputError(message, file=str(file), line=line_of(text, 0, path), path=spelled(path)) from error
+        problem = undecodable(error, data)
+        line, path = line_of(text, 0, problem.path), spelled(problem.path)
+        raise InputError(problem.message, file=str(file), line=line, path=path) from error
     for case in cases:
         _refuse_twice(case, file)
         for workload in case.workloads:

@@ -62,13 +62,13 @@ def test_what_may_go_better_later() -> None:
             },
         ),
         (
-            api_errors.all_invalid(Pod, "web", [("spec.a", "Required value"), ("spec.b", 'Invalid value: "x": no')]),
+            api_errors.invalid(Pod, "web", "spec.a", "Required value", 'Invalid value: "x": no'),
             {
                 "kind": "Pod",
                 "name": "web",
                 "causes": [
                     {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.a"},
-                    {"reason": "FieldValueInvalid", "message": 'Invalid value: "x": no', "field": "spec.b"},
+                    {"reason": "FieldValueInvalid", "message": 'Invalid value: "x": no', "field": "spec.a"},
                 ],
             },
         ),
@@ -105,7 +105,7 @@ def test_what_an_error_is_about(error: ClusterError, details: dict[str, object] 
     assert status_of(error, Subject("", "pods", "")).get("details") == details
 
 
-def test_several_complaints_are_one_message() -> None:
-    twice = [("spec.a", "Required value"), ("spec.a", "Required value"), ("spec.b", "Forbidden: no")]
-    message = 'Pod "web" is invalid: [spec.a: Required value, spec.b: Forbidden: no]'
-    assert str(api_errors.all_invalid(Pod, "web", twice)) == message
+def test_several_problems_are_one_message() -> None:
+    twice = ("Required value", "Required value", "Forbidden: no")
+    message = 'Pod "web" is invalid: [spec.a: Required value, spec.a: Forbidden: no]'
+    assert str(api_errors.invalid(Pod, "web", "spec.a", *twice)) == message

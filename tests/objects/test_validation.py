@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from kframework.objects.codec import spelled
-from kframework.objects.complaints import first_complaint
 from kframework.objects.meta import ApiObject
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimTemplate
 from kframework.objects.resource_slices import ResourceSlice
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from kframework.objects.validation import first_problem
 
 QUANTITIES: list[tuple[type[ApiObject], str]] = [
     (Pod, "spec.containers[0].resources.requests"),
@@ -48,16 +48,16 @@ def built(struct: type[ApiObject], path: str, leaf: object) -> ApiObject:
     return msgspec.convert({"metadata": {"name": "x"}, **value}, struct)
 
 
-def complaint(subject: ApiObject) -> tuple[str, str] | None:
-    found = first_complaint(subject)
-    return (spelled(found[0]), found[1]) if found else None
+def problem(subject: ApiObject) -> tuple[str, str] | None:
+    found = first_problem(subject)
+    return (spelled(found.path), found.message) if found else None
 
 
 @pytest.mark.parametrize(("struct", "path"), QUANTITIES)
 def test_quantities(struct: type[ApiObject], path: str) -> None:
-    assert complaint(built(struct, path, {"cpu": 0, "example.com/foo": "1Gi"})) is None
-    assert complaint(built(struct, path, {"cpu": "-1m"})) == (f"{path}.cpu", "'-1m' is negative")
-    found = complaint(built(struct, path, {"cpu": "1", "example.com/foo": "lots"}))
+    assert problem(built(struct, path, {"cpu": 0, "example.com/foo": "1Gi"})) is None
+    assert problem(built(struct, path, {"cpu": "-1m"})) == (f"{path}.cpu", "'-1m' is negative")
+    found = problem(built(struct, path, {"cpu": "1", "example.com/foo": "lots"}))
     assert found is not None
     assert found[0] == f"{path}[example.com/foo]"
     assert "'lots' is not a quantity" in found[1]
@@ -65,8 +65,8 @@ def test_quantities(struct: type[ApiObject], path: str) -> None:
 
 @pytest.mark.parametrize("field", ["capacity", "maximumVolumeSize"])
 def test_storage_capacity(field: str) -> None:
-    assert complaint(built(CSIStorageCapacity, field, "1Gi")) is None
-    assert complaint(built(CSIStorageCapacity, field, -1)) == (field, "-1 is negative")
+    assert problem(built(CSIStorageCapacity, field, "1Gi")) is None
+    assert problem(built(CSIStorageCapacity, field, -1)) == (field, "-1 is negative")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_storage_capacity(field: str) -> None:
     ],
 )
 def test_amounts_of_devices(path: str) -> None:
-    assert complaint(built(ResourceSlice, path, {"memory": {"value": "1Gi"}})) is None
-    assert complaint(built(ResourceSlice, path, {"memory": {"value": "-1"}})) == (f"{path}.memory", "'-1' is negative")
+    assert problem(built(ResourceSlice, path, {"memory": {"value": "1Gi"}})) is None
+    assert problem(built(ResourceSlice, path, {"memory": {"value": "-1"}})) == (f"{path}.memory", "'-1' is negative")
 
 
 @pytest.mark.parametrize("path", ["metadata.creationTimestamp", "metadata.deletionTimestamp", "status.startTime"])
@@ -96,9 +96,9 @@ def test_times(path: str, time: str, good: bool) -> None:
     head, name = path.split(".")
     fields: dict[str, dict[str, str]] = {"metadata": {"name": "x"}}
     fields.setdefault(head, {})[name] = time
-    found = complaint(msgspec.convert(fields, Pod))
+    found = problem(msgspec.convert(fields, Pod))
     assert found is None if good else found == (path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
 
 
 def test_a_name_is_needed() -> None:
-    assert complaint(Node()) == ("metadata.name", "is missing: every object needs one")
+    assert problem(Node()) == ("metadata.name", "is missing: every object needs one")

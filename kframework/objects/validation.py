@@ -1,4 +1,4 @@
-"""What an API server would refuse in an object and a scheduler must not compute with."""
+"""What is wrong with an object: values that an API server refuses and a scheduler must not compute with."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 
-from kframework.objects.codec import FieldPath
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from kframework.objects.resource_slices import Counter, ResourceSlice
@@ -22,24 +22,25 @@ _TIMES: tuple[FieldPath, ...] = (
 )
 
 
-def first_complaint(subject: ApiObject) -> tuple[FieldPath, str] | None:
-    """Find a missing name, a time that is none, or a quantity that does not parse or is negative: (path, message)."""
+def first_problem(subject: ApiObject) -> Problem | None:
+    """Find a missing name, an invalid time, or a quantity that does not parse or is negative."""
     metadata = subject.metadata
     if not metadata.name:
-        return ("metadata", "name"), "is missing: every object needs one"
+        return Problem(("metadata", "name"), "is missing: every object needs one")
     started = subject.status.start_time if isinstance(subject, Pod) else None
     for path, time in zip(_TIMES, (metadata.creation_timestamp, metadata.deletion_timestamp, started), strict=True):
         if time is not None and not _is_time(time):
-            return path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z"
+            return Problem(path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
     for place, resources in _resource_lists(subject):
         for name, quantity in resources.items():
-            message = _quantity_complaint(quantity)
+            message = quantity_problem(quantity)
             if message is not None:
-                return (*place, name), message
+                return Problem((*place, name), message)
     return None
 
 
-def _quantity_complaint(quantity: RawQuantity) -> str | None:
+def quantity_problem(quantity: RawQuantity) -> str | None:
+    """Return why a quantity is invalid where it must not be negative; None if it is valid."""
     try:
         return f"{quantity!r} is negative" if nano(quantity) < 0 else None
     except QuantityError as error:

@@ -1,0 +1,67 @@
+"""What is wrong with a value: where it stands and why it is refused, in the words of Kubernetes' field errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kframework.errors import nearest
+
+#: Keys of mappings and indices of lists, from the outermost on.
+FieldPath = tuple[str | int, ...]
+
+_SHOWN = 100  # characters of a value that a message quotes
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with the value at `path`; `nearest` is the valid name that was probably meant."""
+
+    path: FieldPath
+    message: str
+    nearest: str | None = None
+
+    def __str__(self) -> str:
+        return f"{format_path(self.path)}: {self.message}"
+
+    def below(self, path: FieldPath) -> Problem:
+        """Return the problem as one of the value around it, which has this one at `path`."""
+        return replace(self, path=(*path, *self.path))
+
+
+def format_path(path: FieldPath) -> str:
+    """Write a path as Kubernetes does: `profiles[0].plugins.score.enabled[1].name`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def invalid(path: FieldPath, value: object, detail: str) -> Problem:
+    """Report a value that breaks a rule."""
+    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(path: FieldPath, detail: str = "") -> Problem:
+    """Report a value that is missing."""
+    return Problem(path, f"Required value: {detail}" if detail else "Required value")
+
+
+def duplicate(path: FieldPath, value: object) -> Problem:
+    """Report a value that may stand only once."""
+    return Problem(path, f"Duplicate value: {shown(value)}")
+
+
+def forbidden(path: FieldPath, detail: str) -> Problem:
+    """Report a value that may not be given here."""
+    return Problem(path, f"Forbidden: {detail}")
+
+
+def not_supported(path: FieldPath, value: str, supported: Sequence[str]) -> Problem:
+    """Report a value that is none of the supported ones."""
+    names = ", ".join(shown(name) for name in supported)
+    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest(value, supported))
+
+
+def shown(value: object) -> str:
+    """Write a value into a message: as JSON, cut off where it would fill the line."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
