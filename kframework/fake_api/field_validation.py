@@ -13,8 +13,6 @@ from functools import partial
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.field_names import UnknownField, unknown_fields, without
-from kframework.client.models import model_of
 from kframework.client.transport import JSON
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import Call, json_object, object_in
@@ -26,7 +24,11 @@ from kframework.fake_api.schema.shared_specs import SharedSpecs
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.protobuf import PROTOBUF
 from kframework.objects import Pod
+from kframework.objects.openapi.definitions import OBJECT_META, definition_of
+from kframework.objects.openapi.unknown_fields import unknown_fields, without
 from kframework.objects.problem import format_path
+
+_POD = "io.k8s.api.core.v1.Pod"
 
 _DIRECTIVES = ("", "Ignore", "Strict", "Warn")
 
@@ -82,15 +84,15 @@ class FieldValidation:
 
     def _undecodable(self, data: Data) -> str:
         kind = self._resource.kind
-        model = model_of(kind.api_version, kind.name) if self._resource.custom is None else None
-        return undecodable(data, model) if model else undecodable(data.get("metadata"), "V1ObjectMeta", ("metadata",))
+        name = definition_of(kind.api_version, kind.name) if self._resource.custom is None else None
+        return undecodable(data, name) if name else undecodable(data.get("metadata"), OBJECT_META, ("metadata",))
 
     def _known(self, data: Data) -> tuple[Data, list[str]]:
         kind, custom = self._resource.kind, self._resource.custom
-        unknown = unknown_fields(data, kind.api_version, kind.name)
+        paths = [field.path for field in unknown_fields(data, kind.api_version, kind.name)]
         if custom is not None:
-            unknown += [UnknownField(path, None) for path in custom.unknown(data)]
-        return without(data, unknown), [f"unknown field {_quoted(format_path(field.path))}" for field in unknown]
+            paths += custom.unknown(data)
+        return without(data, paths), [f"unknown field {_quoted(format_path(path))}" for path in paths]
 
     def _twice(self) -> list[str]:
         return [f"duplicate field {_quoted(format_path(path))}" for path in duplicates(self._request.body)]
@@ -127,7 +129,7 @@ def _quoted(text: str) -> str:
 def _read_pod(body: bytes) -> Data | None:
     """Read a pod, or a part of one; None if anything is wrong with it."""
     data = json_object(body)
-    if not _is_plain(body) and (undecodable(data, "V1Pod") or unknown_fields(data, "v1", "Pod")):
+    if not _is_plain(body) and (undecodable(data, _POD) or unknown_fields(data, "v1", "Pod")):
         return None
     return None if duplicates(body) else data
 

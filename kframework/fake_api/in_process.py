@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from kframework.client.models import read_models
 from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError
-from kframework.fake_api.custom.definitions import CustomResourceDefinition
 from kframework.fake_api.server import ApiServer
-from kframework.objects import KINDS, kind_of
+from kframework.objects.openapi.definitions import read_document
 
-# 50 ms, here: the loop may not be held up, and virtual time knows nothing of a thread that reads.
-read_models((*KINDS, kind_of(CustomResourceDefinition)))
+# Here, because the loop may not be held up, and virtual time knows nothing of a thread that reads.
+read_document()
 
 
 class InProcess(Transport):

@@ -10,7 +10,6 @@ from typing import cast
 
 import anyio
 
-from kframework.client.field_names import unknown_fields, without
 from kframework.clock import Clock
 from kframework.fake_api.access import AlwaysAllow, Authorizer
 from kframework.fake_api.collection import Collection
@@ -36,6 +35,7 @@ from kframework.in_memory.workloads.selection import CONTROLLERS, selected
 from kframework.objects import ApiObject, Kind, Lease, Service, kind_of
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
+from kframework.objects.openapi.unknown_fields import unknown_fields, without
 
 #: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
 ENDING = 1.0
@@ -185,4 +185,4 @@ def _document(subject: ApiObject, written: Mapping[str, object]) -> Data:
     kind, data = kind_of(subject), cast("Data", without_nulls(written))
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in _NOT_KEPT}
     data = data | {"metadata": metadata}
-    return without(data, unknown_fields(data, kind.api_version, kind.name))
+    return without(data, (field.path for field in unknown_fields(data, kind.api_version, kind.name)))

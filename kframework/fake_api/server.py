@@ -12,7 +12,6 @@ from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 
 from kframework.client import api_errors
-from kframework.client.models import read_models
 from kframework.client.request_attributes import Attributes, Path
 from kframework.client.transport import JSON, Request, Response, Stream
 from kframework.clock import Clock
@@ -42,6 +41,7 @@ from kframework.fake_api.wire.yaml_bodies import YAML, in_yaml
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
 from kframework.process.http.statuses import NOBODY, Subject, answered, failure
+from kframework.objects.openapi.definitions import read_document
 
 
 class ApiServer:
@@ -67,7 +67,7 @@ class ApiServer:
         #: Programs of others that look at writes; over HTTP they are asked before.
         self.webhooks: Webhooks = Webhooks(self._store, self.begin)
         self._openapi = OpenApi()
-        self._prepared = set[tuple[str, str]]()  # of which kinds the fields are read, by group version and plural
+        self._knows_fields = False  # whether the document is read that lists the fields of kinds
 
     def encode(self, kinds: Iterable[type[ApiObject]]) -> None:
         """Encode the objects of some kinds now, which else the first who asks for them waits for."""
@@ -81,19 +81,15 @@ class ApiServer:
                 yield from self._store.collection(stored).stored()
 
     async def prepare(self, request: Request) -> None:
-        """Read and make outside the loop what an answer would hold it up with: documents, fields of kinds.
+        """Read and make outside the loop what an answer would hold it up with: documents, the fields of kinds.
 
         It takes a thread, and so is not for virtual time.
         """
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
-        elif request.writes and (path := _path(request.path)) is not None:
-            if (path.api_version, path.plural) in self._prepared:
-                return
-            resource = self._store.catalogue.find(path.api_version, path.plural)
-            if resource is not None:
-                await asyncio.to_thread(read_models, [resource.kind])
-                self._prepared.add((path.api_version, path.plural))
+        elif request.writes and not self._knows_fields:
+            await asyncio.to_thread(read_document)
+            self._knows_fields = True
 
     def begin(self, request: Request) -> Response | Watch:
         """Answer a request as a whole, or begin the watch that it asks for."""

@@ -97,8 +97,9 @@ def _with_devices(manifest: Manifest, devices: str) -> Manifest:
 
 def _unknown_fields(manifest: Manifest) -> list[InputError]:
     """List the fields that their kinds do not have: the first ones each by itself, the others by their number."""
-    from kframework.client.field_names import unknown_fields
     from kframework.objects.kinds import kind_of, reference
+    from kframework.objects.openapi.unknown_fields import unknown_fields
+    from kframework.objects.problem import format_path
 
     found: list[InputError] = []
     others = 0
@@ -108,7 +109,8 @@ def _unknown_fields(manifest: Manifest) -> list[InputError]:
             if len(found) == _LINES:
                 others += 1
                 continue
-            message = str(field) + (f'; did you mean "{field.nearest}"?' if field.nearest else "")
+            hint = f'; did you mean "{field.nearest}"?' if field.nearest else ""
+            message = f'unknown field "{format_path(field.path)}"{hint}'
             line = place.line(field.path)
             found.append(InputError(message, file=place.source.name, line=line, subject=reference(subject)))
     return [*found, InputError(f"and {others} more unknown fields")] if others else found

@@ -9,9 +9,9 @@ from random import Random
 
 import yaml
 
-from kframework.client.models import Type, fields, model_of
 from kframework.fake_api.wire.protobuf_messages import fields_of, message_of
 from kframework.objects import ApiObject, Kind
+from kframework.objects.openapi.definitions import Schema, definition_of, properties
 from tests.fuzz.valid import VALID
 
 #: How deep objects are made at most.
@@ -40,10 +40,12 @@ class Bodies:
 
     def object_of(self, kind: Kind[ApiObject], name: str, namespace: str) -> dict[str, object]:
         """Make an object that may be one of a kind, with a few values that are none."""
-        model = model_of(kind.api_version, kind.name)
+        name_of_type = definition_of(kind.api_version, kind.name)
         made: dict[str, object] = deepcopy(VALID.get(kind.name, {}))
         if not made or self._one_in(3):
-            made |= self._of_model(model, self._random.choice((0, 4))) if model else {"spec": self.anything(0)}
+            made |= (
+                self._of_type(name_of_type, self._random.choice((0, 4))) if name_of_type else {"spec": self.anything(0)}
+            )
         metadata = made.get("metadata")
         own = {"name": name} | ({"namespace": namespace} if namespace and self._one_in(2) else {})
         made["metadata"] = ({} if not isinstance(metadata, dict) or self._one_in(2) else metadata) | own
@@ -51,32 +53,32 @@ class Bodies:
             self._spoil(made)
         return {"apiVersion": kind.api_version, "kind": kind.name} | made
 
-    def _of_model(self, model: str, depth: int) -> dict[str, object]:
-        known = fields(model)
+    def _of_type(self, name: str, depth: int) -> dict[str, object]:
+        known = properties(name)
         # Far down few fields are set: there would be no end otherwise.
         chosen = [name for name in known if self._one_in(2 + depth)]
-        return {name: self._of_type(known[name], depth + 1) for name in chosen}
+        return {name: self._value_of(known[name], depth + 1) for name in chosen}
 
-    def _of_type(self, type: Type, depth: int) -> object:
+    def _value_of(self, schema: Schema, depth: int) -> object:
         if self._one_in(40):
             return self._odd()
         if depth > _DEEPEST:
             return None
-        match type.within:
-            case ("list", *_):
-                return [self._of_type(type.inner, depth + 1) for _ in range(self._random.randrange(3))]
-            case ("map", *_):
-                return {self._text(): self._of_type(type.inner, depth + 1) for _ in range(self._random.randrange(3))}
-        if type.is_model:
-            return self._of_model(type.name, depth)
-        match type.name:
-            case "int":
+        if schema.items is not None:
+            return [self._value_of(schema.items, depth + 1) for _ in range(self._random.randrange(3))]
+        if schema.additional_properties is not None:
+            values = schema.additional_properties
+            return {self._text(): self._value_of(values, depth + 1) for _ in range(self._random.randrange(3))}
+        if properties(schema.definition_name):
+            return self._of_type(schema.definition_name, depth)
+        match schema.value_type:
+            case "int32" | "int64":
                 return self._random.choice((0, 1, 2, 80, 3600))
-            case "float":
+            case "double":
                 return 0.5
-            case "bool":
+            case "boolean":
                 return self._one_in(2)
-            case "datetime":
+            case "Time" | "MicroTime":
                 return "2026-01-01T00:00:00Z"
             case "object":
                 return self.anything(depth)

@@ -1,63 +1,69 @@
-"""The shapes of objects: of Kubernetes' own kinds by their models, of users' kinds by their schemas."""
+"""The shapes of objects: of Kubernetes' own kinds by its OpenAPI document, of users' kinds by their schemas."""
 
 from __future__ import annotations
 
 from functools import cache, partial
 
-from kframework.client.models import Type, fields, model_of
-from kframework.fake_api.apply.list_types import default_of, is_atomic_map, is_atomic_object, list_map_keys
 from kframework.fake_api.apply.shapes import ABSENT, ANY, ONE_VALUE, Elements, Fields, Shape, map_of
-from kframework.fake_api.schema.validator import Schema
+from kframework.fake_api.schema.validator import Schema as UserSchema
 from kframework.fake_api.served import Resource
+from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition, definition_of, properties
 
 #: Fields that Go's types always have, be they empty: structs, and lists with keys.
 _STRUCTS = frozenset("metadata spec status template jobTemplate strategy updateStrategy".split())
 _LISTS = frozenset({"containers", "drivers"})
+#: What a key of an element counts as where it is left out. The document has no defaults.
+_DEFAULTS = {"protocol": "TCP"}
 
 
 def shape_of(resource: Resource) -> Shape:
     """Return how objects of a kind merge; of one of which nothing is known, all but the metadata is anything."""
     if resource.custom is not None:
         return _with_metadata(_of_schema(resource.custom.schema))
-    model = model_of(resource.kind.api_version, resource.kind.name)
-    return _with_metadata(ANY) if model is None else _of_model(model)
+    name = definition_of(resource.kind.api_version, resource.kind.name)
+    return _with_metadata(ANY) if name is None else _of_definition(name)
 
 
 # -- Kubernetes' own kinds -----------------------------------------------------------------------------------------
 
 
 @cache
-def _of_model(model: str) -> Shape:
-    known = fields(model)
-    return Fields(partial(_of_field, model), None if known else ANY, partial(_always, model))
+def _of_definition(name: str) -> Shape:
+    """Return the shape of objects of a type, and of what has no fields."""
+    if properties(name):
+        return Fields(partial(_of_property, name), None, partial(_always, name))
+    return ONE_VALUE if definition(name).type == "string" else ANY
 
 
 @cache
-def _of_field(model: str, name: str) -> Shape | None:
-    found = fields(model).get(name)
-    return None if found is None else _of_type(model, name, found)
+def _of_property(name: str, field: str) -> Shape | None:
+    schema = properties(name).get(field)
+    return None if schema is None else _of_published(schema)
 
 
-def _of_type(model: str, name: str, type: Type) -> Shape:
-    match type.within:
-        case ("list", *_):
-            keys = list_map_keys(model, name)
-            if keys is None:
-                return ONE_VALUE
-            defaults = {key: default_of(key) for key in keys}
-            return Elements(_of_type(model, name, type.inner), keys, defaults)
-        case ("map", *_):
-            return ONE_VALUE if is_atomic_map(model, name) else map_of(_of_type(model, name, type.inner))
-    if type.is_model:
-        return ONE_VALUE if is_atomic_object(model, name, type.name) else _of_model(type.name)
-    return ANY if type.name == "object" else ONE_VALUE
+def _of_published(schema: Schema) -> Shape:
+    if schema.items is not None:
+        return _of_published_list(schema, schema.items)
+    if schema.additional_properties is not None:
+        return ONE_VALUE if schema.map_type == "atomic" else map_of(_of_published(schema.additional_properties))
+    if not schema.reference:
+        return ANY if schema.type == "object" else ONE_VALUE
+    name = schema.definition_name
+    return ONE_VALUE if (schema.map_type or definition(name).map_type) == "atomic" else _of_definition(name)
 
 
-def _always(model: str, name: str) -> object:
-    if name in _LISTS:
+def _of_published_list(schema: Schema, items: Schema) -> Shape:
+    if schema.list_type not in ("map", "set"):
+        return ONE_VALUE
+    keys = schema.list_map_keys
+    return Elements(_of_published(items), keys, {key: _DEFAULTS.get(key) for key in keys})
+
+
+def _always(name: str, field: str) -> object:
+    if field in _LISTS:
         return []
-    type = fields(model).get(name) if name in _STRUCTS else None
-    return {} if type is not None and type.is_model else ABSENT
+    schema = properties(name).get(field) if field in _STRUCTS else None
+    return {} if schema is not None and schema.reference else ABSENT
 
 
 # -- users' kinds --------------------------------------------------------------------------------------------------
@@ -65,7 +71,7 @@ def _always(model: str, name: str) -> object:
 
 def _with_metadata(shape: Shape) -> Shape:
     """Return the shape of an object whose schema need not say what all objects have."""
-    known = {"apiVersion": ONE_VALUE, "kind": ONE_VALUE, "metadata": _of_model("V1ObjectMeta")}
+    known = {"apiVersion": ONE_VALUE, "kind": ONE_VALUE, "metadata": _of_definition(OBJECT_META)}
     rest = shape if isinstance(shape, Fields) else map_of(ANY)
     return Fields(lambda name: known.get(name) or rest.named(name), rest.others)
 
@@ -85,9 +91,9 @@ def _of_schema(schema: object) -> Shape:
 _SCALARS = ("string", "integer", "number", "boolean")
 
 
-def _of_object(schema: Schema) -> Shape:
-    properties, others = schema.get("properties"), schema.get("additionalProperties")
-    known = properties if isinstance(properties, dict) else {}
+def _of_object(schema: UserSchema) -> Shape:
+    fields, others = schema.get("properties"), schema.get("additionalProperties")
+    known = fields if isinstance(fields, dict) else {}
     may_have_any = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource")
     if others is True or any(schema.get(marker) is True for marker in may_have_any):
         others = {}
@@ -95,7 +101,7 @@ def _of_object(schema: Schema) -> Shape:
     return Fields(lambda name: _of_schema(known[name]) if name in known else None, rest)
 
 
-def _of_array(schema: Schema) -> Shape:
+def _of_array(schema: UserSchema) -> Shape:
     items = schema.get("items")
     match schema.get("x-kubernetes-list-type"):
         case "set":
@@ -108,6 +114,6 @@ def _of_array(schema: Schema) -> Shape:
 
 
 def _default(items: object, name: str) -> object:
-    properties = items.get("properties") if isinstance(items, dict) else None
-    found = properties.get(name) if isinstance(properties, dict) else None
+    fields = items.get("properties") if isinstance(items, dict) else None
+    found = fields.get(name) if isinstance(fields, dict) else None
     return found.get("default") if isinstance(found, dict) else None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kframework.client import api_errors
-from kframework.fake_api.patch.merge_keys import SET, is_replaced, merge_key
+from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition_of, field_of, reference_to
 
 _ORDER = "$setElementOrder/"
 _REMOVAL = "$deleteFromPrimitiveList/"
@@ -22,20 +22,37 @@ _List = list[object]
 _Name = str | int | float
 
 
-class _Place(NamedTuple):
-    """Where in an object of a kind a value stands; lists have no indices."""
+#: The merge key of a list whose elements are strings, each of which it holds once.
+_SET = ""
+#: All that is known of a kind that is not Kubernetes' own.
+_UNKNOWN_KIND = Schema(properties={"metadata": reference_to(OBJECT_META)})
 
-    kind: str
+
+class _Place(NamedTuple):
+    """Where in an object a value stands, and how it merges; lists have no indices."""
+
+    schema: Schema
     path: str = ""
 
     def below(self, field: str) -> _Place:
-        """Name the place of a field."""
-        return _Place(self.kind, f"{self.path}.{field}" if self.path else field)
+        """Return the place of a field."""
+        return _Place(field_of(self.schema, field), f"{self.path}.{field}" if self.path else field)
+
+    @property
+    def merge_key(self) -> str | None:
+        """The field that identifies the elements of a list, _SET for a set of strings; None if a list is replaced."""
+        return self.schema.patch_merge_key if "merge" in self.schema.patch_strategy.split(",") else None
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a patch replaces a mapping instead of merging into it."""
+        return self.schema.patch_strategy == "replace"
 
 
 def strategic_merge(document: _Map, patch: _Map) -> _Map:
     """Return the object with the patch merged into it; ClusterError 400 if its directives make no sense."""
-    return _merged_map(document, patch, _Place(str(document.get("kind", ""))))
+    name = definition_of(str(document.get("apiVersion", "")), str(document.get("kind", "")))
+    return _merged_map(document, patch, _Place(_UNKNOWN_KIND if name is None else reference_to(name)))
 
 
 def _merged_map(original: _Map, patch: _Map, place: _Place) -> _Map:
@@ -86,8 +103,8 @@ def _lists(patch: _Map, directive: str) -> dict[str, _List]:
 
 
 def _merged(original: object, patch: object, place: _Place, order: _List | None) -> object:
-    key = merge_key(*place)
-    if isinstance(original, dict) and isinstance(patch, dict) and not is_replaced(*place):
+    key = place.merge_key
+    if isinstance(original, dict) and isinstance(patch, dict) and not place.is_replaced:
         return _merged_map(original, patch, place)
     if isinstance(original, list) and isinstance(patch, list) and key is not None:
         return _merged_list(original, patch, place, key, order)
@@ -113,7 +130,7 @@ def _merged_list(original: _List, patch: _List, place: _Place, key: str, order: 
         if name not in position:
             position[name] = len(merged)
             merged.append(_plain(element))
-        elif key is not SET:
+        elif key is not _SET:
             merged[position[name]] = _merged(merged[position[name]], element, place, None)
     return _arranged(merged, original, order, key)
 
@@ -158,7 +175,7 @@ def _names(elements: Sequence[object], key: str) -> list[_Name]:
 
 def _name(element: object, key: str) -> _Name:
     """Return what identifies an element of a list."""
-    name = element if key is SET else element.get(key) if isinstance(element, dict) else None
+    name = element if key is _SET else element.get(key) if isinstance(element, dict) else None
     if isinstance(name, str | int | float):
         return name
     lacking = f"does not contain declared merge key: {key}" if key else "is no plain value"

@@ -12,9 +12,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kframework.client.models import Type, fields
-from kframework.fake_api.schema.formats import INT_OR_STRING, bits, is_bytes, is_quantity
-from kframework.fake_api.schema.names import type_name
+from kframework.objects.openapi.definitions import Schema, properties, reference_to, short_name
 from kframework.objects.quantity import Quantity, QuantityError
 
 _QUANTITY_SHAPE = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
@@ -47,13 +45,21 @@ _NAMED = {
     ("Toleration", "effect"): "v1.TaintEffect",
     ("Toleration", "operator"): "v1.TolerationOperator",
 }
-_GO = {"str": "string", "bool": "bool", "float": "float64", "datetime": "v1.Time"}
+#: What Go calls the types of single values, where it has another name.
+_GO = {
+    "boolean": "bool",
+    "double": "float64",
+    "byte": "[]uint8",
+    "Quantity": "resource.Quantity",
+    "Time": "v1.Time",
+    "MicroTime": "v1.MicroTime",
+}
 
 
 class _Place(NamedTuple):
     """Where a value stands: in which field of which type, on which path; elements of lists and maps have no path."""
 
-    model: str
+    definition: str
     field: str
     path: tuple[str, ...]
 
@@ -62,11 +68,11 @@ class _Unreadable(Exception):
     """A value that its type cannot read."""
 
 
-def undecodable(data: object, model: str, path: tuple[str, ...] = ()) -> str:
-    """Return why a value is no object of this model, empty if it is one; `path` is where it stands in the body."""
+def undecodable(data: object, definition: str, path: tuple[str, ...] = ()) -> str:
+    """Return why a value is no object of this type, empty if it is one; `path` is where it stands in the body."""
     decoder = _Decoder()
     try:
-        decoder.read(data, Type((), model), _Place(model, "", path))
+        decoder.read(data, reference_to(definition), _Place(definition, "", path))
     except _Unreadable as why:
         return str(why)
     return decoder.mistake
@@ -76,68 +82,66 @@ class _Decoder:
     def __init__(self) -> None:
         self.mistake = ""
 
-    def read(self, data: object, type: Type, place: _Place) -> None:
+    def read(self, data: object, schema: Schema, place: _Place) -> None:
         if not isinstance(data, dict):
             if data is not None:
-                self._note(_spoken(data), type, place)
+                self._note(_spoken(data), schema, place)
             return
-        model = type.name
-        for name, simple, field in _to_read(model, tuple(data)):
+        definition = schema.definition_name
+        for name, simple, field in _to_read(definition, tuple(data)):
             value = data[name]
             if value.__class__ is not simple:
-                self._value(value, field, _Place(model, name, (*place.path, name)))
+                self._value(value, field, _Place(definition, name, (*place.path, name)))
 
-    def _value(self, value: object, type: Type, place: _Place) -> None:
+    def _value(self, value: object, schema: Schema, place: _Place) -> None:
         if value is None:
             return
-        match type.within:
-            case ("list", *_):
-                self._list(value, type, place)
-            case ("map", *_):
-                self._map(value, type, place)
-            case _ if type.is_model:
-                if fields(type.name):
-                    self.read(value, type, place)
-            case _:
-                self._simple(value, type, place)
+        if schema.items is not None:
+            self._list(value, schema, place)
+        elif schema.additional_properties is not None:
+            self._map(value, schema, place)
+        elif properties(schema.definition_name):
+            self.read(value, schema, place)
+        else:
+            self._simple(value, schema, place)
 
-    def _list(self, value: object, type: Type, place: _Place) -> None:
+    def _list(self, value: object, schema: Schema, place: _Place) -> None:
         if not isinstance(value, list):
-            self._note(_spoken(value), type, place)
+            self._note(_spoken(value), schema, place)
             return
         for item in value:
-            self._value(item, type.inner, place)
+            self._value(item, schema.element, place)
 
-    def _map(self, value: object, type: Type, place: _Place) -> None:
+    def _map(self, value: object, schema: Schema, place: _Place) -> None:
         if not isinstance(value, dict):
-            self._note(_spoken(value), type, place)
+            self._note(_spoken(value), schema, place)
             return
-        inner = type.inner
-        simple = _right(place.model, place.field, inner)
+        inner = schema.element
+        simple = _right(inner)
         for item in value.values():
             if item.__class__ is not simple:
                 self._value(item, inner, place)
 
-    def _simple(self, value: object, type: Type, place: _Place) -> None:
-        match type.name:
-            case "str" if is_quantity(place.model, place.field, type):
+    def _simple(self, value: object, schema: Schema, place: _Place) -> None:
+        match schema.value_type:
+            case "Quantity":
                 _read_quantity(value)
-            case "str" if is_bytes(place.model, place.field) and isinstance(value, str):
+            case "byte" if isinstance(value, str):
                 _read_bytes(value)
-            case "datetime":
+            case "Time" | "MicroTime":
                 self._time(value, place)
-            case "int":
-                self._integer(value, bits(place.model, place.field), place)
-            case "object" if place.field in INT_OR_STRING and not isinstance(value, str):
+            case "int32" | "int64" as type:
+                self._integer(value, int(type.removeprefix("int")), place)
+            case "IntOrString" if not isinstance(value, str):
                 self._integer(value, 32, place)
-            case "float" if isinstance(value, int | float) and not isinstance(value, bool):
+            case "double" if isinstance(value, int | float) and not isinstance(value, bool):
                 pass
-            case "str" if isinstance(value, str):
+            case "string" if isinstance(value, str):
                 pass
-            case "bool" if isinstance(value, bool):
+            case "boolean" if isinstance(value, bool):
                 pass
-            case "str" | "bool" | "float":
-                self._note(_spoken(value), type, place)
+            case "string" | "byte" | "boolean" | "double":
+                self._note(_spoken(value), schema, place)
 
     def _integer(self, value: object, size: int, place: _Place) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -151,29 +155,26 @@ class _Decoder:
         if value and not _TIME.fullmatch(value):
             raise _Unreadable(_no_time(value))
 
-    def _note(self, spoken: str, type: Type | str, place: _Place) -> None:
+    def _note(self, spoken: str, type: Schema | str, place: _Place) -> None:
         if not self.mistake:
             self.mistake = _cannot(spoken, type if isinstance(type, str) else _in_go(type, place), place)
 
 
 @lru_cache(maxsize=4096)  # thousands of pods have the same few shapes
-def _to_read(model: str, names: tuple[str, ...]) -> tuple[tuple[str, type[object] | None, Type], ...]:
-    """List the fields of an object that its model knows, each with the class that is right without another look."""
-    known = fields(model)
-    return tuple((name, _right(model, name, known[name]), known[name]) for name in names if name in known)
+def _to_read(definition: str, names: tuple[str, ...]) -> tuple[tuple[str, type[object] | None, Schema], ...]:
+    """List the fields of an object that its type has, each with the class that is right without another look."""
+    known = properties(definition)
+    return tuple((name, _right(known[name]), known[name]) for name in names if name in known)
 
 
-@lru_cache(maxsize=4096)
-def _right(model: str, name: str, type: Type) -> type[object] | None:
-    if type.within or is_quantity(model, name, type) or is_bytes(model, name):
-        return None
-    return {"str": str, "bool": bool}.get(type.name)
+def _right(schema: Schema) -> type[object] | None:
+    return {"string": str, "boolean": bool}.get(schema.value_type)
 
 
 def _cannot(spoken: str, type: str, place: _Place) -> str:
     if not place.path:
         return f"json: cannot unmarshal {spoken} into Go value of type {type}"
-    where = f"{type_name(place.model).name}.{'.'.join(place.path)}"
+    where = f"{short_name(place.definition)}.{'.'.join(place.path)}"
     return f"json: cannot unmarshal {spoken} into Go struct field {where} of type {type}"
 
 
@@ -190,23 +191,17 @@ def _spoken(value: object) -> str:
     return "object"
 
 
-def _in_go(type: Type, place: _Place) -> str:
+def _in_go(schema: Schema, place: _Place) -> str:
     """Spell a type as Go does."""
-    quantities = is_quantity(place.model, place.field, type)
-    match type.within:
-        case ("list", *_):
-            return f"[]{_in_go(type.inner, place)}"
-        case ("map", *_):
-            return "v1.ResourceList" if quantities else f"map[string]{_in_go(type.inner, place)}"
-    if type.is_model:
-        return str(type_name(type.name))
-    if quantities:
-        return "resource.Quantity"
-    if is_bytes(place.model, place.field):
-        return "[]uint8"
-    if type.name == "int":
-        return f"int{bits(place.model, place.field)}"
-    return _NAMED.get((type_name(place.model).name, place.field), _GO.get(type.name, type.name))
+    if schema.items is not None:
+        return f"[]{_in_go(schema.items, place)}"
+    if schema.additional_properties is not None:
+        values = _in_go(schema.additional_properties, place)
+        return "v1.ResourceList" if values == _GO["Quantity"] else f"map[string]{values}"
+    if properties(schema.definition_name):
+        return ".".join(schema.definition_name.rsplit(".", 2)[1:])
+    type = schema.value_type
+    return _NAMED.get((short_name(place.definition), place.field), _GO.get(type, type))
 
 
 def _read_quantity(value: object) -> None:

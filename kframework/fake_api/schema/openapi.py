@@ -6,19 +6,24 @@ A document is made when somebody asks for it, and kept until what it describes i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import msgspec
 
-from kframework.client.models import model_of
 from kframework.client.transport import JSON, Request, Response
-from kframework.fake_api.schema.components import Components
-from kframework.fake_api.schema.names import component
 from kframework.fake_api.served import Resource
 from kframework.fake_api.wire.documents import Data
+from kframework.objects.openapi.definitions import (
+    OBJECT_META,
+    REFERENCE,
+    Schema,
+    definition,
+    definition_of,
+    reachable,
+    version,
+)
 
-_INFO = {"title": "Kubernetes", "version": "v1.36.2"}
 _PROTOBUF_2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _YEAR = "Fri, 31 Dec 2100 00:00:00 GMT"
 _PARAMETERS = [
@@ -28,8 +33,17 @@ _PARAMETERS = [
     ),
     {"name": "force", "in": "query", "schema": {"type": "boolean", "uniqueItems": True}},
 ]
-#: Kinds that stand for none of their own, and are in the document of every group.
-_EVERYWHERE = ("V1DeleteOptions", "V1Status")
+_COMPONENT = "#/components/schemas/"
+#: Definitions that are in the document of every group.
+_EVERYWHERE = tuple(f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("DeleteOptions", "Status"))
+#: Definitions that have another form in version 3.
+_VERSION_3: dict[str, Data] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
+        "format": "int-or-string",
+        "oneOf": [{"type": "integer"}, {"type": "string"}],
+    },
+}
 
 
 class OpenApi:
@@ -48,7 +62,7 @@ class OpenApi:
         return _unless_known(request, hashlib.sha256(body).hexdigest().upper(), body)
 
     def prepare(self, path: str, served: Sequence[Resource]) -> None:
-        """Make the document of a path, if there is one, for those who ask for it later; it reads many files."""
+        """Make the document of a path, if there is one, for those who ask for it later."""
         place = path.strip("/").removeprefix("openapi/").removeprefix("v3/")
         if place == "v2":
             self._encoded(place, served, _version_2)
@@ -110,40 +124,66 @@ def _place(resource: Resource) -> str:
 
 
 def _version_3(place: str, members: Sequence[Resource]) -> Data:
-    paths = {_path(each): {"patch": _patch(each)} for each in members}
-    schemas = _schemas(Components(members[0].group), members)
-    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
+    schemas = {name: _VERSION_3.get(name) or _in_version_3(definition(name)) for name in _definitions(members)}
+    return {
+        "openapi": "3.0.0",
+        "info": _info(),
+        "paths": {_path(each): {"patch": _patch(each)} for each in members},
+        "components": {"schemas": schemas | _users_schemas(members, _COMPONENT)},
+    }
 
 
 def _version_2(served: Sequence[Resource]) -> Data:
-    definitions: dict[str, Data] = {}
-    for members in _by_place(served).values():
-        definitions |= _schemas(Components(members[0].group, "#/definitions/"), members)
-    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
+    definitions: dict[str, Data] = {name: msgspec.to_builtins(definition(name)) for name in _definitions(served)}
+    return {
+        "swagger": "2.0",
+        "info": _info(),
+        "paths": {},
+        "definitions": definitions | _users_schemas(served, REFERENCE),
+    }
 
 
-def _schemas(components: Components, members: Sequence[Resource]) -> dict[str, Data]:
-    models: dict[str, list[Data]] = {model: [] for model in _EVERYWHERE}
-    own: dict[str, Data] = {}
+def _info() -> Data:
+    return {"title": "Kubernetes", "version": version()}
+
+
+def _definitions(members: Iterable[Resource]) -> list[str]:
+    """List the definitions of Kubernetes' own kinds, of their lists, and of all that they refer to."""
+    return sorted(reachable([*_EVERYWHERE, *_kinds_definitions(members)]))
+
+
+def _kinds_definitions(members: Iterable[Resource]) -> Iterator[str]:
     for each in members:
-        kind = each.kind
+        for name in (each.kind.name, f"{each.kind.name}List") if each.custom is None else ():
+            if found := definition_of(each.kind.api_version, name):
+                yield found
+
+
+def _in_version_3(schema: Schema) -> Data:
+    """Return a schema in the form of version 3, where nothing may stand beside a reference."""
+    own = msgspec.structs.replace(schema, reference="", items=None, additional_properties=None, properties={})
+    data: Data = msgspec.to_builtins(own)
+    if schema.reference:
+        data["allOf"] = [{"$ref": f"{_COMPONENT}{schema.definition_name}"}]
+    if schema.items is not None:
+        data["items"] = _in_version_3(schema.items)
+    if schema.additional_properties is not None:
+        data["additionalProperties"] = _in_version_3(schema.additional_properties)
+    if schema.properties:
+        data["properties"] = {name: _in_version_3(each) for name, each in schema.properties.items()}
+    return data
+
+
+def _users_schemas(members: Iterable[Resource], place: str) -> dict[str, Data]:
+    """Return the schemas of users' kinds, which refer to that of metadata; `place` is where schemas stand."""
+    schemas: dict[str, Data] = {}
+    for each in members:
         if each.custom is not None:
-            name = ".".join([*reversed(each.group.split(".")), each.version, kind.name])
-            metadata: Data = {"metadata": components.reference("V1ObjectMeta")}
-            own[name] = {**each.custom.described(metadata), **_marked([_names(kind.api_version, kind.name)])}
-            continue
-        for name in (kind.name, f"{kind.name}List"):
-            if model := model_of(kind.api_version, name):
-                models.setdefault(model, []).append(_names(kind.api_version, name))
-    schemas = components.of(models)
-    for model, kinds in models.items():
-        if kinds:
-            schemas[component(model, members[0].group)] |= _marked(kinds)
-    return schemas | own
-
-
-def _marked(kinds: Sequence[Data]) -> Data:
-    return {"x-kubernetes-group-version-kind": kinds}
+            name = ".".join([*reversed(each.group.split(".")), each.version, each.kind.name])
+            kinds = [_names(each.kind.api_version, each.kind.name)]
+            described = each.custom.described({"metadata": {"$ref": f"{place}{OBJECT_META}"}})
+            schemas[name] = {**described, "x-kubernetes-group-version-kind": kinds}
+    return schemas
 
 
 def _path(resource: Resource) -> str:

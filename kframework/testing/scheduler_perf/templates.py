@@ -8,11 +8,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import cast
 
-from kframework.client.field_names import UnknownField, unknown_fields
 from kframework.errors import InputError
 from kframework.objects import ApiObject, kind_named
 from kframework.objects.beta_devices import as_v1
 from kframework.objects.codec import convert
+from kframework.objects.openapi.unknown_fields import unknown_fields
+from kframework.objects.problem import Problem, format_path
 from kframework.objects.yaml_documents import documents
 
 #: What is said of the object that is being made: its number, from 0, and how many there are.
@@ -98,11 +99,11 @@ class Template:
         except InputError as error:
             raise InputError(error.message, file=str(self.file), subject=error.subject, path=error.path) from error
 
-    def _respell(self, data: object, unknown: UnknownField) -> None:
+    def _respell(self, data: object, unknown: Problem) -> None:
         """Take a field whose letters are of the wrong case for the one that is meant, as Go's JSON does."""
         *parents, name = unknown.path
         if unknown.nearest is None or unknown.nearest.lower() != str(name).lower():
-            raise InputError(str(unknown), file=str(self.file))
+            raise InputError(f'unknown field "{format_path(unknown.path)}"', file=str(self.file))
         for step in parents:
             data = data[step]  # type: ignore[index]  # it was found on this way
         data[unknown.nearest] = data.pop(name)  # type: ignore[index,attr-defined]

@@ -15,7 +15,7 @@ Document = dict[str, object]
 
 
 def pod(**spec: object) -> Document:
-    return {"kind": "Pod", "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "spec": spec}
 
 
 def named(*names: str) -> list[object]:
@@ -172,6 +172,7 @@ def test_sets_of_strings_merge(patch: Document, expected: list[str] | None) -> N
 
 def test_the_selector_of_a_budget_is_replaced() -> None:
     budget: Document = {
+        "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
     }
@@ -181,6 +182,7 @@ def test_the_selector_of_a_budget_is_replaced() -> None:
 
 def test_what_kubectl_taint_and_cordon_send() -> None:
     node: Document = {
+        "apiVersion": "v1",
         "kind": "Node",
         "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}], "podCIDR": "10.0.0.0/24"},
     }
@@ -196,7 +198,11 @@ def test_what_kubectl_taint_and_cordon_send() -> None:
 
 def test_what_kube_scheduler_sends_for_a_condition() -> None:
     ready: Document = {"type": "Ready", "status": "False"}
-    document: Document = {"kind": "Pod", "status": {"phase": "Pending", "conditions": [ready]}}
+    document: Document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "status": {"phase": "Pending", "conditions": [ready]},
+    }
     condition: Document = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     order = [{"type": "Ready"}, {"type": "PodScheduled"}]
     change: Document = {
@@ -205,6 +211,7 @@ def test_what_kube_scheduler_sends_for_a_condition() -> None:
         "nominatedNodeName": "n1",
     }
     assert strategic_merge(document, {"status": change}) == {
+        "apiVersion": "v1",
         "kind": "Pod",
         "status": {"phase": "Pending", "conditions": [ready, condition], "nominatedNodeName": "n1"},
     }

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.schema.decoding import undecodable
+from kframework.objects.openapi.definitions import OBJECT_META
 
+POD = "io.k8s.api.core.v1.Pod"
 QUANTITIES = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 TIME = 'parsing time "{}" as "2006-01-02T15:04:05Z07:00": cannot parse "{}" as "{}"'
 
@@ -54,7 +56,7 @@ def cannot(value: str, field: str, type: str) -> str:
     ],
 )
 def test_pods(spec: Any, why: str) -> None:
-    assert undecodable({"spec": spec}, "V1Pod") == why
+    assert undecodable({"spec": spec}, POD) == why
 
 
 @pytest.mark.parametrize(
@@ -69,20 +71,20 @@ def test_pods(spec: Any, why: str) -> None:
     ],
 )
 def test_metadata(metadata: Any, why: str) -> None:
-    assert undecodable({"metadata": metadata}, "V1Pod") == why
-    assert undecodable(metadata, "V1ObjectMeta", ("metadata",)) == why
+    assert undecodable({"metadata": metadata}, POD) == why
+    assert undecodable(metadata, OBJECT_META, ("metadata",)) == why
 
 
 @pytest.mark.parametrize(
-    ("model", "data", "why"),
+    ("name", "data", "why"),
     [
-        ("V1Secret", {"data": {"a": "eA=="}}, ""),
-        ("V1Secret", {"data": {"a": "a b"}}, "illegal base64 data at input byte 1"),
-        ("V1Secret", {"data": {"a": 1}}, cannot("number", "Secret.data", "[]uint8")),
-        ("V1Deployment", {"spec": {"replicas": "3"}}, cannot("string", "DeploymentSpec.spec.replicas", "int32")),
-        ("V1Deployment", [], "json: cannot unmarshal array into Go value of type v1.Deployment"),
-        ("V1ControllerRevision", {"data": [1, "x"]}, ""),
+        ("core.v1.Secret", {"data": {"a": "eA=="}}, ""),
+        ("core.v1.Secret", {"data": {"a": "a b"}}, "illegal base64 data at input byte 1"),
+        ("core.v1.Secret", {"data": {"a": 1}}, cannot("number", "Secret.data", "[]uint8")),
+        ("apps.v1.Deployment", {"spec": {"replicas": "3"}}, cannot("string", "DeploymentSpec.spec.replicas", "int32")),
+        ("apps.v1.Deployment", [], "json: cannot unmarshal array into Go value of type v1.Deployment"),
+        ("apps.v1.ControllerRevision", {"data": [1, "x"]}, ""),
     ],
 )
-def test_other_kinds(model: str, data: Any, why: str) -> None:
-    assert undecodable(data, model) == why
+def test_other_kinds(name: str, data: Any, why: str) -> None:
+    assert undecodable(data, f"io.k8s.api.{name}") == why

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.client.models import model_of
 from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.schema.openapi import OpenApi
+from kframework.objects.openapi.definitions import definition_of
 from tests.fake_api.serving import Json, Served, read, request
 
 
@@ -40,7 +40,7 @@ async def test_every_place_is_described_and_every_reference_is_there() -> None:
         described = kinds(document)
         for path in document["paths"].values():
             names = path["patch"]["x-kubernetes-group-version-kind"]
-            if model_of(place.removeprefix("apis/").removeprefix("api/"), names["kind"]):
+            if definition_of(place.removeprefix("apis/").removeprefix("api/"), names["kind"]):
                 assert tuple(names.values()) in described, names
 
 
@@ -55,12 +55,16 @@ def _references(value: object) -> list[str]:
 async def test_what_stands_in_a_document() -> None:
     document = await Served().ask("GET", "/openapi/v3/api/v1")
     pod = kinds(document)["", "v1", "Pod"]
-    assert pod["properties"]["spec"] == {"allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]}
+    assert pod["properties"]["spec"]["allOf"] == [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}]
     spec = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]
     assert spec["required"] == ["containers"]
     assert spec["properties"]["containers"]["type"] == "array"
     assert spec["properties"]["containers"]["description"].startswith("List of containers belonging to the pod.")
     assert kinds(document)["", "v1", "PodList"]["properties"]["items"]["type"] == "array"
+    claims = document["components"]["schemas"]["io.k8s.api.core.v1.ResourceRequirements"]["properties"]["limits"]
+    quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+    assert claims["additionalProperties"] == {"allOf": [{"$ref": f"#/components/schemas/{quantity}"}]}
+    assert document["components"]["schemas"][quantity] == {"oneOf": [{"type": "string"}, {"type": "number"}]}
     patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
     assert {"dryRun", "fieldValidation", "force"} <= {parameter["name"] for parameter in patch["parameters"]}
 
@@ -127,7 +131,9 @@ async def test_version_2() -> None:
     assert (response.status, response.body) == (200, b"")
     document = await served.ask("GET", "/openapi/v2")
     assert document["swagger"] == "2.0"
-    assert "io.k8s.api.core.v1.Pod" in document["definitions"]
+    pod = document["definitions"]["io.k8s.api.core.v1.Pod"]
+    assert pod["properties"]["spec"]["$ref"] == "#/definitions/io.k8s.api.core.v1.PodSpec"
+    assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}
     assert set(_references(document)) <= {f"#/definitions/{name}" for name in document["definitions"]}
 
 

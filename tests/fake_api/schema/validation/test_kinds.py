@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.client.models import fields, model_of
 from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.schema.validation.kinds import object_causes
+from kframework.objects.openapi.definitions import definition_of, properties
 from tests.fake_api.serving import PODS, Served
 
 
@@ -37,20 +37,21 @@ def test_what_is_wrong(api_version: str, kind: str, data: Any, found: list[str])
     assert list(map(str, object_causes(data, api_version, kind))) == found
 
 
-def of_model(model: str, depth: int) -> st.SearchStrategy[Any]:
-    """Draw objects that are nearly those of a model: fields that there are, and values that may be wrong."""
+def of_type(name: str, depth: int) -> st.SearchStrategy[Any]:
+    """Draw objects that are nearly those of a type: fields that there are, and values that may be wrong."""
     return st.dictionaries(
-        st.sampled_from(sorted(fields(model))), st.deferred(lambda: values(model, depth)), max_size=4
+        st.sampled_from(sorted(properties(name))), st.deferred(lambda: values(name, depth)), max_size=4
     )
 
 
-def values(model: str, depth: int) -> st.SearchStrategy[Any]:
+def values(name: str, depth: int) -> st.SearchStrategy[Any]:
     simple = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
     if depth == 0:
         return simple
-    inner = sorted({type.name for type in fields(model).values() if type.is_model and fields(type.name)})
-    models = st.sampled_from(inner).flatmap(lambda name: of_model(name, depth - 1)) if inner else st.nothing()
-    return simple | models | st.lists(models | simple, max_size=2) | st.dictionaries(st.text(max_size=3), simple)
+    inner = sorted({each.element.definition_name for each in properties(name).values()})
+    inner = [each for each in inner if properties(each)]
+    objects = st.sampled_from(inner).flatmap(lambda each: of_type(each, depth - 1)) if inner else st.nothing()
+    return simple | objects | st.lists(objects | simple, max_size=2) | st.dictionaries(st.text(max_size=3), simple)
 
 
 PLACES = {
@@ -71,11 +72,11 @@ PLACES = {
 @pytest.mark.parametrize("kind", PLACES, ids=lambda kind: kind[1])
 @given(data=st.data())
 def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataObject) -> None:
-    model = model_of(*kind)
-    assert model is not None
-    body = data.draw(of_model(model, 4)) | {"metadata": {"name": "x"}}
-    if isinstance(spec := fields(model).get("spec"), tuple) and spec.is_model:
-        body["spec"] = data.draw(of_model(spec.name, 4))
+    name = definition_of(*kind)
+    assert name is not None
+    body = data.draw(of_type(name, 4)) | {"metadata": {"name": "x"}}
+    if (spec := properties(name).get("spec")) is not None:
+        body["spec"] = data.draw(of_type(spec.definition_name, 4))
 
     async def send() -> int:
         served = Served()
