@@ -49,16 +49,16 @@ class Program:
         return value
 
 
-def compile_program(expression: str, environment: Environment, complaint: Callable[[Type], str]) -> Program:
+def compile_program(expression: str, environment: Environment, problem: Callable[[Type], str]) -> Program:
     """Compile an expression as Kubernetes 1.36 does; raises CelError.
 
-    `complaint` says what is wrong with the type that it is of, nothing where that is right.
+    `problem` says what is wrong with the type that it is of, nothing where that is right.
     """
     try:
         root = parse(expression)
         check(root, environment)
         validate(root)
-        if said := complaint(root.type):
+        if said := problem(root.type):
             raise CelError(said)
         names = frozenset(node.name for node, _ in walk(root) if isinstance(node, Ident)) & environment.variables.keys()
         return Program(expression, root.type, names, _step(root, environment))

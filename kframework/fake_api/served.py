@@ -11,9 +11,8 @@ import msgspec
 from kframework.fake_api.built_in_kinds import SENT, SUBRESOURCES, BuiltIn, built_in_kind
 from kframework.fake_api.custom.kinds import CustomKind
 from kframework.fake_api.scales import ScalePaths
-from kframework.fake_api.wire.autoscaler_versions import from_v1, to_v1
 from kframework.fake_api.wire.documents import Data, Document
-from kframework.fake_api.wire.event_versions import from_core, to_core
+from kframework.fake_api.wire.kind_versions import from_core, from_v1, to_core, to_v1
 from kframework.objects import (
     ApiObject,
     CoreEvent,

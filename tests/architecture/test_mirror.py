@@ -22,7 +22,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.plugins.node_resources_fit.args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.shared_args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.dynamic_resources.observer": "its calls are counted in observe/metrics/test_devices.py",
-    "kframework.fake_api.webhooks.calls": "who cannot be reached, and what is too long, in test_chain.py",
     "kframework.fake_api.webhooks.reviews": "questions, answers and words of refusals, in test_chain.py",
     "kframework.config.configuration": "what `load` returns: config/test_load.py",
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",

@@ -9,7 +9,7 @@ from random import Random
 
 import yaml
 
-from kframework.fake_api.wire.protobuf_messages import fields_of, message_of
+from kframework.fake_api.wire.protobuf import fields_of, message_of
 from kframework.objects import ApiObject, Kind
 from kframework.objects.openapi.definitions import Schema, definition_of, properties
 from tests.fuzz.valid import VALID

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
+
+import msgspec
 
 from kframework.client import api_errors
 from kframework.client.request_attributes import flag
 from kframework.errors import ClusterError
-from kframework.fake_api.apply.complaints import complaints
-from kframework.fake_api.apply.conflicts import conflict
-from kframework.fake_api.apply.field_paths import NO_FIELDS, Fields, in_order
+from kframework.fake_api.apply.field_paths import NO_FIELDS, Fields, Path, in_order, in_words
 from kframework.fake_api.apply.kind_shapes import shape_of
-from kframework.fake_api.apply.last_applied import KUBECTL, last_applied, with_last_applied
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
     UPDATE,
@@ -23,7 +23,7 @@ from kframework.fake_api.apply.managed_fields import (
     with_managers,
 )
 from kframework.fake_api.apply.ownership import Applied, allowed_by_last_applied, applied, updated
-from kframework.fake_api.apply.shapes import Shape
+from kframework.fake_api.apply.shapes import Shape, problems
 from kframework.fake_api.calls import Call
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, name
@@ -117,7 +117,7 @@ class FieldManager:
             )
         if "managedFields" in mapping(config, "metadata"):
             raise api_errors.bad_request("metadata.managedFields must be nil")
-        if wrong := list(complaints(self._shape, config)):
+        if wrong := list(problems(self._shape, config)):
             namespace, own = self._call.path.namespace, name(config)
             where = f"{namespace}/{own}; {self._version}, Kind={self._resource.kind.name}"
             told = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
@@ -135,3 +135,54 @@ def _managers(data: Data) -> dict[Owner, Managed]:
         return managers_of(data)
     except ValueError:
         return {}
+
+
+def conflict(fields: Mapping[Owner, Sequence[Path]]) -> ClusterError:
+    """Say which fields of whom it would change."""
+    causes = tuple(
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": in_words(path)}
+        for owner, paths in fields.items()
+        for path in paths
+    )
+    return ClusterError(_message(fields), status=409, reason="Conflict", causes=causes)
+
+
+def _message(fields: Mapping[Owner, Sequence[Path]]) -> str:
+    found = {owner: [in_words(path) for path in paths] for owner, paths in fields.items() if paths}
+    count = sum(map(len, found.values()))
+    if count == 1:
+        ((owner, (path,)),) = found.items()
+        return f"Apply failed with 1 conflict: conflict with {owner}: {path}"
+    lines: list[str] = []
+    for owner, paths in found.items():
+        lines += [f"conflicts with {owner}:", *(f"- {path}" for path in paths)]
+    return f"Apply failed with {count} conflicts: " + "\n".join(lines)
+
+
+KUBECTL = "kubectl"
+
+_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def last_applied(data: Data) -> Data | None:
+    """Return what was last applied to an object by the client; None if nothing was, or nobody can read it."""
+    text = mapping(data, "metadata.annotations").get(_ANNOTATION)
+    try:
+        found = msgspec.json.decode(text) if isinstance(text, str) and text else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def with_last_applied(data: Data, config: Data) -> Data:
+    """Bring the annotation up to what the server has applied; an object without one gets none."""
+    if last_applied(data) is None:
+        return data
+    said = {name: value for name, value in mapping(config, "metadata.annotations").items() if name != _ANNOTATION}
+    text = msgspec.json.encode(_annotated(config, said), order="sorted").decode() + "\n"
+    return _annotated(data, mapping(data, "metadata.annotations") | {_ANNOTATION: text})
+
+
+def _annotated(data: Data, annotations: Data) -> Data:
+    metadata = {name: value for name, value in mapping(data, "metadata").items() if name != "annotations"}
+    return {**data, "metadata": metadata | ({"annotations": annotations} if annotations else {})}

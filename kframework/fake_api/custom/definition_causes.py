@@ -57,8 +57,8 @@ def _of_names(definition: Data) -> Iterator[Cause]:
     yield from (invalid("metadata.name", name(definition), each) for each in wrong)
     if not group:
         yield required("spec.group")
-    elif complaints := dns_subdomain(group):
-        yield invalid("spec.group", group, ",".join(complaints))
+    elif messages := dns_subdomain(group):
+        yield invalid("spec.group", group, ",".join(messages))
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
     scope = text(spec, "scope")
@@ -70,16 +70,16 @@ def _of_names(definition: Data) -> Iterator[Cause]:
         found = text(names, field)
         if not found:
             yield required(f"spec.names.{field}")
-        elif complaints := dns_1035_label(found.lower() if "ind" in field else found):
+        elif messages := dns_1035_label(found.lower() if "ind" in field else found):
             mixed = "may have mixed case, but should otherwise match: " if "ind" in field else ""
-            yield invalid(f"spec.names.{field}", found, f"{mixed}{','.join(complaints)}")
+            yield invalid(f"spec.names.{field}", found, f"{mixed}{','.join(messages)}")
     if text(names, "kind") and names.get("kind") == names.get("listKind"):
         yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
     for field in ("shortNames", "categories"):
         found_names = names.get(field)
         for index, each in enumerate(found_names if isinstance(found_names, list) else ()):
-            if complaints := dns_1035_label(str(each)):
-                yield invalid(f"spec.names.{field}[{index}]", each, ",".join(complaints))
+            if messages := dns_1035_label(str(each)):
+                yield invalid(f"spec.names.{field}[{index}]", each, ",".join(messages))
 
 
 def _of_versions(definition: Data) -> Iterator[Cause]:
@@ -87,8 +87,8 @@ def _of_versions(definition: Data) -> Iterator[Cause]:
     found = [text(version, "name") for version in versions]
     for index, version in enumerate(versions):
         place = f"spec.versions[{index}]"
-        if complaints := dns_1035_label(found[index]):
-            yield invalid(f"{place}.name", found[index], ",".join(complaints))
+        if messages := dns_1035_label(found[index]):
+            yield invalid(f"{place}.name", found[index], ",".join(messages))
         schema = value(version, "schema.openAPIV3Schema")
         if not isinstance(schema, dict):
             yield required(f"{place}.schema.openAPIV3Schema", "schemas are required")

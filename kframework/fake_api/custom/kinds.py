@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from kframework.fake_api.custom.list_types import duplicates
-from kframework.fake_api.custom.pruning import unknown_paths
 from kframework.fake_api.custom.rules.written import has_rules
-from kframework.fake_api.schema.causes import Cause
+from kframework.fake_api.schema.causes import Cause, duplicate
 from kframework.fake_api.schema.defaulting import defaulted, has_defaults
-from kframework.fake_api.schema.validator import causes
+from kframework.fake_api.schema.validator import Schema, causes
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping
-from kframework.objects.codec import FieldPath
+from kframework.objects.problem import FieldPath
 
 if TYPE_CHECKING:
     from kframework.fake_api.custom.rules.tree import Tree
@@ -60,13 +59,13 @@ class CustomKind:
 
         return tree_of(self.schema)
 
-    def broken_rules(self, data: Data, old: Data | None, complaints: list[Cause]) -> list[Cause]:
-        """List the rules that an object breaks; `complaints` are what else is wrong with it, `old` it before."""
+    def broken_rules(self, data: Data, old: Data | None, causes: list[Cause]) -> list[Cause]:
+        """List the rules that an object breaks; `causes` are what else is wrong with it, `old` it before."""
         if self._rules is None:
             return []
         from kframework.fake_api.custom.rules.judgement import broken
 
-        return broken(self._rules, data, old, complaints)
+        return broken(self._rules, data, old, causes)
 
     def causes(self, data: Data) -> list[Cause]:
         """List what keeps an object from being valid by its schema; its metadata is looked at elsewhere."""
@@ -75,3 +74,76 @@ class CustomKind:
         if (needed := schema.get("required")) and isinstance(needed, list):
             schema = {**schema, "required": [name for name in needed if name not in ("metadata", "apiVersion", "kind")]}
         return [*causes(schema, looked_at), *duplicates(schema, looked_at)]
+
+
+#: What every object has, so that no schema needs to say it.
+_OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
+
+
+def unknown_paths(schema: Schema, data: dict[str, object]) -> list[FieldPath]:
+    """List the fields that a schema does not have, in their order; `data` is a whole object."""
+    return list(_unknown({**schema, "x-kubernetes-embedded-resource": True}, data, ()))
+
+
+def _unknown(schema: Schema | None, value: object, path: FieldPath) -> Iterator[FieldPath]:
+    if isinstance(value, dict):
+        yield from _in_object(schema or {}, value, path)
+    elif isinstance(value, list):
+        items = _schema((schema or {}).get("items"))
+        if items is not None or not _preserves(schema):
+            for index, item in enumerate(value):
+                yield from _unknown(items, item, (*path, index))
+
+
+def _in_object(schema: Schema, value: dict[str, object], path: FieldPath) -> Iterator[FieldPath]:
+    properties = _schema(schema.get("properties")) or {}
+    others, preserves = schema.get("additionalProperties"), _preserves(schema)
+    for name, item in value.items():
+        if schema.get("x-kubernetes-embedded-resource") is True and name in _OF_EVERY_OBJECT:
+            continue
+        if name in properties:
+            yield from _unknown(_schema(properties[name]), item, (*path, name))
+        elif isinstance(others, dict):
+            yield from _unknown(others, item, (*path, name))
+        elif others is not True and not preserves:
+            yield (*path, name)
+
+
+def _preserves(schema: Schema | None) -> bool:
+    return (schema or {}).get("x-kubernetes-preserve-unknown-fields") is True
+
+
+def _schema(found: object) -> Schema | None:
+    return found if isinstance(found, dict) else None
+
+
+def duplicates(schema: Schema, value: object, path: str = "") -> Iterator[Cause]:
+    """Yield the elements that stand twice where they must not."""
+    if isinstance(value, dict):
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        known = properties if isinstance(properties, dict) else {}
+        for name, item in value.items():
+            if isinstance(inner := known.get(name, others), dict):
+                yield from duplicates(inner, item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for index, item in enumerate(value):
+                yield from duplicates(items, item, f"{path}[{index}]")
+        yield from _repeated(schema, value, path)
+
+
+def _repeated(schema: Schema, value: list[object], path: str) -> Iterator[Cause]:
+    list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
+    if list_type not in ("set", "map"):
+        return
+    seen: set[bytes] = set()
+    for index, item in enumerate(value):
+        told = item
+        if list_type == "map":
+            found = item if isinstance(item, dict) else {}
+            told = {key: found[key] for key in keys if key in found} if isinstance(keys, list) else {}
+        identity = msgspec.json.encode(told, order="sorted")
+        if identity in seen:
+            yield duplicate(f"{path}[{index}]", told)
+        seen.add(identity)

@@ -1,4 +1,4 @@
-"""What tables say about the kinds of storage: volumes, claims, their classes and drivers."""
+"""What tables say about storage and devices: volumes, slices, claims, their classes and drivers."""
 
 from __future__ import annotations
 
@@ -93,4 +93,28 @@ STORAGE = {
         "Name, Attacher=spec.attacher, PV=spec.source.persistentVolumeName, Node=spec.nodeName, "
         "Attached:boolean=status.attached, Age"
     ),
+}
+
+
+_GROUP = "resource.k8s.io/v1"
+
+
+def _state(claim: Document, now: float) -> str:
+    deleted = bool(text(claim, "metadata.deletionTimestamp"))
+    states = ["deleted"] if deleted else []
+    if mapping(claim, "status.allocation"):
+        states.append("allocated")
+        if entries(claim, "status.reservedFor"):
+            states.append("reserved")
+    elif not deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
+#: By apiVersion and kind.
+DEVICES = {
+    (_GROUP, "DeviceClass"): layout("Name, Age"),
+    (_GROUP, "ResourceClaim"): layout("Name, State, Age", {"State": _state}),
+    (_GROUP, "ResourceClaimTemplate"): layout("Name, Age"),
+    (_GROUP, "ResourceSlice"): layout("Name, Node=spec.nodeName, Driver=spec.driver, Pool=spec.pool.name, Age"),
 }

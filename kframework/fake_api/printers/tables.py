@@ -8,13 +8,12 @@ from kframework.client import api_errors
 from kframework.fake_api.printers.ages import since
 from kframework.fake_api.printers.configuration import CONFIGURATION
 from kframework.fake_api.printers.custom_columns import custom_layout
-from kframework.fake_api.printers.devices import DEVICES
 from kframework.fake_api.printers.layouts import Cell, Document, Fill, Layout, columns, layout
 from kframework.fake_api.printers.networking import NETWORKING
 from kframework.fake_api.printers.pod_cells import pod_cells
-from kframework.fake_api.printers.storage import STORAGE
+from kframework.fake_api.printers.storage import DEVICES, STORAGE
 from kframework.fake_api.printers.workloads import WORKLOADS, labels
-from kframework.fake_api.wire.event_versions import to_core
+from kframework.fake_api.wire.kind_versions import to_core
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.objects import ApiObject, Kind, PrinterColumn
 

@@ -21,7 +21,6 @@ from kframework.fake_api.built_in_kinds import SUBRESOURCES, built_in_kind
 from kframework.fake_api.patch.patches import JSON_PATCH, apply_patch
 from kframework.fake_api.served import Resource
 from kframework.fake_api.store import Store
-from kframework.fake_api.webhooks.calls import ask
 from kframework.fake_api.webhooks.hooks import Webhook, Write, webhooks_in
 from kframework.fake_api.webhooks.reviews import (
     Answer,
@@ -156,7 +155,7 @@ class Webhooks:
         """Ask a webhook; ClusterError if it refuses, Unanswered if it cannot be asked."""
         self._asked += 1
         uid, body = question(subject, self._asked)
-        answer = answer_in(await ask(hook, body), uid)
+        answer = answer_in(await call_webhook(hook, body), uid)
         warnings += answer.warnings
         if not answer.allowed:
             raise denied(hook, answer)
@@ -232,3 +231,36 @@ def _rewritten(request: Request, subject: Subject) -> Request:
     elif method == "PATCH":
         method = "PUT"
     return replace(request, method=method, path=path, body=msgspec.json.encode(new), content_type=JSON)
+
+
+#: How many bytes a webhook may answer.
+LARGEST = 3 << 20
+
+
+async def call_webhook(hook: Webhook, body: bytes) -> bytes:
+    """Return what a webhook answers; Unanswered if it does not, in time or at all."""
+    import ssl  # only those pay for a client who have webhooks
+
+    from aiohttp import ClientError, ClientSession, ClientTimeout
+
+    if not hook.url:
+        raise Unanswered("it is a Service, and there is no network of Services here: give its clientConfig a url")
+    call = f'failed to call webhook: Post "{hook.url}?timeout={hook.seconds}s"'
+    try:
+        trusted = ssl.create_default_context(cadata=hook.authorities or None) if hook.url.startswith("https") else False
+        async with ClientSession(timeout=ClientTimeout(total=hook.seconds)) as session:
+            settings = {"content-type": "application/json", "accept": "application/json"}
+            address = f"{hook.url}?timeout={hook.seconds}s"
+            async with session.post(address, data=body, headers=settings, ssl=trusted) as response:
+                found = bytearray()
+                async for chunk in response.content.iter_any():
+                    found += chunk
+                    if len(found) > LARGEST:
+                        raise Unanswered(f"{call}: it answers more than {LARGEST} bytes")
+                if response.status != 200:
+                    raise Unanswered(f"{call}: it answers {response.status} {response.reason}")
+                return bytes(found)
+    except TimeoutError as error:
+        raise Unanswered(f"{call}: context deadline exceeded") from error
+    except (ClientError, OSError, ValueError) as error:  # the last two: certificates, addresses
+        raise Unanswered(f"{call}: {error}") from error

@@ -45,7 +45,7 @@ class UndecidedError(Exception):
     """Raised where some conditions could not be evaluated, and none is false."""
 
 
-def complaint(expression: str) -> str:
+def problem(expression: str) -> str:
     """Return why an expression is no condition; nothing for one that is."""
     try:
         _compiled(expression)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from kframework.client import api_errors
 from kframework.clock import rfc3339, rfc3339_micro
 from kframework.errors import ClusterError
 from kframework.fake_api.wire.plain_data import number, text
-from kframework.fake_api.wire.protobuf_messages import fields_of, message_of
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -138,3 +139,40 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
     raise ValueError("a number is too long")
+
+
+# -- the messages --------------------------------------------------------------------------------------------------
+
+_FILE = Path(__file__).with_name("protobuf_messages.txt")
+#: Message -> its fields, as the file has them: number, name and type of each, a string if there is no type. A star
+#: marks a repeated field, a question mark one that counts even where it is zero or empty; `map` is from string to
+#: string, `map:T` to T. The fields of a type behind `^` are those of the message itself. A name that several groups
+#: have begins with the group, and with the version too where those differ. Read at import, and so in no event loop.
+_WRITTEN = dict(line.split(": ", 1) for line in _FILE.read_text(encoding="utf-8").splitlines())
+
+#: Field number -> name and type.
+Fields = dict[int, tuple[str, str]]
+
+
+def message_of(api_version: str, kind: str) -> str | None:
+    """Name the message of a kind; None if it has none here."""
+    group, _, version = api_version.rpartition("/")
+    if "." in group and not group.endswith(".k8s.io"):
+        return None
+    short = group.partition(".")[0] or "core"
+    names = (f"{short}/{version}.{kind}", f"{short}.{kind}", kind)
+    return next((name for name in names if name in _WRITTEN), None)
+
+
+@cache
+def fields_of(message: str) -> Fields:
+    """Return the fields of a message."""
+    if message.startswith("map"):
+        return {1: ("key", "string?"), 2: ("value", f"{message.partition(':')[2] or 'string'}?")}
+    return dict(_read(_WRITTEN[message]))
+
+
+def _read(fields: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    for field in fields.split(", "):
+        number, name, kind = [*field.split(), "string"][:3]
+        yield int(number), ("", name) if name.startswith("^") else (name, kind)

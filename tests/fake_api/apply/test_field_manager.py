@@ -9,6 +9,9 @@ import pytest
 
 from kframework.client.transport import Request
 from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.apply.field_manager import conflict, last_applied, with_last_applied
+from kframework.fake_api.apply.field_paths import field
+from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner
 from kframework.objects import Node, ObjectMeta
 from tests.fake_api.custom.test_definitions import DEFINITIONS, definition
 from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, pod, read, request
@@ -20,7 +23,7 @@ def anyio_backend() -> object:
 
 
 START = "2026-01-01T00:00:00Z"
-APPLY = "application/apply-patch+yaml"
+APPLY_PATCH = "application/apply-patch+yaml"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 WEB = f"{DEPLOYMENTS}/web"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -39,12 +42,12 @@ def config_map(**data: str) -> Json:
 
 
 async def apply(served: Served, path: str, body: object, manager: str = "me", **query: Any) -> Json:
-    return await served.ask("PATCH", path, body, content_type=APPLY, fieldManager=manager, **query)
+    return await served.ask("PATCH", path, body, content_type=APPLY_PATCH, fieldManager=manager, **query)
 
 
 async def refused(served: Served, path: str, body: object, manager: str = "me", **query: Any) -> tuple[int, str, str]:
     query = {"fieldManager": manager} | query
-    return await served.refused("PATCH", path, body, content_type=APPLY, **query)
+    return await served.refused("PATCH", path, body, content_type=APPLY_PATCH, **query)
 
 
 def managers(document: Json) -> dict[str, Json]:
@@ -66,7 +69,7 @@ B: Json = {"f:data": {"f:b": {}}}
 async def test_what_is_not_there_is_created() -> None:
     served = Served()
     response = await served.server.answer(
-        request("PATCH", f"{MAPS}/m", config_map(a="1"), content_type=APPLY, fieldManager="me")
+        request("PATCH", f"{MAPS}/m", config_map(a="1"), content_type=APPLY_PATCH, fieldManager="me")
     )
     assert response.status == 201
     assert read(response.body)["metadata"]["managedFields"] == [
@@ -319,3 +322,64 @@ async def test_names_that_cannot_be(query: Json, why: str) -> None:
     await served.ask("POST", MAPS, config_map())
     answer = await served.refused("PATCH", f"{MAPS}/m", {}, content_type=MERGE, **query)
     assert answer == (422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {why}')
+
+
+REPLICAS, IMAGE = (field("spec"), field("replicas")), (field("spec"), field("image"))
+KUBECTL = Owner("kubectl-client-side-apply", UPDATE, "apps/v1")
+
+
+def test_one_conflict() -> None:
+    error = conflict({KUBECTL: [REPLICAS], Owner("me", APPLY, ""): []})
+    assert (error.status, error.reason) == (409, "Conflict")
+    assert error.message == (
+        'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using apps/v1: .spec.replicas'
+    )
+    assert error.causes == (
+        {
+            "reason": "FieldManagerConflict",
+            "message": 'conflict with "kubectl-client-side-apply" using apps/v1',
+            "field": ".spec.replicas",
+        },
+    )
+
+
+def test_several_conflicts() -> None:
+    error = conflict({KUBECTL: [IMAGE, REPLICAS], Owner("me", APPLY, ""): [IMAGE]})
+    assert error.message == "\n".join(
+        [
+            'Apply failed with 3 conflicts: conflicts with "kubectl-client-side-apply" using apps/v1:',
+            "- .spec.image",
+            "- .spec.replicas",
+            'conflicts with "me":',
+            "- .spec.image",
+        ]
+    )
+    assert len(error.causes) == 3
+
+
+NAME = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def annotated(text: str, **others: str) -> Json:
+    return {"metadata": {"annotations": {NAME: text, **others}}}
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ({}, None),
+        (annotated(""), None),
+        (annotated("{"), None),
+        (annotated("[]"), None),
+        (annotated('{"a":1}'), {"a": 1}),
+    ],
+)
+def test_it_is_read(data: Json, found: Json | None) -> None:
+    assert last_applied(data) == found
+
+
+def test_it_says_what_was_applied_but_for_itself() -> None:
+    config: Json = {"spec": {}, "metadata": {"name": "x", "annotations": {NAME: "old"}}}
+    brought_up = with_last_applied(annotated('{"a":1}', other="kept"), config)
+    assert brought_up == annotated('{"metadata":{"name":"x"},"spec":{}}\n', other="kept")
+    assert with_last_applied({"metadata": {}}, config) == {"metadata": {}}

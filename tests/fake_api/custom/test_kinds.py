@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kframework.fake_api.custom.kinds import CustomKind
+from typing import Any
+
+import pytest
+
+from kframework.fake_api.custom.kinds import CustomKind, duplicates, unknown_paths
 
 
 def test_the_schema_with_what_every_object_has() -> None:
@@ -37,3 +41,49 @@ def test_what_becomes_of_an_object() -> None:
 def test_without_a_schema_anything_goes() -> None:
     assert CustomKind(None).unknown({"anything": 1}) == []
     assert CustomKind(None).causes({"anything": 1}) == []
+
+
+SPEC: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+FREE = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "found"),
+    [
+        (SPEC, {"a": "x"}, []),
+        (SPEC, {"a": "x", "b": {"c": 1}}, [("spec", "b")]),
+        (SPEC | FREE, {"b": {"c": 1}}, []),
+        ({**FREE, "properties": {"in": SPEC}}, {"in": {"b": 1}, "c": 1}, [("spec", "in", "b")]),
+        ({"additionalProperties": SPEC}, {"k": {"b": 1}}, [("spec", "k", "b")]),
+        ({"additionalProperties": True}, {"k": {"b": 1}}, []),
+        ({"properties": {"l": {"items": SPEC}}}, {"l": [{"a": "x"}, {"b": 1}]}, [("spec", "l", 1, "b")]),
+        (
+            {"properties": {"r": {"x-kubernetes-embedded-resource": True, "properties": {}}}},
+            {"r": {"kind": "X", "metadata": {"name": "n"}, "b": 1}},
+            [("spec", "r", "b")],
+        ),
+    ],
+)
+def test_what_is_unknown(spec: Any, data: Any, found: list[Any]) -> None:
+    schema = {"type": "object", "properties": {"spec": spec}}
+    whole = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n"}, "spec": data}
+    assert unknown_paths(schema, whole) == found
+
+
+SET = {"x-kubernetes-list-type": "set"}
+MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "found"),
+    [
+        (SET, ["x", "y"], []),
+        (SET, ["x", "y", "x"], ['a[2]: Duplicate value: "x"']),
+        (MAP, [{"name": "x", "b": 1}, {"name": "x", "b": 2}], ['a[1]: Duplicate value: {"name":"x"}']),
+        ({}, ["x", "x"], []),
+        ({"properties": {"l": SET}}, {"l": [1, 1]}, ["a.l[1]: Duplicate value: 1"]),
+        ({"items": SET}, [[1, 1]], ["a[0][1]: Duplicate value: 1"]),
+    ],
+)
+def test_duplicates(schema: Any, value: Any, found: list[str]) -> None:
+    assert list(map(str, duplicates(schema, value, "a"))) == found

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kframework.client.transport import Response
 from kframework.errors import ClusterError
-from kframework.fake_api.webhooks import calls
+from kframework.fake_api.webhooks import chain
 from kframework.fake_api.webhooks.hooks import Webhook
 from kframework.objects import Namespace, ObjectMeta
 from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read, request
@@ -256,7 +256,7 @@ async def test_where_one_cannot_be_reached(said: Json, why: str) -> None:
 async def test_one_that_takes_too_long_or_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     async with webhooks() as hooks:
         await hooks.add("long", lambda asked: {"allowed": True, "status": {"message": "x" * 5000}})
-        monkeypatch.setattr(calls, "LARGEST", 4000)
+        monkeypatch.setattr(chain, "LARGEST", 4000)
         assert "more than 4000 bytes" in (await hooks.refusal("POST", PODS, pod()))[2]
 
     async def never(asked: web.BaseRequest) -> web.Response:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.webhooks.match_conditions import UndecidedError, complaint, hold
+from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold, problem
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from kframework.fake_api.webhooks.match_conditions import UndecidedError, compla
     ],
 )
 def test_what_is_a_condition(expression: str, said: str) -> None:
-    found = complaint(expression)
+    found = problem(expression)
     assert found.startswith(said) and bool(found) == bool(said)
 
 

@@ -22,7 +22,7 @@ _SPENT: Final = "validation failed due to running out of cost budget, no further
 _SPENT_ON_MESSAGE: Final = (
     "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 )
-#: Complaints of these kinds about a value leave its rules without an answer.
+#: Causes of these kinds about a value leave its rules without an answer.
 _BLOCKING: Final = frozenset(
     f"FieldValue{kind}" for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
 )
@@ -38,12 +38,12 @@ class _OutOfBudgetError(Exception):
     """Raised where no further rule is asked, after why has been said."""
 
 
-def broken(tree: Tree, value: object, old: object, complaints: list[Cause]) -> list[Cause]:
+def broken(tree: Tree, value: object, old: object, causes: list[Cause]) -> list[Cause]:
     """List the rules that an object breaks; `old` is what it was before, None if it is new.
 
-    `complaints` are about its schema: if they leave the rules without an answer, that is said instead.
+    `causes` are about its schema: if they leave the rules without an answer, that is said instead.
     """
-    if any(each.reason in _BLOCKING for each in complaints):
+    if any(each.reason in _BLOCKING for each in causes):
         return [invalid("<nil>", None, _NOT_CHECKED)]
     judgement = _Judgement()
     try:

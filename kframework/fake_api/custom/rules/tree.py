@@ -118,9 +118,9 @@ def explained(error: CelError, prefix: str) -> str:
     return f"{prefix}{error}" if error.position is not None else error.text
 
 
-def _program(expression: str, declared: Environment, complaint: Callable[[Type], str]) -> Program | CelError:
+def _program(expression: str, declared: Environment, problem: Callable[[Type], str]) -> Program | CelError:
     try:
-        return compile_program(expression, declared, complaint)
+        return compile_program(expression, declared, problem)
     except CelError as error:
         return error
 

@@ -7,9 +7,39 @@ from collections.abc import Callable
 from typing import cast
 
 from kframework.fake_api.schema.defaulting import defaulted
-from kframework.fake_api.schema.defaults import pods, services, workloads
+from kframework.fake_api.schema.defaults import pods, workloads
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping
+from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+
+_THREE_HOURS = 10800
+
+
+def service_defaults(data: Data) -> Data:
+    """Fill in a Service; its addresses and ports of nodes are given out elsewhere."""
+    spec = mapping(data, "spec")
+    kind = text(spec, "type", "ClusterIP")
+    filled = {"type": kind, "sessionAffinity": "None"} | {name: told for name, told in spec.items() if told != ""}
+    if filled["sessionAffinity"] == "None":
+        filled.pop("sessionAffinityConfig", None)
+    elif value(filled, "sessionAffinityConfig.clientIP.timeoutSeconds") is None:
+        filled["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _THREE_HOURS}}
+    if "ports" in spec:
+        filled["ports"] = [_port(each) for each in entries(spec, "ports")]
+    if kind != "ExternalName":
+        filled.setdefault("internalTrafficPolicy", "Cluster")
+    if kind in ("NodePort", "LoadBalancer") or spec.get("externalIPs"):
+        filled.setdefault("externalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        filled.setdefault("allocateLoadBalancerNodePorts", True)
+    return {**data, "spec": filled}
+
+
+def _port(port: Data) -> Data:
+    filled = {"protocol": "TCP"} | {name: told for name, told in port.items() if told != ""}
+    if not filled.get("targetPort") and "port" in filled:
+        filled["targetPort"] = filled["port"]
+    return filled
+
 
 _FILESYSTEM: Data = {"volumeMode": {"default": "Filesystem"}}
 _BY_SCHEMA: dict[tuple[str, str], Data] = {
@@ -68,7 +98,7 @@ _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
     ("v1", "PodTemplate"): workloads.pod_template,
     ("v1", "ReplicationController"): workloads.replication_controller,
     ("v1", "Secret"): _secret,
-    ("v1", "Service"): services.service,
+    ("v1", "Service"): service_defaults,
     ("apps/v1", "DaemonSet"): workloads.daemon_set,
     ("apps/v1", "Deployment"): workloads.deployment,
     ("apps/v1", "ReplicaSet"): workloads.replica_set,

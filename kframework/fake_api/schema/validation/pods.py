@@ -72,8 +72,8 @@ def _named(subject: Data, path: str, seen: set[str]) -> Iterator[Cause]:
     name = text(subject, "name")
     if not name:
         yield required(f"{path}.name")
-    elif complaints := dns_label(name):
-        yield from (invalid(f"{path}.name", name, each) for each in complaints)
+    elif messages := dns_label(name):
+        yield from (invalid(f"{path}.name", name, each) for each in messages)
     if name and name in seen:
         yield duplicate(f"{path}.name", name)
     seen.add(name)

@@ -45,8 +45,8 @@ def _of_hook(hook: Data, place: str) -> Iterator[Cause]:
 def _of_name(name: str, place: str) -> Iterator[Cause]:
     if not name:
         yield required(place)
-    elif complaints := dns_subdomain(name):
-        yield invalid(place, name, ",".join(complaints))
+    elif messages := dns_subdomain(name):
+        yield invalid(place, name, ",".join(messages))
     elif name.count(".") < 2:
         yield invalid(place, name, "should be a domain with at least three segments separated by dots")
 
@@ -60,7 +60,7 @@ def _of_conditions(conditions: list[Data], path: str) -> Iterator[Cause]:
         expression = text(condition, "expression").strip()
         if not expression:
             yield required(f"{place}.expression")
-        elif said := _complaint(expression):
+        elif said := _problem(expression):
             yield invalid(f"{place}.expression", expression, said)
         if not name:
             yield required(f"{place}.name")
@@ -70,7 +70,7 @@ def _of_conditions(conditions: list[Data], path: str) -> Iterator[Cause]:
         names.add(name)
 
 
-def _complaint(expression: str) -> str:
-    from kframework.fake_api.webhooks.match_conditions import complaint  # few webhooks have any, and it needs CEL
+def _problem(expression: str) -> str:
+    from kframework.fake_api.webhooks.match_conditions import problem  # few webhooks have any, and it needs CEL
 
-    return complaint(expression)
+    return problem(expression)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaults.kinds import with_defaults
+from kframework.fake_api.schema.defaults.kinds import service_defaults, with_defaults
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,34 @@ from kframework.fake_api.schema.defaults.kinds import with_defaults
 )
 def test_what_is_filled_in(api_version: str, kind: str, data: Any, found: Any) -> None:
     assert with_defaults(data, api_version, kind) == found
+
+
+PORT = {"port": 80}
+FILLED = {"port": 80, "protocol": "TCP", "targetPort": 80}
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (
+            {"ports": [PORT]},
+            {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster", "ports": [FILLED]},
+        ),
+        ({"type": "NodePort"}, {"externalTrafficPolicy": "Cluster"}),
+        ({"type": "LoadBalancer"}, {"allocateLoadBalancerNodePorts": True, "externalTrafficPolicy": "Cluster"}),
+        (
+            {"sessionAffinity": "ClientIP"},
+            {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}},
+        ),
+        ({"ports": [{"port": 80, "targetPort": "http"}]}, {"ports": [{**FILLED, "targetPort": "http"}]}),
+    ],
+)
+def test_specs(spec: Any, found: Any) -> None:
+    told: Any = service_defaults({"spec": spec})["spec"]
+    assert told.items() >= found.items()
+    assert service_defaults({"spec": told}) == {"spec": told}
+
+
+def test_a_name_for_another_has_no_policy() -> None:
+    told: Any = service_defaults({"spec": {"type": "ExternalName", "externalName": "x.example"}})["spec"]
+    assert "internalTrafficPolicy" not in told

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import VirtualTimeLoop
-from kframework.fake_api.schema.validation.kinds import object_causes
+from kframework.fake_api.schema.validation.kinds import object_causes, service_causes
 from kframework.objects.openapi.definitions import definition_of, properties
 from tests.fake_api.serving import PODS, Served
 
@@ -86,3 +86,35 @@ def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataOb
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         assert runner.run(send()) < 500
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"ports": [{"port": 80}]}, []),
+        ({}, ["spec.ports: Required value"]),
+        ({"clusterIP": "None"}, []),
+        ({"type": "ExternalName"}, ["spec.externalName: Required value"]),
+        (
+            {"type": "Pod", "ports": [{"port": 80}]},
+            ['spec.type: Unsupported value: "Pod": supported values: "ClusterIP"'],
+        ),
+        ({"ports": [{"port": 0}]}, ["spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive"]),
+        (
+            {"ports": [{"port": 80, "name": "a"}, {"port": 81}]},
+            ["spec.ports[1].name: Required value"],
+        ),
+        (
+            {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "a"}]},
+            ['spec.ports[1].name: Duplicate value: "a"', 'spec.ports[1]: Duplicate value: {"port":80,"protocol":null}'],
+        ),
+        (
+            {"ports": [{"port": 80, "targetPort": "80"}]},
+            ['spec.ports[0].targetPort: Invalid value: "80": must contain at least one letter (a-z)'],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_service(spec: Any, found: list[str]) -> None:
+    causes = list(map(str, service_causes({"spec": {"type": "ClusterIP"} | spec})))
+    assert len(causes) == len(found), causes
+    assert all(text.startswith(beginning) for text, beginning in zip(causes, found, strict=True)), causes

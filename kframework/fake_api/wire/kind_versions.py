@@ -1,4 +1,8 @@
-"""The two versions of a HorizontalPodAutoscaler: v2, which is kept, and v1, which `kubectl autoscale` writes."""
+"""Kinds that are served in two versions, and kept in one of them.
+
+A HorizontalPodAutoscaler is kept in v2, and `kubectl autoscale` writes v1. An event is kept in events.k8s.io/v1, as
+schedulers write it, and kubectl shows core/v1.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import msgspec
 
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+
+# -- autoscalers ---------------------------------------------------------------------------------------------------
 
 #: Annotations that hold, in v1, what has no field there; each with its place in v2.
 _ANNOTATED = {
@@ -86,3 +92,37 @@ def _read(written: object, wanted: type) -> object:
 
 def _without(data: Data, fields: tuple[str, ...]) -> Data:
     return {name: told for name, told in data.items() if name not in fields}
+
+
+# -- events --------------------------------------------------------------------------------------------------------
+
+#: What the fields of events.k8s.io/v1 are called in core/v1, where they differ.
+_CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_NAMES = {core: name for name, core in _CORE_NAMES.items()}
+
+
+#: What core/v1 shows of an event that is without; `kubectl get events --sort-by` fails for a field that no event has.
+_SHOWN_EMPTY: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None, "source": {}}
+
+
+def to_core(event: dict[str, object]) -> dict[str, object]:
+    """Write an event of events.k8s.io/v1 as one of core/v1."""
+    return {**_SHOWN_EMPTY, **_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
+
+
+def from_core(event: dict[str, object]) -> dict[str, object]:
+    """Write an event of core/v1 as one of events.k8s.io/v1."""
+    given = {field: value for field, value in event.items() if value or field not in _SHOWN_EMPTY}
+    return {**_renamed(given, _NAMES), "apiVersion": "events.k8s.io/v1"}
+
+
+def _renamed(event: dict[str, object], names: dict[str, str]) -> dict[str, object]:
+    return {names.get(field, field): value for field, value in event.items()}
