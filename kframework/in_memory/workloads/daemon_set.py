@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -13,7 +13,6 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.controller_revisions import REVISION_LABEL, Revisions, hash_of
-from kframework.in_memory.workloads.daemon_pods import Suitability, node_of, pinned, suitability, with_tolerations
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     key_of,
@@ -23,7 +22,19 @@ from kframework.in_memory.workloads.dependents import (
 )
 from kframework.in_memory.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
 from kframework.in_memory.workloads.rollout import scaled
-from kframework.objects import ApiObject, ControllerRevision, DaemonSet, DaemonSetStatus, Node, Pod, RollingUpdate
+from kframework.objects import (
+    ApiObject,
+    ControllerRevision,
+    DaemonSet,
+    DaemonSetStatus,
+    Node,
+    Pod,
+    RollingUpdate,
+    convert,
+    kind_of,
+)
+from kframework.objects.node_selectors import pinned_nodes, required_node_affinity
+from kframework.objects.taints import first_untolerated
 
 #: How long a pod that fails again on a node is left there, at first and at most, in seconds; it doubles.
 _FIRST, _LONGEST = 1.0, 900.0
@@ -282,3 +293,73 @@ def _surged(state: _Set) -> _Plan:
     plan.gone.extend(unwanted[: max(0, available - state.desired)])
     plan.wanted.extend(candidates[: max(0, state.bounds[0] - surging)])
     return plan
+
+
+# -- nodes and their pods ----------------------------------------------------------------------------------------------
+
+_NODE = "node.kubernetes.io"
+#: What daemon pods tolerate whatever their template says, and one more on the network of the host.
+_TOLERATIONS: tuple[dict[str, object], ...] = tuple(
+    {"key": f"{_NODE}/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+_OF_HOST: dict[str, object] = {"key": f"{_NODE}/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
+
+
+class Suitability(NamedTuple):
+    """Whether a node wants a pod, and whether one that is there may stay."""
+
+    wants: bool
+    keeps: bool
+
+
+def suitability(owner: DaemonSet) -> Callable[[Node], Suitability]:
+    """Compile whether nodes want a pod of a daemon set: by name, selector, affinity and taints."""
+    spec = convert({"spec": with_tolerations(owner.spec.template.spec)}, kind_of(Pod)).spec
+    fits = required_node_affinity(spec)
+
+    def ask(node: Node) -> Suitability:
+        labels, name = node.metadata.labels, node.metadata.name
+        if spec.node_name not in ("", name) or (fits is not None and not fits(labels, name)):
+            return Suitability(False, False)
+        wants = first_untolerated(node.spec.taints, spec.tolerations, ("NoSchedule", "NoExecute")) is None
+        return Suitability(wants, first_untolerated(node.spec.taints, spec.tolerations, ("NoExecute",)) is None)
+
+    return ask
+
+
+def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
+    """Return the spec of a pod that tolerates what befalls nodes."""
+    given = spec.get("tolerations")
+    added = (*_TOLERATIONS, _OF_HOST) if spec.get("hostNetwork") else _TOLERATIONS
+    rest = [each for each in added if each not in given] if isinstance(given, list) else [*added]
+    return {**spec, "tolerations": [*(given if isinstance(given, list) else ()), *rest]}
+
+
+def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
+    """Return the spec of a pod that fits one node alone, by its name, in the place of what its template requires."""
+    affinity = _mapping(spec, "affinity")
+    node_affinity = _mapping(affinity, "nodeAffinity")
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
+
+
+def node_of(pod: Pod) -> str:
+    """Return the name of the node that a daemon pod is on or for; "" if there is none."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    return next(iter(pinned_nodes(pod.spec) or ()), "")
+
+
+def _mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
+    found = data.get(field)
+    return dict(cast("dict[str, object]", found)) if isinstance(found, dict) else {}

@@ -19,7 +19,6 @@ from kframework.in_memory.workloads.dependents import (
     makes_pods,
     selector_of,
 )
-from kframework.in_memory.workloads.job_backoff import Backoff
 from kframework.in_memory.workloads.job_indexes import (
     COMPLETION_INDEX,
     first_missing,
@@ -28,15 +27,16 @@ from kframework.in_memory.workloads.job_indexes import (
     single,
     written,
 )
-from kframework.in_memory.workloads.job_policies import consequence
 from kframework.in_memory.workloads.job_tally import (
     FAILURES,
     IGNORED,
     REACHED,
     TRACKING,
+    Backoff,
     Tally,
     Verdict,
     belongs,
+    consequence,
     failures_of,
     is_failed,
     is_finished,

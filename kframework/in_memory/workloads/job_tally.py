@@ -8,11 +8,133 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339, seconds_of
-from kframework.in_memory.workloads.job_backoff import ended_at
-from kframework.in_memory.workloads.job_indexes import Intervals, has, index_of, merged, read, single, total
-from kframework.in_memory.workloads.job_policies import consequence, is_success
+from kframework.in_memory.workloads.job_indexes import (
+    Intervals,
+    has,
+    in_common,
+    index_of,
+    merged,
+    read,
+    single,
+    total,
+)
 from kframework.in_memory.workloads.pods import is_active
-from kframework.objects import Job, JobStatus, Pod, WorkloadCondition
+from kframework.objects import (
+    ContainerStatus,
+    Job,
+    JobStatus,
+    OnExitCodes,
+    Pod,
+    PodFailurePolicy,
+    PodFailurePolicyRule,
+    SuccessPolicy,
+    SuccessPolicyRule,
+    WorkloadCondition,
+)
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+
+
+class Consequence(NamedTuple):
+    """What follows from a failed pod, and what is said of a job that fails for it."""
+
+    action: str
+    message: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the failure is one of those that a job may have only so many of."""
+        return self.action != "Ignore"
+
+
+def consequence(policy: PodFailurePolicy | None, pod: Pod) -> Consequence:
+    """Return what follows from a failed pod."""
+    for place, rule in enumerate(policy.rules if policy is not None else ()):
+        reason = _reason(rule, pod)
+        if reason:
+            return Consequence(rule.action, f"{reason} matching {rule.action} rule at index {place}")
+    return Consequence("Count")
+
+
+def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
+    """Say why a rule is about a pod; "" if it is not."""
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.on_exit_codes is not None:
+        status = pod.status
+        for each in (*status.container_statuses, *status.init_container_statuses):
+            code = _matching_code(rule.on_exit_codes, each)
+            if code:
+                return f"Container {each.name} for pod {name} failed with exit code {code}"
+        return ""
+    wanted = {(each.type, each.status) for each in rule.on_pod_conditions}
+    met = (each.type for each in pod.status.conditions if (each.type, each.status) in wanted)
+    return f"Pod {name} has condition {kind}" if (kind := next(met, "")) else ""
+
+
+def _matching_code(rule: OnExitCodes, status: ContainerStatus) -> int:
+    """Return the code with which a container has failed, 0 if it has not or the rule is not about it."""
+    ended = status.state.terminated if status.state is not None else None
+    if ended is None or rule.container_name not in (None, status.name):
+        return 0
+    return ended.exit_code if (ended.exit_code in rule.values) == (rule.operator == "In") else 0
+
+
+def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:
+    """Say which rule makes a job succeed with the indexes that have succeeded; "" if none does."""
+    for place, rule in enumerate(policy.rules if policy is not None and succeeded else ()):
+        if _is_met(rule, completions, succeeded):
+            return f"Matched rules at index {place}"
+    return ""
+
+
+def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Intervals) -> bool:
+    if rule.succeeded_indexes is None:
+        return rule.succeeded_count is not None and total(succeeded) >= rule.succeeded_count
+    required = read(rule.succeeded_indexes, completions)
+    count = in_common(required, succeeded)
+    enough = rule.succeeded_count is not None and count >= rule.succeeded_count
+    return bool(required) and (count == total(required) or enough)
+
+
+# -- the wait after failures -------------------------------------------------------------------------------------------
+
+#: How long it waits after one failure, and at most, in seconds; it doubles.
+_FIRST, _LONGEST = 10.0, 600.0
+
+
+class Backoff(NamedTuple):
+    """How many pods of a job have failed since one has succeeded, and when the last did."""
+
+    failures: int = 0
+    failed_at: float = 0.0
+
+    def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
+        """Take in the pods that have ended since it was last looked at."""
+        success = max(map(ended_at, succeeded), default=None)
+        failures = sorted(at for at in map(ended_at, failed) if success is None or at > success)
+        before = self if success is None else Backoff()
+        return Backoff(before.failures + len(failures), failures[-1]) if failures else before
+
+    def remaining(self, now: float) -> float:
+        """Return how many seconds are still to be waited."""
+        if not self.failures:
+            return 0.0
+        wait: float = min(_FIRST * 2 ** min(self.failures - 1, 32), _LONGEST)
+        return max(0.0, wait - (now - self.failed_at))
+
+
+def ended_at(pod: Pod) -> float:
+    """Return when a pod ended, as well as its status tells."""
+    said = [each for each in pod.status.conditions if (each.type, each.status) == ("Ready", "False")]
+    if said and (text := said[0].last_transition_time):
+        return seconds_of(text)
+    metadata = pod.metadata
+    if metadata.deletion_timestamp is not None:
+        return seconds_of(metadata.deletion_timestamp) - (metadata.deletion_grace_period_seconds or 0)
+    return seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
+
+
+# -- the pods of a job -------------------------------------------------------------------------------------------------
 
 #: The finalizer of pods that are not counted yet.
 TRACKING = "batch.kubernetes.io/job-tracking"
