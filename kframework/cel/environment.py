@@ -9,46 +9,38 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from kframework.cel.checker import Environment
-from kframework.cel.functions import Overload
+from kframework.cel.functions import Overload, method
 from kframework.cel.library import (
-    authorizer,
     cidr,
     conversions,
     format,
     ip,
     lists,
-    maps,
-    optional,
     quantity,
     regex,
     semver,
-    sets,
     standard,
     strings,
     times,
     url,
 )
 from kframework.cel.types import DURATION, DYN, TIMESTAMP, Type, list_of, map_of, optional_of, type_of
+from kframework.cel.values import no_such_overload
 
 _LIBRARIES = (
-    authorizer,
     cidr,
     conversions,
     format,
     ip,
     lists,
-    maps,
-    optional,
     quantity,
     regex,
     semver,
-    sets,
     standard,
     strings,
     times,
     url,
 )
-_OVERLOADS = tuple(chain.from_iterable(library.OVERLOADS for library in _LIBRARIES))
 _NAMED = (
     *map(Type, ("bool", "bytes", "double", "int", "null_type", "string", "uint")),
     *map(Type, ("net.IP", "net.CIDR")),  # of Kubernetes' own types only these have names
@@ -60,6 +52,24 @@ _NAMED = (
     type_of(DYN),
 )
 _TYPES = {type.name: type_of(type) for type in _NAMED}
+_AUTHORIZER = "kubernetes.authorization."
+#: Kubernetes' authorizer: its functions are declared, but no expression has a value to use them on.
+_AUTHORIZERS_FUNCTIONS = {
+    "path": ("Authorizer, string -> PathCheck",),
+    "group": ("Authorizer, string -> GroupCheck",),
+    "serviceAccount": ("Authorizer, string, string -> Authorizer",),
+    "resource": ("GroupCheck, string -> ResourceCheck",),
+    "subresource": ("ResourceCheck, string -> ResourceCheck",),
+    "namespace": ("ResourceCheck, string -> ResourceCheck",),
+    "name": ("ResourceCheck, string -> ResourceCheck",),
+    "fieldSelector": ("ResourceCheck, string -> ResourceCheck",),
+    "labelSelector": ("ResourceCheck, string -> ResourceCheck",),
+    "check": ("PathCheck, string -> Decision", "ResourceCheck, string -> Decision"),
+    "allowed": ("Decision -> bool",),
+    "reason": ("Decision -> string",),
+    "errored": ("Decision -> bool",),
+    "error": ("Decision -> string",),
+}
 
 
 def environment(
@@ -67,3 +77,22 @@ def environment(
 ) -> Environment:
     """Return the environment in which there are these variables; `fields` are those of the types that have some."""
     return Environment((*_OVERLOADS, *overloads), variables, _TYPES, fields)
+
+
+def _declared(name: str, signatures: tuple[str, ...]) -> list[Overload]:
+    def apply(*values: object) -> object:
+        raise no_such_overload(name, values)
+
+    return method(name, *map(_qualified, signatures), apply=apply)
+
+
+def _qualified(signature: str) -> str:
+    for word in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision"):
+        signature = signature.replace(word, _AUTHORIZER + word)
+    return signature
+
+
+_OVERLOADS = (
+    *chain.from_iterable(library.OVERLOADS for library in _LIBRARIES),
+    *chain.from_iterable(_declared(name, signatures) for name, signatures in _AUTHORIZERS_FUNCTIONS.items()),
+)

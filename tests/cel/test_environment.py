@@ -9,6 +9,7 @@ from kframework.cel.errors import CelError
 from kframework.cel.functions import function
 from kframework.cel.program import compile_program
 from kframework.cel.run import Run
+from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,11 @@ def test_an_environment_may_have_functions_of_its_own() -> None:
     assert compile_program("twice(2)", own, lambda type: "").evaluate(Run({})) == 4
     with pytest.raises(CelError, match="undeclared reference to 'twice'"):
         compile_program("twice(2)", environment({}, {}), lambda type: "")
+
+
+def test_its_functions_are_declared_and_have_nothing_to_work_on() -> None:
+    assert answer(f"{OWN}.model.path('/x').check('get').allowed()") == "run: no such overload: path(string, string)"
+    assert str(answer("'a'.path('/x').check('get').allowed()")).startswith("compile: found no matching overload")
+    assert answer("authorizer.path('/x').check('get').allowed()") == (
+        "compile: undeclared reference to 'authorizer' (in container '')"
+    )

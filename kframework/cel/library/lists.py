@@ -1,4 +1,7 @@
-"""cel-go's extension of lists, version 3, and Kubernetes' own."""
+"""Functions on lists and maps: cel-go's extensions of lists (version 3), sets and maps, and Kubernetes' own.
+
+A set is a list whose order and repetitions do not count. Comprehensions with two variables write entries into a map.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from kframework.cel import costs
 from kframework.cel.errors import CelError
 from kframework.cel.functions import Overload, for_each, function, generic_method, method
 from kframework.cel.library.standard import add
-from kframework.cel.values import Duration, Uint, compare, equal, no_such_overload, type_name
+from kframework.cel.values import Duration, Uint, compare, equal, is_among, key_of, no_such_overload, type_name
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ZEROES = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
@@ -110,6 +113,35 @@ def _sums() -> list[Overload]:
     ]
 
 
+def _contains(items: list[object], others: list[object]) -> bool:
+    return all(is_among(other, items) for other in others)
+
+
+def _equivalent(items: list[object], others: list[object]) -> bool:
+    return _contains(items, others) and _contains(others, items)
+
+
+def _intersects(items: list[object], others: list[object]) -> bool:
+    return any(is_among(item, others) for item in items)
+
+
+def _insert(entries: dict[object, object], key: object, value: object) -> dict[object, object]:
+    """Add an entry in place: nothing but the loop can see the map yet."""
+    if key_of(key) in entries:
+        raise CelError(f"insert failed: key {key} already exists")
+    entries[key_of(key)] = value
+    return entries
+
+
+def _insert_all(entries: Any, added: dict[object, object]) -> dict[object, object]:
+    found: dict[object, object] = entries
+    for key, value in added.items():
+        if key in found:
+            raise CelError(f"insert failed: key {key} already exists")
+        found[key] = value
+    return found
+
+
 OVERLOADS = [
     *method(
         "slice",
@@ -135,4 +167,9 @@ OVERLOADS = [
     *method("min", *for_each(_ORDERED, "list(T) -> T"), apply=_extreme("min", -1)),
     *method("indexOf", "list(A), A -> int", apply=_index_of),
     *method("lastIndexOf", "list(A), A -> int", apply=_last_index_of),
+    *function("sets.contains", "list(A), list(A) -> bool", apply=_contains, cost=costs.sets),
+    *function("sets.equivalent", "list(A), list(A) -> bool", apply=_equivalent, cost=costs.both_sets),
+    *function("sets.intersects", "list(A), list(A) -> bool", apply=_intersects, cost=costs.sets),
+    *function("cel.@mapInsert", "map(K, V), K, V -> map(K, V)", apply=_insert),
+    *function("cel.@mapInsert", "map(K, V), map(K, V) -> map(K, V)", apply=_insert_all),
 ]

@@ -1,4 +1,7 @@
-"""Operators, and the functions that CEL itself has on numbers, strings, lists and maps."""
+"""Operators, the functions that CEL itself has on numbers, strings, lists and maps, and cel-go's optional types.
+
+The compiler itself carries out `or`, `orValue`, `.?f` and `[?k]` of optional types.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,19 @@ from typing import Any
 
 from kframework.cel import costs
 from kframework.cel.errors import CelError, CostLimitExceeded
-from kframework.cel.functions import Overload, for_each, generic, generic_method
+from kframework.cel.functions import Overload, for_each, function, generic, generic_method, method
 from kframework.cel.library.times import duration, timestamp
 from kframework.cel.values import (
+    NONE,
     Duration,
+    Optional,
     Timestamp,
     TypeValue,
     Uint,
     compare,
     in_range,
     is_among,
+    is_zero,
     key_of,
     no_such_overload,
     type_name,
@@ -164,6 +170,26 @@ def _comparing(name: str, verdict: Callable[[int], bool]) -> list[Any]:
     ]
 
 
+def _value(optional: Optional) -> object:
+    if optional is NONE:
+        raise CelError("optional.none() dereference")
+    return optional.value
+
+
+def _of_non_zero(value: object) -> Optional:
+    return NONE if is_zero(value) else Optional(value)
+
+
+def _unwrapped(items: list[object]) -> list[object]:
+    if not all(isinstance(item, Optional) for item in items):
+        raise CelError("optional.unwrap of a value that is not optional")
+    return [item.value for item in items if isinstance(item, Optional) and item is not NONE]
+
+
+def _unused(*values: object) -> object:
+    raise AssertionError("the compiler carries it out")
+
+
 OVERLOADS: list[Overload] = [
     # What the compiler carries out.
     *generic("_?_:_", "bool, A, A -> A"),
@@ -205,4 +231,18 @@ OVERLOADS: list[Overload] = [
     ),
     *generic_method("startsWith", "string, string -> bool", apply=_string_method(str.startswith), cost=costs.traversal),
     *generic_method("endsWith", "string, string -> bool", apply=_string_method(str.endswith), cost=costs.traversal),
+    # Optional types.
+    *function("optional.of", "V -> optional(V)", apply=Optional),
+    *function("optional.ofNonZeroValue", "V -> optional(V)", apply=_of_non_zero),
+    *function("optional.none", "-> optional(V)", apply=lambda: NONE),
+    *method("value", "optional(V) -> V", apply=_value),
+    *method("hasValue", "optional(V) -> bool", apply=lambda optional: optional is not NONE),
+    *generic_method("or", "optional(V), optional(V) -> optional(V)", apply=_unused),
+    *generic_method("orValue", "optional(V), V -> V", apply=_unused),
+    *generic("_[?_]", "list(V), int -> optional(V)", "optional(list(V)), int -> optional(V)"),
+    *generic("_[?_]", "map(K, V), K -> optional(V)", "optional(map(K, V)), K -> optional(V)"),
+    *method("first", "list(V) -> optional(V)", apply=lambda items: Optional(items[0]) if items else NONE),
+    *method("last", "list(V) -> optional(V)", apply=lambda items: Optional(items[-1]) if items else NONE),
+    *function("optional.unwrap", "list(optional(V)) -> list(V)", apply=_unwrapped),
+    *method("unwrapOpt", "list(optional(V)) -> list(V)", apply=_unwrapped),
 ]

@@ -53,3 +53,36 @@ def test_what_they_do_not_do(expression: str, problem: str) -> None:
 
 def test_lists_that_have_no_order_are_not_sorted() -> None:
     assert str(answer("[[1]].sort() == []")).startswith("compile: found no matching overload for 'sort'")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("sets.contains([1, 2], [2])", True),
+        ("sets.contains([1, 2], [])", True),
+        ("sets.contains([1, 2], [3])", False),
+        ("sets.equivalent([1, 2], [2, 1, 1])", True),
+        ("sets.equivalent([1, 2], [1])", False),
+        ("sets.equivalent([1], [1, 2])", False),
+        ("sets.intersects([1], [1, 2])", True),
+        ("sets.intersects([3], [1, 2])", False),
+        ("sets.intersects([], [1])", False),
+    ],
+)
+def test_lists_are_sets(expression: str, expected: bool) -> None:
+    assert answer(expression) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("{'a': 1}.transformMap(k, v, k + 'x') == {'a': 'ax'}", True),
+        ("{true: 1}.transformMap(k, v, k) == {true: true}", True),
+        ("['a', 'b'].transformMapEntry(i, v, {v: i, v + v: i}).size() == 4", True),
+        ("[true, false].transformMapEntry(i, v, {v: i})[false] == 1", True),
+        ("['a', 'a'].transformMapEntry(i, v, {v: i}).size() == 1", "run: insert failed: key a already exists"),
+        ("{'a': 0}.transformMap(k, v, 1 / v).size() == 1", "run: division by zero"),
+    ],
+)
+def test_loops_fill_maps(expression: str, expected: object) -> None:
+    assert answer(expression) == expected
