@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kframework.client import api_errors
-from kframework.objects.codec import FieldPath
+from kframework.objects.problem import FieldPath
 
 
 class _Object(dict[str, object]):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from kframework.client.transport import JSON
 from kframework.clock import Clock
 from kframework.errors import ClusterError
-from kframework.fake_api.media_types import accepted
 from kframework.fake_api.printers.tables import table
 from kframework.fake_api.served import Resource
 from kframework.fake_api.wire.documents import Data, Document
+from kframework.fake_api.wire.yaml_bodies import YAML
 
 
 class Form(Protocol):
@@ -112,3 +114,48 @@ def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> F
         status=406,
         reason="NotAcceptable",
     )
+
+
+# -- media types that clients accept, as they prefer them (RFC 9110, 12.5.1) ------------------------------------------
+
+#: What is written, by what clients may call it.
+_ENCODINGS = {JSON: JSON, "application/*": JSON, "*/*": JSON, YAML: YAML}
+
+#: The group of the forms that all kinds have.
+_META_GROUP = "meta.k8s.io"
+
+
+class MediaType(NamedTuple):
+    """What is written how: objects as they are, or in a form such as `Table`."""
+
+    encoding: str
+    form: str = ""
+
+
+@lru_cache(maxsize=256)
+def accepted(accept: str) -> tuple[MediaType, ...]:
+    """List what a client accepts of what there is, the preferred first; whoever says nothing accepts JSON."""
+    weighed = [_read(each) for each in accept.split(",")] if accept else [(1.0, MediaType(JSON))]
+    weighed.sort(key=lambda each: -each[0])
+    return tuple(media_type for weight, media_type in weighed if weight > 0 and media_type is not None)
+
+
+def encoding(accept: str) -> str:
+    """Return in which media type answers are to be written: JSON where a client accepts nothing that there is."""
+    return next((each.encoding for each in accepted(accept)), JSON)
+
+
+def _read(text: str) -> tuple[float, MediaType | None]:
+    name, *parameters = (part.strip() for part in text.split(";"))
+    said = dict(parameter.partition("=")[::2] for parameter in parameters)
+    form = said.get("as", "")
+    if name.lower() not in _ENCODINGS or (form and said.get("g") != _META_GROUP):
+        return 0.0, None
+    return _weight(said.get("q", "1")), MediaType(_ENCODINGS[name.lower()], form)
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0

@@ -24,8 +24,7 @@ from kframework.fake_api.calls import Call, in_json
 from kframework.fake_api.collection import Collect, Collection
 from kframework.fake_api.containers import IN_A_PROCESS, logs, no_process
 from kframework.fake_api.discovery import nothing_at, root_path
-from kframework.fake_api.forms import Form, negotiated
-from kframework.fake_api.media_types import encoding
+from kframework.fake_api.forms import Form, encoding, negotiated
 from kframework.fake_api.reviews import review
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.fake_api.selection import Selection

@@ -7,10 +7,12 @@ import asyncio
 import msgspec
 import pytest
 
+from kframework.client.transport import JSON
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, SystemClock, VirtualTimeLoop
 from kframework.errors import ClusterError
-from kframework.fake_api.forms import Form, negotiated
+from kframework.fake_api.forms import Form, MediaType, accepted, encoding, negotiated
 from kframework.fake_api.wire.documents import Document
+from kframework.fake_api.wire.yaml_bodies import YAML
 from kframework.objects import CoreEvent, Event, Namespace, ObjectMeta
 from tests.fake_api.serving import TABLE, served_as
 
@@ -92,3 +94,27 @@ def test_a_form_that_there_is_not(accept: str) -> None:
     with pytest.raises(ClusterError, match="only the following media types are accepted: application/json") as refused:
         form(accept)
     assert (refused.value.status, refused.value.reason) == (406, "NotAcceptable")
+
+
+AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("accept", "found"),
+    [
+        ("", [MediaType(JSON)]),
+        ("*/*", [MediaType(JSON)]),
+        ("application/*;q=0.1", [MediaType(JSON)]),
+        (f"{PROTOBUF},{YAML}", [MediaType(YAML)]),
+        (f"{JSON};q=0.5, {YAML}", [MediaType(YAML), MediaType(JSON)]),
+        (f"{JSON};q=0.5,{YAML};q=0.5", [MediaType(JSON), MediaType(YAML)]),
+        (f"{JSON};q=0,{YAML};q=none", [MediaType(YAML)]),
+        (f"{AS_TABLE},Application/JSON", [MediaType(JSON, "Table"), MediaType(JSON)]),
+        (f"{JSON};as=Table", []),
+        (PROTOBUF, []),
+        (",;,=;q=", []),
+    ],
+)
+def test_what_is_preferred_comes_first(accept: str, found: list[MediaType]) -> None:
+    assert list(accepted(accept)) == found
+    assert encoding(accept) == (found[0].encoding if found else JSON)

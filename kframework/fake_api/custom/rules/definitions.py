@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kframework.cel.errors import CelError
-from kframework.fake_api.custom.rules.property_names import escaped
 from kframework.fake_api.custom.rules.tree import Rule, compiled, explained
-from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type
+from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped
 from kframework.fake_api.schema.causes import Cause, invalid
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import entries, mapping, text

@@ -10,7 +10,7 @@ from kframework.cel.program import TOO_COSTLY, Program
 from kframework.cel.run import Run
 from kframework.cel.values import NONE, Optional
 from kframework.fake_api.custom.rules.tree import Rule, Tree, explained
-from kframework.fake_api.custom.rules.values import seen
+from kframework.fake_api.custom.rules.types import seen
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import text

@@ -10,9 +10,8 @@ from kframework.cel.environment import environment
 from kframework.cel.errors import CelError
 from kframework.cel.program import Program, compile_program
 from kframework.cel.types import BOOL, STRING, Type, optional_of
-from kframework.fake_api.custom.rules.field_paths import read_field_path
-from kframework.fake_api.custom.rules.property_names import escaped
-from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type
+from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped
+from kframework.fake_api.custom.rules.written import read_field_path
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, text
 

@@ -1,9 +1,15 @@
-"""The types of CEL that schemas describe."""
+"""What schemas and their values are in CEL: types, values, and names of properties."""
 
 from __future__ import annotations
 
+import base64
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from kframework.cel.library.times import read_duration, read_timestamp
 from kframework.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
-from kframework.fake_api.custom.rules.property_names import escaped, written_names
+from kframework.cel.values import KeyedList
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import mapping, text
 
@@ -64,3 +70,90 @@ def _object(properties: Schema, name: str, fields: Fields) -> Type:
     declared = Type(name)
     fields[declared] = own
     return declared
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+_READ: dict[str, Callable[[str], object]] = {
+    "byte": base64.b64decode,
+    "duration": read_duration,
+    "date": lambda text: read_timestamp(f"{text}T00:00:00Z"),
+    "date-time": read_timestamp,
+}
+
+
+def seen(schema: object, value: object) -> object:
+    """Return a valid value of a schema as a value of CEL.
+
+    Fields have the names that rules write, and one that is null is not there. What the schema does not know keeps its
+    place, so that it counts in comparisons. Raises CelError for a time span that CEL cannot read.
+    """
+    if not isinstance(schema, dict) or schema.get("x-kubernetes-int-or-string") is True:
+        return value
+    match value:
+        case dict():
+            return _map(schema, value)
+        case list():
+            return _list(schema, value)
+        case str() if (read := _READ.get(str(schema.get("format")))) is not None and schema.get("type") == "string":
+            return read(value)
+        case int() if schema.get("type") == "number":
+            return float(value)
+        case float() if schema.get("type") == "integer":
+            return int(value)
+    return value
+
+
+def _map(schema: Schema, value: dict[str, object]) -> dict[str, object]:
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        return {key: seen(others, item) for key, item in value.items()}
+    properties = mapping(schema, "properties")
+    fields: dict[str, object] = {}
+    for name, item in value.items():
+        if item is not None:
+            fields |= dict.fromkeys(written_names(name) or (name,), seen(properties.get(name), item))
+    return fields
+
+
+def _list(schema: Schema, value: list[object]) -> list[object]:
+    items = [seen(schema.get("items"), item) for item in value]
+    match schema.get("x-kubernetes-list-type"):
+        case "set":
+            return KeyedList(items)
+        case "map":
+            keys = schema.get("x-kubernetes-list-map-keys")
+            return KeyedList(items, tuple(escaped(key) or key for key in keys) if isinstance(keys, list) else ())
+    return items
+
+
+# -- names of properties -----------------------------------------------------------------------------------------------
+
+#: Words of CEL, which no name may be.
+_RESERVED = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
+_WRITTEN = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_NAME = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*", re.ASCII)
+_ESCAPED = re.compile(r"__|[./-]")
+
+
+def written_names(name: str) -> tuple[str, ...]:
+    """Return the names by which rules find a property: words of CEL may be written as they are, too."""
+    found = escaped(name)
+    if found is None:
+        return ()
+    return (found, name) if name in _RESERVED else (found,)
+
+
+@lru_cache(maxsize=4096)
+def escaped(name: str) -> str | None:
+    """Return the identifier that stands for a property, None if none does: the rules cannot name it."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    if _NAME.fullmatch(name) is None:
+        return None
+    return _ESCAPED.sub(lambda found: _WRITTEN[found[0]], name)

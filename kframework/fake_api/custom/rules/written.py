@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kframework.fake_api.custom.rules.field_paths import read_field_path
 from kframework.fake_api.schema.causes import Cause, invalid, required, unsupported
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import text
@@ -50,3 +49,30 @@ def _of_text(rule: Schema, place: str) -> Iterator[Cause]:
         yield required(f"{place}.message", "message must be specified if rule contains line breaks")
     if (of_message := text(rule, "messageExpression")) and not of_message.strip():
         yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
+
+
+# -- the `fieldPath` of a rule: where in the value the fault lies ------------------------------------------------------
+
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\['(?P<quoted>(?:[^'\\]|\\[abfnrtv'\\])*)'\]")
+_ESCAPE = re.compile(r"\\(.)")
+_CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def read_field_path(text: str, schema: Schema) -> str | None:
+    """Return a path such as `.spec['a.b']` as messages write it; None if it leads nowhere in the schema."""
+    written, position = "", 0
+    while position < len(text):
+        step = _STEP.match(text, position)
+        if step is None:
+            return None
+        position = step.end()
+        name = step["name"] or _ESCAPE.sub(lambda found: _CHARACTERS.get(found[1], found[1]), step["quoted"])
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        if isinstance(properties, dict):
+            inner, written = properties.get(name), f"{written}.{name}" if written else name
+        else:
+            inner, written = others, f"{written}[{name}]"
+        if not isinstance(inner, dict):
+            return None
+        schema = inner
+    return written

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.rules.written import has_rules, written_causes
+from kframework.fake_api.custom.rules.written import has_rules, read_field_path, written_causes
 
 SCHEMA = {"type": "object", "properties": {"size": {"type": "integer"}}}
 SUPPORTED = '"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"'
@@ -61,3 +61,36 @@ def test_rules_are_found_wherever_they_stand() -> None:
     assert not has_rules(SCHEMA)
     assert has_rules({"properties": {"a": {"items": {"x-kubernetes-validations": rules}}}})
     assert has_rules({"allOf": [{"x-kubernetes-validations": rules}]})
+
+
+NUMBER = {"type": "number"}
+NESTED = {
+    "properties": {
+        "spec": {"properties": {"a.b": NUMBER, "size": NUMBER, "it's": NUMBER}},
+        "labels": {"additionalProperties": {"properties": {"text": NUMBER}}},
+        "items": {"type": "array", "items": NUMBER},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        (".spec", "spec"),
+        (".spec.size", "spec.size"),
+        ("['spec'].size", "spec.size"),
+        (".spec['a.b']", "spec.a.b"),
+        (r".spec['it\'s']", "spec.it's"),
+        (".labels.app", "labels[app]"),
+        (".labels['my-app'].text", "labels[my-app].text"),
+        (".spec.length", None),
+        (".spec.size.unit", None),
+        (".items[0]", None),
+        ("spec", None),
+        (".spec[size]", None),
+        (".spec['size", None),
+        (".spec['\\q']", None),
+    ],
+)
+def test_paths(path: str, written: str | None) -> None:
+    assert read_field_path(path, NESTED) == written
