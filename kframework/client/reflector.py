@@ -108,7 +108,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(random)
         self._heard = False
         self._failures = 0
-        self._complaint = ""
+        self._problem = ""
 
     async def run(self) -> NoReturn:
         """Keep up for ever."""
@@ -131,7 +131,7 @@ class Reflector(Generic[T]):
         lasted = self._clock.now() - began
         if self._heard or lasted >= SILENCE:
             self._backoff.reset()
-            self._failures, self._complaint = 0, ""
+            self._failures, self._problem = 0, ""
         if error is None and lasted >= SHORT:
             return 0.0
         self._complain(error or ClusterError("the watch ended at once", status=0))
@@ -256,8 +256,8 @@ class Reflector(Generic[T]):
         self._failures += 1
         if self._failures == 1 and error.status in (0, 410):
             _log.info("watching %s: %s", self.kind.plural, error)
-        elif self._complaint != str(error):
-            self._complaint = str(error)
+        elif self._problem != str(error):
+            self._problem = str(error)
             _log.warning("watching %s: %s%s", self.kind.plural, error, self._remedy(error))
 
     def _remedy(self, error: ClusterError) -> str:

@@ -148,9 +148,9 @@ def _options_in(query: Mapping[str, str]) -> DeleteOptions:
     )
 
 
-def _invalid_options(field: str, complaint: str, value: object, why: str) -> ClusterError:
+def _invalid_options(field: str, what: str, value: object, why: str) -> ClusterError:
     shown = msgspec.json.encode(value).decode()
-    message = f'DeleteOptions.meta.k8s.io "" is invalid: {field}: {complaint}: {shown:.100}: {why}'
+    message = f'DeleteOptions.meta.k8s.io "" is invalid: {field}: {what}: {shown:.100}: {why}'
     return ClusterError(message, status=422, reason="Invalid")
 
 

@@ -72,10 +72,10 @@ def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
     """
     if plugin in _SOUND:
         return
-    for hook, complaint in _complaints(plugin):
-        place = code_place(plugin, hook or "", complaint)
-        complaint += f" ({place})" if place else ""
-        raise PluginError(complaint, plugin=plugin.name, hook=hook, distribution=distribution)
+    for hook, problem in _problems(plugin):
+        place = code_place(plugin, hook or "", problem)
+        problem += f" ({place})" if place else ""
+        raise PluginError(problem, plugin=plugin.name, hook=hook, distribution=distribution)
     _SOUND.add(plugin)
 
 
@@ -83,7 +83,7 @@ def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:
 _SOUND: WeakSet[type[Plugin]] = WeakSet()
 
 
-def _complaints(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
+def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
     """List what is wrong, each with the hook that it is wrong with, if it is one."""
     marked = hooks_of(plugin)
     for name, options in marked.items():
@@ -92,12 +92,12 @@ def _complaints(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
             hint = f" (did you mean {meant!r}?)" if meant else ""
             yield None, f"method {name} is marked @hookimpl, and there is no hook of this name{hint}"
         else:
-            for complaint in _complaints_of_hook(plugin, name, options):
-                yield name, complaint
+            for problem in _problems_of_hook(plugin, name, options):
+                yield name, problem
     for name in sorted(set(dir(plugin)) - set(dir(Plugin)) - set(marked)):
-        complaint = _complaint_of_method(plugin, name)
-        if complaint:
-            yield None, complaint
+        problem = _problem_of_method(plugin, name)
+        if problem:
+            yield None, problem
     if not points_of(plugin):
         has = f"there is none for {', '.join(sorted(marked))}" if marked else "no method is marked @hookimpl"
         yield None, f"extends no extension point: {has}"
@@ -108,7 +108,7 @@ def _complaints(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
 # -- methods that are marked -------------------------------------------------------------------------------------------
 
 
-def _complaints_of_hook(plugin: type[Plugin], hook: str, options: Mapping[str, object]) -> Iterator[str]:
+def _problems_of_hook(plugin: type[Plugin], hook: str, options: Mapping[str, object]) -> Iterator[str]:
     function = getattr(plugin, hook)
     if options.get("tryfirst") or options.get("trylast"):
         yield "tryfirst and trylast are refused: order comes from the configuration"
@@ -148,7 +148,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 # -- methods that are not ----------------------------------------------------------------------------------------------
 
 
-def _complaint_of_method(plugin: type[Plugin], name: str) -> str:
+def _problem_of_method(plugin: type[Plugin], name: str) -> str:
     """Say which hook a public method was probably meant to be; nothing if it looks like a method of the plugin's own.
 
     What comes of a class that is no Plugin has a use there, unless it has a hook's name and its arguments too.

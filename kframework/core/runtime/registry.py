@@ -45,10 +45,10 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Offers(Generic[N]):
-    """What is on offer of one sort, by name: classes in which `complaint` finds nothing wrong."""
+    """What is on offer of one sort, by name: classes in which `problem` finds nothing wrong."""
 
-    def __init__(self, offers: Iterable[Offer], complaint: Callable[[Offer, object], str]) -> None:
-        self._complaint = complaint
+    def __init__(self, offers: Iterable[Offer], problem: Callable[[Offer, object], str]) -> None:
+        self._problem = problem
         self._offers: dict[str, list[Offer]] = {}
         for offer in offers:
             same = self._offers.setdefault(offer.name, [])
@@ -94,8 +94,8 @@ class Offers(Generic[N]):
         except Exception as error:
             reason = f"cannot be imported: {in_words(error)}{_remedy(offer, error)}"
             raise PluginError(reason, plugin=offer.name, distribution=offer.source) from error
-        if complaint := self._complaint(offer, loaded):
-            raise PluginError(complaint, plugin=offer.name, distribution=offer.source)
+        if problem := self._problem(offer, loaded):
+            raise PluginError(problem, plugin=offer.name, distribution=offer.source)
         return cast("type[N]", loaded)
 
 
@@ -106,7 +106,7 @@ class Registry(Offers[Plugin]):
     """
 
     def __init__(self, offers: Iterable[Offer]) -> None:
-        super().__init__(offers, _complaint)
+        super().__init__(offers, _problem)
 
     def _load(self, offer: Offer) -> type[Plugin]:
         plugin = super()._load(offer)
@@ -183,7 +183,7 @@ def _remedy(offer: Offer, error: Exception) -> str:
     return ""
 
 
-def _complaint(offer: Offer, loaded: object) -> str:
+def _problem(offer: Offer, loaded: object) -> str:
     if not (isinstance(loaded, type) and issubclass(loaded, Plugin)):
         return f"{offer.target or loaded!r} is no class derived from kframework.Plugin"
     if not loaded.name:

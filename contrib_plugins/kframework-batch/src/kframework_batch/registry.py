@@ -21,8 +21,8 @@ class BatchRegistry:
     """
 
     def __init__(self, actions: Iterable[Offer], plugins: Iterable[Offer]) -> None:
-        self.actions: Offers[Action] = Offers(actions, partial(_complaint, Action))
-        self.plugins: Offers[BatchPlugin] = Offers(plugins, partial(_complaint, BatchPlugin))
+        self.actions: Offers[Action] = Offers(actions, partial(_problem, Action))
+        self.plugins: Offers[BatchPlugin] = Offers(plugins, partial(_problem, BatchPlugin))
 
     @classmethod
     def installed(cls) -> BatchRegistry:
@@ -37,7 +37,7 @@ class BatchRegistry:
         return cls(beside_installed(ACTIONS, actions), beside_installed(PLUGINS, plugins))
 
 
-def _complaint(base: type[Action] | type[BatchPlugin], offer: Offer, loaded: object) -> str:
+def _problem(base: type[Action] | type[BatchPlugin], offer: Offer, loaded: object) -> str:
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
         return f"{offer.target or loaded!r} is no class derived from kframework_batch's {base.__name__}"
     if loaded.name != offer.name:

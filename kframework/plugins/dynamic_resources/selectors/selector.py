@@ -70,8 +70,8 @@ class Selector:
 
 def compile_selector(expression: str) -> Selector:
     """Compile a selector as Kubernetes 1.36 does; raises CelError."""
-    return Selector(compile_program(expression, ENVIRONMENT, _complaint))
+    return Selector(compile_program(expression, ENVIRONMENT, _problem))
 
 
-def _complaint(type: Type) -> str:
+def _problem(type: Type) -> str:
     return "" if type in (BOOL, ANY) else f"must evaluate to bool or the unknown type, not {type}"

@@ -62,10 +62,10 @@ def _named(task: TaskSpec, index: int) -> TaskSpec:
 
 def rejection(job: Job) -> str:
     """Say all that is wrong with a job that was filled in, "" if nothing is."""
-    return "; ".join(_complaints(job))
+    return "; ".join(_problems(job))
 
 
-def _complaints(job: Job) -> Iterator[str]:
+def _problems(job: Job) -> Iterator[str]:
     spec = job.spec
     if not spec.tasks:
         yield "No task specified in job spec"
