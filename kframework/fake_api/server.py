@@ -39,8 +39,8 @@ from kframework.fake_api.wire.documents import Document
 from kframework.fake_api.wire.yaml_bodies import YAML, in_yaml
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
-from kframework.process.http.statuses import NOBODY, Subject, answered, failure
 from kframework.objects.openapi.definitions import read_document
+from kframework.process.http.statuses import NOBODY, Subject, answered, failure
 
 
 class ApiServer:
