@@ -189,6 +189,15 @@ if TYPE_CHECKING:  # isort: off
     )
 
     # How it explains itself where it is asked why.
+    from kframework.explain.layout import (
+        BRIEF as BRIEF,
+        Layout as Layout,
+        format_fields as format_fields,
+        format_list as format_list,
+        format_sections as format_sections,
+        format_table as format_table,
+        indent as indent,
+    )
     from kframework.observe.web.shown import EngineExplanation as EngineExplanation
     from kframework.explain.routes import (
         STANDS_BY as STANDS_BY,

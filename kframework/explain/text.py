@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kframework.errors import visible
+from kframework.explain.layout import (
+    BRIEF,
+    Layout,
+    format_fields,
+    format_list,
+    format_sections,
+    format_table,
+    indent,
+)
 from kframework.observe.text_table import NONE, table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.explain.explanation import Assessment, Explanation, NodeScore, Preemption, Score, Waiting
+    from kframework.explain.explanation import (
+        Assessment,
+        Explanation,
+        NodeScore,
+        Preemption,
+        Rejection,
+        Score,
+        Waiting,
+    )
     from kframework.observe.outside_data import OutsideData
 
 #: So many reasons, examples of nodes, best nodes, nodes with room kept, victims, remedies and wakers are shown.
@@ -37,21 +53,21 @@ _ACTIONS = {
 
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
-    sections = (
-        _head(explanation, wide),
-        _placement(explanation, wide),
-        _help(explanation, wide),
-        _preemption(explanation.preemption, wide) if explanation.preemption is not None else (),
-        _end(explanation, wide),
+    layout = Layout(wide)
+    return format_sections(
+        format_fields(_head(explanation, layout)),
+        _placement(explanation, layout),
+        _help(explanation, layout),
+        _preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
+        _end(explanation, layout),
     )
-    return "\n\n".join(filter(None, ("\n".join(map(visible, section)) for section in sections))) + "\n"
 
 
 # -- the pod -----------------------------------------------------------------------------------------------------------
 
 
-def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
-    fields = {
+def _head(explanation: Explanation, layout: Layout) -> dict[str, str]:
+    return {
         "Pod": explanation.pod,
         "Scheduler": explanation.profile,
         "Requests": ", ".join(f"{resource} {amount}" for resource, amount in explanation.requests.items()),
@@ -62,12 +78,8 @@ def _head(explanation: Explanation, wide: bool) -> Iterator[str]:
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
         "Condition": explanation.condition if explanation.then is None else "",
-        "Message": explanation.then.message if wide and explanation.then is not None else "",
+        "Message": explanation.then.message if layout.wide and explanation.then is not None else "",
     }
-    width = max(map(len, fields)) + 2
-    for name, value in fields.items():
-        if value:
-            yield f"{name + ':':{width}}{value}"
 
 
 def _status(explanation: Explanation) -> str:
@@ -102,7 +114,7 @@ def _choice(then: Decision) -> str:
 # -- the nodes ---------------------------------------------------------------------------------------------------------
 
 
-def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
+def _placement(explanation: Explanation, layout: Layout) -> Iterator[str]:
     now = explanation.now
     gated = " once it is let in" if explanation.state.value == "gated" else ""
     again = " if it were scheduled again" if explanation.node else gated
@@ -112,40 +124,37 @@ def _placement(explanation: Explanation, wide: bool) -> Iterator[str]:
         yield "There are no nodes."
     elif not now.feasible:
         yield f"WHY NOT: {_nodes(now.nodes, 'none')} would do{again}. ALONE: nothing else stands against the pod there."
-        yield from _rejections(now, wide)
+        yield from _rejections(now, layout)
     else:
         rest = f", {now.nodes - now.feasible} would not" if now.feasible < now.nodes else ""
         yield f"WHERE: {now.feasible} of {_nodes(now.nodes)} would do{again}{rest}."
-        yield from _best(now, explanation.node, wide)
-        if wide and now.rejections:
-            yield from _rejections(now, wide)
-    yield from _kept_room(now, wide)
+        yield from _best(now, explanation.node, layout)
+        if layout.wide and now.rejections:
+            yield from _rejections(now, layout)
+    for kept in layout.first(now.kept_room, _KEPT):
+        yield f"  On {kept.node} room is kept for {BRIEF.names(kept.pods, _VICTIMS)}."
 
 
-def _rejections(now: Assessment, wide: bool) -> Iterator[str]:
-    shown = now.rejections if wide else now.rejections[:_REASONS]
-    examples = None if wide else _EXAMPLES
-    named = [_listed(each.examples, each.nodes, examples) for each in shown]
-    cells = [(str(each.nodes), str(each.alone), each.plugin, each.reason) for each in shown]
-    rows = [(*row, nodes) for row, nodes in zip(cells, named, strict=True)]
-    yield from _indented(table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows))
+def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
+    shown = layout.first(now.rejections, _REASONS)
+    rows = [(str(each.nodes), str(each.alone), each.plugin, each.reason, _examples(each, layout)) for each in shown]
+    yield from format_table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows)
     more = len(now.rejections) - len(shown) + now.reasons_left_out
     if more:
-        yield f"  ... and {more} more reasons{'' if wide else '; -o wide shows more'}"
-    yield from _details(now, wide)
+        yield f"  ... and {more} more reasons{'' if layout.wide else '; -o wide shows more'}"
+    explained = set[str]()
+    for details in now.details:
+        if layout.wide or details.plugin not in explained:
+            explained.add(details.plugin)
+            yield f"  On {details.node} {details.plugin} finds:"
+            yield from indent(details.lines, 2)
 
 
-def _details(now: Assessment, wide: bool) -> Iterator[str]:
-    """Say what is behind the reasons of plugins that tell, on the first of their nodes or on all."""
-    told = set[str]()
-    for each in now.details:
-        if wide or each.plugin not in told:
-            told.add(each.plugin)
-            yield f"  On {each.node} {each.plugin} finds:"
-            yield from (f"    {line}" for line in each.lines)
+def _examples(rejection: Rejection, layout: Layout) -> str:
+    return layout.names(rejection.examples, _EXAMPLES, rejection.nodes)
 
 
-def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:
+def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
     if not now.top:
         return
     best = now.top[0]
@@ -162,19 +171,19 @@ def _best(now: Assessment, node: str, wide: bool) -> Iterator[str]:
         yield f"  {node}, where the pod is, comes {_ordinal(own.place)} with {own.total}."
     if now.feasible > now.enough:
         yield f"  An attempt looks at the first {now.enough} that would do; here all of them are compared."
-    yield from _indented(_score_table(now.top, node, wide))
+    yield from indent(_score_table(now.top, node, layout))
 
 
-def _score_table(top: Sequence[NodeScore], node: str, wide: bool) -> Iterator[str]:
-    """Set the best nodes side by side; unless it is `wide`, without the plugins that say the same of all of them."""
-    shown = [each for number, each in enumerate(top) if wide or number < _TOP or each.node == node]
+def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterator[str]:
+    """Set the best nodes side by side; in brief without the plugins that say the same of all of them."""
+    shown = [each for number, each in enumerate(top) if layout.wide or number < _TOP or each.node == node]
     rows: list[tuple[str, ...]] = []
     alike: list[str] = []
     for scores in zip(*(each.scores for each in shown), strict=True):
-        if not wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
+        if not layout.wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
             alike.append(f"{scores[0].plugin} {scores[0].weighted}")
         else:
-            rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, wide) for score in scores)))
+            rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, layout) for score in scores)))
     if rows:
         rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
         yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows)
@@ -184,26 +193,21 @@ def _score_table(top: Sequence[NodeScore], node: str, wide: bool) -> Iterator[st
         yield f"The same for all of them: {', '.join(alike)}."
 
 
-def _cell(score: Score, wide: bool) -> str:
-    return f"{score.weighted} ({score.raw} -> {score.normalized})" if wide else str(score.weighted)
-
-
-def _kept_room(now: Assessment, wide: bool) -> Iterator[str]:
-    for kept in now.kept_room[: None if wide else _KEPT]:
-        yield f"  On {kept.node} room is kept for {_listed(kept.pods, len(kept.pods), _VICTIMS)}."
+def _cell(score: Score, layout: Layout) -> str:
+    return f"{score.weighted} ({score.raw} -> {score.normalized})" if layout.wide else str(score.weighted)
 
 
 # -- the way out -------------------------------------------------------------------------------------------------------
 
 
-def _help(explanation: Explanation, wide: bool) -> Iterator[str]:
+def _help(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if explanation.help:
         yield "WHAT WOULD HELP, each by itself:"
-        yield from (f"  - {remedy.text}" for remedy in explanation.help[: None if wide else _REMEDIES])
+        yield from format_list(remedy.text for remedy in layout.first(explanation.help, _REMEDIES))
 
 
-def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
-    victims = _listed(preemption.victims, len(preemption.victims), None if wide else _VICTIMS)
+def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
+    victims = layout.names(preemption.victims, _VICTIMS)
     if preemption.under_way:
         have = "has" if len(preemption.victims) == 1 else "have"
         yield f"PREEMPTION is under way: {victims} must go from {preemption.node}, and {have} not ended yet."
@@ -214,23 +218,22 @@ def _preemption(preemption: Preemption, wide: bool) -> Iterator[str]:
     else:
         yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
         reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
-        shown = reasons if wide else reasons[:_VICTIMS]
-        yield from (f"  {_nodes(count)}: {reason}" for reason, count in shown)
+        yield from (f"  {_nodes(count)}: {reason}" for reason, count in layout.first(reasons, _VICTIMS))
 
 
 # -- what it waits for -------------------------------------------------------------------------------------------------
 
 
-def _end(explanation: Explanation, wide: bool) -> Iterator[str]:
+def _end(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if explanation.waiting is not None:
-        yield from _waiting(explanation.waiting, explanation, wide)
+        yield from _waiting(explanation.waiting, explanation, layout)
     if explanation.outside:
         yield "OUTSIDE DATA that plugins go by:"
         yield from (f"  {each.plugin}: source {each.source} {_heard(each)}" for each in explanation.outside)
     yield from (f"Note: {note}." for note in explanation.notes)
 
 
-def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator[str]:
+def _waiting(waiting: Waiting, explanation: Explanation, layout: Layout) -> Iterator[str]:
     held = ", ".join(waiting.held_by)
     match explanation.state.value:
         case "active":
@@ -247,10 +250,10 @@ def _waiting(waiting: Waiting, explanation: Explanation, wide: bool) -> Iterator
             yield f"WAITS in {hooks} for {_seconds(waiting, explanation)}."
         case "gated":
             yield f"WAITS FOR {held}: {waiting.why}. It is looked at again when one of these happens:"
-            yield from _wakers(waiting, wide)
+            yield from _wakers(waiting, layout)
         case _:
             yield "WAITS FOR one of these, if it may help:"
-            yield from _wakers(waiting, wide)
+            yield from _wakers(waiting, layout)
             yield f"  It is tried all the same {_moment(waiting.retried_at, explanation.at)}."
 
 
@@ -259,9 +262,9 @@ def _seconds(waiting: Waiting, explanation: Explanation) -> str:
     return f"{explanation.at - since:.0f} s, since {_moment(since, explanation.at).removeprefix('at ')}"
 
 
-def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
-    shown = len(waiting.wakers) if wide else _WAKERS
-    for waker in waiting.wakers[:shown]:
+def _wakers(waiting: Waiting, layout: Layout) -> Iterator[str]:
+    shown = layout.first(waiting.wakers, _WAKERS)
+    for waker in shown:
         resources: dict[tuple[str, ...], list[str]] = {}
         for resource, actions in waker.events.items():
             resources.setdefault(tuple(actions), []).append(resource)
@@ -270,7 +273,7 @@ def _wakers(waiting: Waiting, wide: bool) -> Iterator[str]:
             for actions, names in resources.items()
         )
         yield f"  {waker.plugin}: {events or 'nothing that it has named'}"
-    others = [waker.plugin for waker in waiting.wakers[shown:]]
+    others = [waker.plugin for waker in waiting.wakers[len(shown) :]]
     if others:
         yield f"  ... and what {', '.join(others)} would look at; -o wide shows it"
 
@@ -293,13 +296,6 @@ def _nodes(count: int, word: str = "") -> str:
     return f"{number} node{'' if count == 1 else 's'}"
 
 
-def _listed(names: Sequence[str], count: int, shown: int | None) -> str:
-    """List names, and count those that are left out."""
-    named = names[:shown]
-    rest = count - len(named)
-    return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
-
-
 def _ordinal(place: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
 
@@ -316,7 +312,3 @@ def _moment(moment: float | None, now: float) -> str:
     if moment is None:
         return "at some time"
     return f"at {rfc3339(moment)}, in {_span(moment - now)}" if moment > now else f"at {rfc3339(moment)}"
-
-
-def _indented(lines: Iterable[str]) -> Iterator[str]:
-    return (f"  {line}" for line in lines)

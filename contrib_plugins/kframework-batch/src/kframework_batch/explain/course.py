@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from kframework.observe.showing import BRIEF
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.account_rows import counted, opponent, why
 from kframework_batch.explain.explanation import Stretch
-from kframework_batch.explain.text import names, outcome_words
+from kframework_batch.explain.text import VICTIMS, outcome_words
 
 #: So many turns and jobs are looked through before others have their turn.
 _PIECE = 1_000
@@ -85,7 +86,7 @@ def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_H
         if pod in pods:
             evicted.setdefault(reason, []).append(pod)
     for reason, sent in evicted.items():
-        yield _Happened(tuple(sent), f"sent away because of {reason}: {names(sent)}")
+        yield _Happened(tuple(sent), f"sent away because of {reason}: {BRIEF.names(sent, VICTIMS)}")
 
 
 def _states(account: SessionAccount, job: str) -> Iterator[_Happened]:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from kframework.clock import rfc3339
-from kframework.engine import NONE, table, visible
-from kframework_batch.account import Outcome, QueueState, Spared, SubJobTurn, Tried, Turn, Verdict
-from kframework_batch.account_rows import subjob_name
-from kframework_batch.explain.explanation import Explanation, Stretch, TaskPlace
+from kframework.engine import (
+    BRIEF,
+    NONE,
+    Layout,
+    format_fields,
+    format_list,
+    format_sections,
+    format_table,
+    indent,
+)
+from kframework_batch.account import Outcome, QueueState, SubJobTurn, Tried, Turn, Verdict
+from kframework_batch.account_rows import counted, subjob_name
+from kframework_batch.explain.explanation import Explanation, Stretch
 from kframework_batch.resource import quantity_of
 
 #: So many tasks, turns, victims and names are shown, unless all are asked for; of a course so many of its beginning and
 #: of its end.
-_TASKS, _VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
+_TASKS, VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
 
 _OUTCOMES: Mapping[Outcome, str] = {
     Outcome.ADMITTED: "let in: its pods may be made",
@@ -31,26 +41,26 @@ _NOTHING_MORE = "got nothing more"
 
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
-    sections = (
-        _head(explanation),
-        _course(explanation, wide),
+    layout = Layout(wide)
+    return format_sections(
+        format_fields(_head(explanation)),
+        _course(explanation, layout),
         _queue(explanation),
-        _turns(explanation, wide),
-        _tasks(explanation, wide) if not explanation.pod else (),
+        _turns(explanation, layout),
+        _tasks(explanation, layout) if not explanation.pod else (),
         _help(explanation),
         (f"note: {note}" for note in explanation.notes),
     )
-    return "\n\n".join(filter(None, ("\n".join(map(visible, section)) for section in sections))) + "\n"
 
 
 # -- the job -----------------------------------------------------------------------------------------------------------
 
 
-def _head(explanation: Explanation) -> Iterator[str]:
+def _head(explanation: Explanation) -> dict[str, str]:
     only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
     gone = f", gone since {rfc3339(explanation.gone_at)}" if explanation.gone_at else ""
     had = f"{explanation.ready} have room of the {explanation.minimum} that are needed"
-    fields = {
+    return {
         "Pod": explanation.pod,
         "Job": explanation.owner,
         "Pod group": f"{explanation.job}{gone}",
@@ -58,17 +68,13 @@ def _head(explanation: Explanation) -> Iterator[str]:
         "Phase": explanation.phase or "Pending",
         "Priority": str(explanation.priority or ""),
         "Gang": f"{explanation.minimum} were needed" if gone else had,
-        "Requests": amounts(explanation.requests),
+        "Requests": _amounts(explanation.requests),
         "Status": "" if only is None else f"{only.status}{f' on {only.node}' if only.node else ''}",
         "Message": explanation.message,
     }
-    width = max(map(len, fields)) + 2
-    for name, value in fields.items():
-        if value:
-            yield f"{name + ':':{width}}{value}"
 
 
-def amounts(resources: Mapping[str, int]) -> str:
+def _amounts(resources: Mapping[str, int]) -> str:
     """List amounts of resources as in a manifest."""
     return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
 
@@ -76,19 +82,17 @@ def amounts(resources: Mapping[str, int]) -> str:
 # -- its course --------------------------------------------------------------------------------------------------------
 
 
-def _course(explanation: Explanation, wide: bool) -> Iterator[str]:
+def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
     """Tell what came of a job from its beginning on, unless it waits still: then its last turns say more."""
     course = explanation.course
-    if not course or not (wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
+    if not course or not (layout.wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
         return
     began = course[0].at
     yield f"COURSE since {rfc3339(began)}, each line until the next:"
-    lines = [f"  - {_span(each.at - began)}, {_sessions(each)}: {said}" for each in course for said in each.said]
-    left_out = 0 if wide else max(len(lines) - _BEGINNING - _END, 0)
-    yield from lines[:_BEGINNING]
-    if left_out:
-        yield f"  - and {left_out} more"
-    yield from lines[_BEGINNING + left_out :]
+    lines = [f"{_span(each.at - began)}, {_sessions(each)}: {said}" for each in course for said in each.said]
+    left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
+    more = [f"and {left_out} more"] if left_out else []
+    yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
 
 
 def _sessions(stretch: Stretch) -> str:
@@ -106,48 +110,53 @@ def _queue(explanation: Explanation) -> Iterator[str]:
     place = explanation.order.index(state.queue) + 1
     turn = f"number {place} of {len(explanation.order)} when the session began"
     yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
-    yield from (f"  - {sentence}" for sentence in queue_sentences(state))
+    yield from format_list(_queue_sentences(state))
 
 
-def queue_sentences(state: QueueState) -> Iterator[str]:
+def _queue_sentences(state: QueueState) -> Iterator[str]:
     """Say how a queue stood to what it was due when the session began."""
     if not state.plugin:
         yield "no plugin says what is due to it"
         return
     held, wanted, due = state.allocated, state.requested, state.deserved
-    yield f"due to it, as plugin {state.plugin} has it: {amounts(due) or 'nothing'}"
-    yield f"it held {amounts(held) or 'nothing'}, and asked for {amounts(wanted) or 'nothing'} in all"
+    yield f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}"
+    yield f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all"
     over = {name: held.get(name, 0) - amount for name, amount in due.items()}
     if above := {name: amount for name, amount in over.items() if amount > 0}:
-        yield f"it was over its due by {amounts(above)}"
+        yield f"it was over its due by {_amounts(above)}"
     if below := {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}:
         lacked = {name: amount for name, amount in below.items() if amount > 0}
         if lacked:
-            yield f"it was short of its due by {amounts(lacked)}"
+            yield f"it was short of its due by {_amounts(lacked)}"
 
 
 # -- its turns ---------------------------------------------------------------------------------------------------------
 
 
-def _turns(explanation: Explanation, wide: bool) -> Iterator[str]:
+def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if not explanation.turns:
         if explanation.session:
             yield f"It had no turn in session {explanation.session}."
         return
     yield f"SESSION {explanation.session}, {_span(explanation.at - explanation.session_at)} ago:"
     for turn in explanation.turns:
-        yield f"  - {turn_sentence(turn)}"
-        pod = explanation.pod
-        verdicts = [verdict for verdict in turn.verdicts if not pod or verdict.pod == pod]
-        yield from (f"      {line}" for line in _verdicts(verdicts, wide))
-        yield from (f"      {line}" for line in _subjobs(turn.subjobs, wide))
-        yield from (f"      {line}" for line in _tried(turn.tried, wide))
-        if turn.victims:
-            yield f"      {_victims(turn, wide)}"
-        yield from (f"      {spared_sentence(spared)}" for spared in turn.spared)
+        yield f"  - {_turn_sentence(turn)}"
+        yield from indent(_turn_details(turn, explanation.pod, layout), 3)
 
 
-def turn_sentence(turn: Turn) -> str:
+def _turn_details(turn: Turn, pod: str, layout: Layout) -> Iterator[str]:
+    yield from _verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout)
+    yield from _subjobs(turn.subjobs, layout)
+    yield from _tried(turn.tried, layout)
+    if turn.victims:
+        went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
+        yield f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}"
+    for spared in turn.spared:
+        names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
+        yield f"plugin {spared.plugin} would not let {names} go for it"
+
+
+def _turn_sentence(turn: Turn) -> str:
     """Say how a turn ended, and what stood against the job as a whole."""
     by = f"plugin {turn.plugin}" if turn.plugin else ""
     against = ": ".join(filter(None, (by, turn.message)))
@@ -165,56 +174,17 @@ def outcome_words(turn: Turn) -> str:
     return "; ".join(words)
 
 
-def _verdicts(verdicts: Sequence[Verdict], wide: bool) -> Iterator[str]:
+def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
     """List where tasks had their place, and put those together that had none for the same reason."""
-    placed = [verdict for verdict in verdicts if verdict.node]
-    shown = len(placed) if wide else _TASKS
-    for verdict in placed[:shown]:
-        yield verdict_sentence(verdict)
-    if placed[shown:]:
-        yield f"and {len(placed) - shown} more had a place"
+    placed = [_verdict_sentence(verdict) for verdict in verdicts if verdict.node]
+    yield from layout.lines(placed, _TASKS, "and {} more had a place")
     rejected = sorted((verdict for verdict in verdicts if not verdict.node), key=lambda one: (one.message, one.plugin))
     for (message, plugin), alike in groupby(rejected, key=lambda one: (one.message, one.plugin)):
-        pods = [verdict.pod for verdict in alike]
         by = f"plugin {plugin}: " if plugin else ""
-        yield f"{names(pods, wide=wide)}: {by}{message}"
+        yield f"{layout.names([verdict.pod for verdict in alike], VICTIMS)}: {by}{message}"
 
 
-def _subjobs(turns: Sequence[SubJobTurn], wide: bool) -> Iterator[str]:
-    """List what became of subgroups, those first that have not enough."""
-    ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
-    shown = ordered if wide else ordered[:_TASKS]
-    for turn in shown:
-        yield subjob_sentence(turn)
-        yield from (f"  {line}" for line in _tried(turn.tried, wide))
-    if ordered[len(shown) :]:
-        yield f"and {len(ordered) - len(shown)} more subgroups"
-
-
-def subjob_sentence(turn: SubJobTurn) -> str:
-    """Say how far a subgroup came."""
-    words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
-    if turn.outcome is Outcome.KEPT:
-        words.append("some of them once others have gone")
-    if turn.hypernode:
-        words.append(f"in hypernode {turn.hypernode}")
-    return "; ".join(filter(None, (*words, turn.message)))
-
-
-def _tried(tried: Sequence[Tried], wide: bool) -> Iterator[str]:
-    """List the hypernodes in which a job was tried in vain."""
-    shown = tried if wide else tried[:_TASKS]
-    yield from map(tried_sentence, shown)
-    if tried[len(shown) :]:
-        yield f"and in {len(tried) - len(shown)} more hypernodes"
-
-
-def tried_sentence(tried: Tried) -> str:
-    """Say why a job is not in a hypernode."""
-    return f"not in hypernode {tried.hypernode} of tier {tried.tier}, where {tried.had} had a place: {tried.message}"
-
-
-def verdict_sentence(verdict: Verdict) -> str:
+def _verdict_sentence(verdict: Verdict) -> str:
     """Say where a task had its place, and by what choice."""
     how = "was promised" if verdict.promised else "had"
     if not verdict.feasible:
@@ -224,46 +194,46 @@ def verdict_sentence(verdict: Verdict) -> str:
     return f"{verdict.pod} {how} room on {verdict.node}, {fitted}{tied}"
 
 
-def spared_sentence(spared: Spared) -> str:
-    """Say whom a plugin would not let go."""
-    rest = spared.tasks - len(spared.examples)
-    names = ", ".join(spared.examples) + (f" and {rest} more" if rest else "")
-    return f"plugin {spared.plugin} would not let {names} go for it"
+def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
+    """List what became of subgroups, those first that have not enough."""
+    ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
+    shown = layout.first(ordered, _TASKS)
+    for turn in shown:
+        yield _subjob_sentence(turn)
+        yield from indent(_tried(turn.tried, layout))
+    if len(shown) < len(ordered):
+        yield f"and {len(ordered) - len(shown)} more subgroups"
 
 
-def _victims(turn: Turn, wide: bool) -> str:
-    went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
-    return f"for it {went}: {names([victim.pod for victim in turn.victims], wide=wide)}"
+def _subjob_sentence(turn: SubJobTurn) -> str:
+    """Say how far a subgroup came."""
+    words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
+    if turn.outcome is Outcome.KEPT:
+        words.append("some of them once others have gone")
+    if turn.hypernode:
+        words.append(f"in hypernode {turn.hypernode}")
+    return "; ".join(filter(None, (*words, turn.message)))
 
 
-def names(pods: Sequence[str], *, wide: bool = False) -> str:
-    """Name pods, the first few unless `wide`."""
-    shown = list(pods) if wide else list(pods[:_VICTIMS])
-    rest = len(pods) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
+    """List the hypernodes in which a job was tried in vain."""
+    lines = [
+        f"not in hypernode {one.hypernode} of tier {one.tier}, where {one.had} had a place: {one.message}"
+        for one in tried
+    ]
+    return layout.lines(lines, _TASKS, "and in {} more hypernodes")
 
 
 # -- its tasks ---------------------------------------------------------------------------------------------------------
 
 
-def _tasks(explanation: Explanation, wide: bool) -> Iterable[str]:
-    tasks = explanation.tasks
-    shown = tasks if wide else _one_of_each(tasks)
-    yield f"TASKS: {_counts(tasks) or ('none are left' if explanation.gone_at else 'none are there yet')}."
-    if wide:
-        rows = [(task.pod, task.status, task.node or NONE) for task in shown]
-        yield from (f"  {line}" for line in table(("POD", "STATUS", "NODE"), rows))
-
-
-def _one_of_each(tasks: Sequence[TaskPlace]) -> list[TaskPlace]:
-    return list({task.status: task for task in tasks}.values())
-
-
-def _counts(tasks: Sequence[TaskPlace]) -> str:
-    counts: dict[str, int] = {}
-    for task in tasks:
-        counts[task.status] = counts.get(task.status, 0) + 1
-    return ", ".join(f"{count} {status}" for status, count in counts.items())
+def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
+    tasks, counts = explanation.tasks, Counter(task.status for task in explanation.tasks)
+    none = "none are left" if explanation.gone_at else "none are there yet"
+    yield f"TASKS: {counted(counts) if tasks else none}."
+    if layout.wide:
+        rows = [(task.pod, task.status, task.node or NONE) for task in tasks]
+        yield from format_table(("POD", "STATUS", "NODE"), rows)
 
 
 # -- what would help ---------------------------------------------------------------------------------------------------
@@ -274,7 +244,7 @@ def _help(explanation: Explanation) -> Iterator[str]:
         return
     yield "WHAT WOULD HELP, each by itself; it was tried:"
     for remedy in explanation.help:
-        evicted = f"; evicted for it: {names([victim.pod for victim in remedy.victims])}"
+        evicted = f"; evicted for it: {BRIEF.names([victim.pod for victim in remedy.victims], VICTIMS)}"
         yield f"  - {remedy.change}{evicted if remedy.victims else ''}"
 
 
