@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator
 
 from kframework.core.cycle.decision import Decision
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.assessing import assess
 from kframework.explain.explanation import Assessment, Explanation, Preemption, State
 from kframework.explain.full_evaluation import FullEvaluation
+from kframework.explain.lookup import unassign
 from kframework.explain.preempting import preempting
 from kframework.explain.remedies.remedies import Remedy, remedies
-from kframework.explain.restoring import as_pending
+from kframework.explain.summary import summarise
 from kframework.explain.waiting import state_of, waiting
 from kframework.framework.suggestions import amount_of
 from kframework.objects import Pod
@@ -29,13 +29,13 @@ def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None
 def explaining(
     engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None
 ) -> Generator[None, None, Explanation]:
-    """Explain a pod that an engine knows (`known_pod`).
+    """Explain a pod that an engine knows (`find_pod`).
 
     Yields after each millisecond of work, with nothing left open and nothing changed: whoever drives it gives way then.
     `whole` is the pod as the API has it: of a pod on a node the scheduler keeps only what it needs, so without it the
     plugins are asked about a pod without annotations and owners.
     """
-    asked = as_pending(pod, whole, engine.cluster.interned)
+    asked = unassign(pod, whole, engine.cluster.interned)
     evaluation = FullEvaluation(engine, asked)
     account = _Account(evaluation)
     yield from in_slices(account.work(), evaluation.aside)
@@ -60,7 +60,7 @@ class _Account:
         evaluation = self._evaluation
         yield from evaluation.work()
         node = self._node()
-        self._now = yield from assess(evaluation, node)
+        self._now = yield from summarise(evaluation, node)
         if not node and not self._now.feasible:
             self._preemption = yield from preempting(evaluation)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
+from typing import TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -34,6 +35,10 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Scores
 from kframework.values.status import Status, unresolvable
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 #: So many rows a plugin is asked about in one piece: without a columnar form, and with one.
 _FEW, _MANY = 16, 2_000
@@ -278,6 +283,33 @@ class FullEvaluation:
         nobody = result.excluded or result.status or unresolvable()
         rejectors = sorted({status.plugin for status, _ in self.counted} | set(result.narrowed_by))
         return Diagnosis(self.nodes, self.first, lambda o: nobody if o == PASS else self.status(o), rejectors)
+
+
+class OptionalHooks:
+    """The hooks of a profile's plugins that only explanations call: `explain`, `suggest` and `suggest_nodes`.
+
+    A plugin that fails in one of them spoils nothing: its first fault is logged, and it is not called again.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._faulty: set[str] = set()
+
+    def of(self, plugin: str, hook: str) -> Callable[..., object] | None:
+        """Return this hook of a plugin; None if it has none."""
+        method = getattr(self._profile.plugins.get(plugin), hook, None)
+        return cast("Callable[..., object]", method) if hasattr(method, "kframework_impl") else None
+
+    def safely(self, plugin: str, hook: str, ask: Callable[[], T], otherwise: T) -> T:
+        """Return what `ask` returns, or `otherwise` if this plugin fails or has failed."""
+        if plugin in self._faulty:
+            return otherwise
+        try:
+            return ask()
+        except Exception as error:
+            self._faulty.add(plugin)
+            _log.error("%s", self._profile.fault(plugin, hook, error), exc_info=error)
+            return otherwise
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import msgspec
 from kframework.errors import ClusterError, Unexplainable
 from kframework.explain.account import explaining
 from kframework.explain.explanation import Explanation
-from kframework.explain.finding import known_pod, not_known
+from kframework.explain.lookup import find_pod, not_found_message
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.scheduler.scheduler import Scheduler
@@ -32,10 +32,10 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> Explanation:
-        pod = await finished_giving_way(cluster, known_pod(scheduler.engine, namespace, name))
+        pod = await finished_giving_way(cluster, find_pod(scheduler.engine, namespace, name))
         whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
         if pod is None:
-            raise Unexplainable(not_known(namespace, name, whole, scheduler.profiles))
+            raise Unexplainable(not_found_message(namespace, name, whole, scheduler.profiles))
         explanation = await finished_giving_way(cluster, explaining(scheduler.engine, history, pod, whole))
         if scheduler.standing_by:
             return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDS_BY))

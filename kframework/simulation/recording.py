@@ -12,7 +12,7 @@ from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.errors import Unexplainable
 from kframework.explain.account import explain
-from kframework.explain.finding import known_pod
+from kframework.explain.lookup import find_pod
 from kframework.framework.plugin import Plugin
 from kframework.observe.history import History
 from kframework.observe.recording.engines import E, EngineKind
@@ -74,7 +74,7 @@ class Recording:
             raise Unexplainable(f"{self.file}: there is no attempt {attempt} in this recording")
         namespace, _, name = pod.rpartition("/")
         key = f"{namespace or 'default'}/{name}"
-        found = finished(known_pod(told.engine, namespace or "default", name))
+        found = finished(find_pod(told.engine, namespace or "default", name))
         if found is not None:
             return Explained(explain(told.engine, history, found))
         last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)

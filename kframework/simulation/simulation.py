@@ -25,7 +25,7 @@ from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError, Unexplainable
 from kframework.explain.account import explain
-from kframework.explain.finding import known_pod, not_known
+from kframework.explain.lookup import find_pod, not_found_message
 from kframework.explain.view import PodEngineShown
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod
@@ -176,9 +176,9 @@ class Simulation:
         namespace = namespace or "default"
         whole = self._run.cluster.find(Pod, name, namespace)
         engine = self._run.scheduler.engine
-        found = finished(known_pod(engine, namespace, name))
+        found = finished(find_pod(engine, namespace, name))
         if found is None:
-            raise Unexplainable(not_known(namespace, name, whole, self._run.scheduler.profiles))
+            raise Unexplainable(not_found_message(namespace, name, whole, self._run.scheduler.profiles))
         return Explained(explain(engine, self._history, found, whole))
 
     def report(self, title: str = "Simulation") -> str:

@@ -13,7 +13,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.explain.account import explain
 from kframework.explain.explanation import Assessment, Explanation
-from kframework.explain.finding import known_pod
+from kframework.explain.lookup import find_pod
 from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.scheduler.extenders import Extenders
@@ -58,7 +58,7 @@ class Scene(Host):
         return self
 
     def explain(self, name: str, whole: Pod | None = None) -> Explanation:
-        pod = finished(known_pod(self.engine, "default", name))
+        pod = finished(find_pod(self.engine, "default", name))
         assert pod is not None, f"pod {name} is not known"
         return explain(self.engine, self.history, pod, whole)
 

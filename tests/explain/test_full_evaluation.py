@@ -26,8 +26,8 @@ from kframework import (
 )
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
-from kframework.explain import slices
-from kframework.explain.full_evaluation import FullEvaluation, evaluate
+from kframework.scheduler import slices
+from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks, evaluate
 from kframework.framework.plugin import Reads
 from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed
@@ -36,6 +36,7 @@ from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_search import Likes, Stretches
 from tests.core.test_pod_engine import Stage
+from tests.support.helping import engine_of
 
 NO, NEVER = unschedulable("no"), unschedulable("never")
 
@@ -355,3 +356,28 @@ def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, sl
     cluster.assume(rivals[1], "n1")
     cluster.nominator.remove(rivals[1].uid)
     assert len(finished(work).feasible) == 2
+
+
+def hooks() -> OptionalHooks:
+    return OptionalHooks(engine_of([]).profiles["default-scheduler"])
+
+
+def test_optional_hook_is_found_where_a_plugin_has_it() -> None:
+    assert hooks().of("NodeResourcesFit", "suggest") is not None
+    assert hooks().of("NodeResourcesFit", "explain") is None
+    assert hooks().of("Nobody", "explain") is None
+
+
+def test_plugin_that_fails_in_an_optional_hook_is_logged_once_and_not_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    optional = hooks()
+
+    def fail() -> str:
+        raise RuntimeError("out of order")
+
+    assert optional.safely("NodeResourcesFit", "explain", fail, "nothing") == "nothing"
+    assert optional.safely("NodeResourcesFit", "explain", lambda: "something", "nothing") == "nothing"
+    assert optional.safely("NodePorts", "explain", lambda: "something", "nothing") == "something"
+    (message,) = caplog.messages
+    assert "NodeResourcesFit" in message and "explain" in message and "out of order" in message

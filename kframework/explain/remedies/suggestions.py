@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.runtime.profile import Profile
-from kframework.explain.full_evaluation import FullEvaluation
-from kframework.explain.optional_hooks import OptionalHooks
+from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
 from kframework.explain.remedies.trials import Trial
 from kframework.framework.claim_suggestions import ClaimChange
 from kframework.framework.pod_suggestions import AnyChange

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+import numpy as np
 import pytest
 
-from kframework.explain import assessing
-from kframework.explain.explanation import KeptRoom, NodeScore, Rejection
+from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Rows, Status, hookimpl, unresolvable
+from kframework.explain import summary
+from kframework.explain.explanation import Details, KeptRoom, NodeScore, Rejection
+from kframework.explain.full_evaluation import evaluate
+from kframework.framework.suggestions import Efforts
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
+from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
+from tests.support.helping import engine_of, pending
 
 CPU, TAINT = "Insufficient cpu", "node(s) had untolerated taint(s)"
 MISSING = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="missing"))
@@ -132,7 +140,7 @@ def test_an_attempt_looks_only_among_the_nodes_that_pre_filter_leaves() -> None:
 
 
 def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assessing, "REASONS", 1)
+    monkeypatch.setattr(summary, "REASONS", 1)
     nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
     now = Scene(*nodes).pending(cpu=2)
     assert [each.reason for each in now.rejections] == [CPU]
@@ -158,3 +166,65 @@ def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
     now = scene.explain("pod").now
     assert now.feasible == 2
     assert [each.examples for each in now.rejections] == [("n1",)]
+
+
+# -- in the plugins' own words ---
+
+
+class Sized(Plugin):
+    """Reject all nodes, the larger ones for less."""
+
+    name = "Sized"
+    reads = "node"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status:
+        return unresolvable("too small" if node.name != "odd" else "odd")
+
+    @hookimpl
+    def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
+        if node.name == "n0":
+            return []
+        return [f"{node.name} is {status.message}", "  by far"]
+
+    @hookimpl
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+        return np.array([1 / int(node.name[1:] or 1) if node.name[1:].isdigit() else 9.0 for node in _at(nodes, rows)])
+
+
+def _at(nodes: NodeTable, rows: Rows) -> list[NodeInfo]:
+    return [nodes[row] for row in np.arange(nodes.capacity)[rows].tolist()]
+
+
+def told(*names: str, plugin: type[Plugin] = Sized) -> tuple[Details, ...]:
+    engine = engine_of([make_node(name) for name in names], plugin)
+    evaluation = finished(evaluate(engine, pending(engine, make_pod())))
+    return finished(summary.summarise(evaluation, "")).details
+
+
+def test_the_nearest_nodes_are_told_of_for_each_reason() -> None:
+    said = told("n1", "odd", "n2", "n3", "n4")
+    assert [(each.plugin, each.node) for each in said] == [("Sized", name) for name in ("n4", "n3", "n2", "odd")]
+    assert said[0].lines == ("n4 is too small", "  by far")
+    assert said[-1].lines == ("odd is odd", "  by far")
+
+
+class Silent(Sized):
+    """Say nothing."""
+
+    @hookimpl
+    def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
+        return []
+
+
+class Failing(Sized):
+    """Fail."""
+
+    @hookimpl
+    def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
+        raise RuntimeError("out of order")
+
+
+@pytest.mark.parametrize("plugin", [Silent, Failing])
+def test_who_has_nothing_to_say_is_not_shown(plugin: type[Plugin]) -> None:
+    assert told("n1", plugin=plugin) == ()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import nodes_to_find
-from kframework.explain.details import details
-from kframework.explain.explanation import Assessment, KeptRoom, NodeScore, Rejection, Score
-from kframework.explain.full_evaluation import FullEvaluation
+from kframework.explain.explanation import Assessment, Details, KeptRoom, NodeScore, Rejection, Score
+from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
+from kframework.explain.remedies.suggestions import Suggestions
 from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
@@ -23,11 +25,14 @@ EXAMPLES, TOP, KEPT = 5, 5, 5
 #: So many reasons are told: a plugin may have another one for each node.
 REASONS = 100
 
+#: Details are asked for on so many nodes for each rejection of a plugin, and for so many rejections of each.
+_DETAILED_NODES, _DETAILED_REJECTIONS = 3, 3
+
 Places = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 
 
-def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Assessment]:
+def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, Assessment]:
     """Sum up what was found; `node` is where the pod is, "" if it is on none.
 
     Yields wherever it may pause.
@@ -40,7 +45,7 @@ def assess(evaluation: FullEvaluation, node: str) -> Generator[None, None, Asses
     yield
     rejections = reasons.listed()
     yield
-    said_more = yield from details(evaluation)
+    said_more = yield from _details(evaluation)
     yield
     top = _top(evaluation, node)
     yield
@@ -145,6 +150,47 @@ def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
     bounds = itertools.pairwise([*starts.tolist(), len(by_rejection)])
     for rejection, (start, stop) in zip(rejections.tolist(), bounds, strict=True):
         yield rejection, by_rejection[start:stop]
+
+
+# -- why not, in the plugins' own words --------------------------------------------------------------------------------
+
+
+def _details(evaluation: FullEvaluation) -> Generator[None, None, tuple[Details, ...]]:
+    """Ask the plugins that have a hook `explain`; yields wherever it may pause."""
+    hooks, found = OptionalHooks(evaluation.profile), list[Details]()
+    for plugin, said in evaluation.said.items():
+        explain = hooks.of(plugin, "explain")
+        if explain is None:
+            continue
+        nearest = yield from _nearest(evaluation, plugin)
+        for place in nearest:
+            yield
+            name = evaluation.names[place]
+            node = evaluation.nodes.named(name)
+            if node is None:
+                continue  # it has left meanwhile
+            status = evaluation.status(int(said[evaluation.rows[place]]))
+            asked = partial(explain, evaluation.state, evaluation.pod, node, status)
+            lines: list[str] = hooks.safely(plugin, "explain", partial(_lines, asked), [])
+            found += [Details(plugin, name, tuple(lines))] if lines else []
+    return tuple(found)
+
+
+def _lines(asked: Callable[[], object]) -> list[str]:
+    return list(map(str, cast("list[object]", asked())))
+
+
+def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, list[int]]:
+    """List the places of a few nodes for each of a plugin's rejections, those first where the fewest changes help."""
+    said = evaluation.said[plugin][evaluation.rows]
+    places: Places = np.flatnonzero(said != PASS)
+    if not len(places):
+        return []
+    efforts = yield from Suggestions(evaluation.profile).efforts(evaluation, plugin, evaluation.rows[places])
+    places = places[np.argsort(efforts, kind="stable")]
+    _, firsts = np.unique(said[places], return_index=True)
+    alike = (places[said[places] == said[places[first]]] for first in sorted(firsts.tolist())[:_DETAILED_REJECTIONS])
+    return [place for each in alike for place in each[:_DETAILED_NODES].tolist()]
 
 
 # -- which one ---------------------------------------------------------------------------------------------------------

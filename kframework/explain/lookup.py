@@ -1,17 +1,55 @@
-"""A pod on a node as it was before it had one, so that the plugins can be asked about it again."""
+"""The pod that is to be explained: found by its name, and as it was before it had a node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
+from kframework.core.pod_engine import PodEngine
 from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus, Volume
 from kframework.state.pods import Interned, PendingPod, PodInfo
 
+#: How many pods are looked at before others have their turn.
+_PODS_PER_TURN = 5_000
 
-def as_pending(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
-    """Return a pod as it was before it had a node; `whole` is its object, if anybody has it."""
+
+def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
+    """Find a pod that this engine schedules or has scheduled; None if it knows of none.
+
+    Yields so that others have their turn.
+    """
+    found: PodInfo | None = None
+    for pods in (engine.cluster.pods, engine.handlers.pending):
+        for number, pod in enumerate(list(pods.values()), 1):
+            if pod.name == name and pod.namespace == namespace:
+                found = pod
+                break
+            if number % _PODS_PER_TURN == 0:
+                yield
+    if found is None or (found.spec.scheduler_name or "default-scheduler") not in engine.profiles:
+        return None
+    return found
+
+
+def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iterable[str]) -> str:
+    """Say why a scheduler with these profiles does not know a pod; `pod` is its object if the cluster has one."""
+    key = f"{namespace}/{name}"
+    if pod is None:
+        return f"there is no pod {key}"
+    wanted = pod.spec.scheduler_name or "default-scheduler"
+    if wanted not in profiles:
+        return f"pod {key} is for the scheduler {wanted!r}; this one schedules for {', '.join(profiles)}"
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return f"pod {key} has finished ({pod.status.phase}): nobody schedules it any more"
+    return f"the scheduler has not heard of pod {key} yet"
+
+
+# -- as it was before it had a node ------------------------------------------------------------------------------------
+
+
+def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
+    """Return a pod as it was before it had a node; `whole` is its object, if it is known."""
     if isinstance(pod, PendingPod):
         return pod
     if whole is None or whole.metadata.uid != pod.uid:

@@ -1,0 +1,118 @@
+"""A pod is found by its name, or one line says why not; a pod on a node is as it was before it had one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kframework.explain.lookup import find_pod, not_found_message, unassign
+from kframework.objects import Affinity, PersistentVolumeClaimSource, Pod, Volume
+from kframework.scheduler.slices import finished
+from kframework.state.pods import Interned, PendingPod, PodInfo
+from kframework.testing import make_node, make_pod
+from tests.explain.scene import Scene
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("default", "pending"), ("other", "pending"), ("default", "placed")])
+def test_a_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
+    pods = make_pod("pending"), make_pod("pending", namespace="other"), make_pod("placed", node_name="n1")
+    scene = Scene(make_node("n1"), *pods)
+    scene.engine.catch_up()
+    found = finished(find_pod(scene.engine, namespace, name))
+    assert found is not None and found.key == f"{namespace}/{name}"
+
+
+@pytest.mark.parametrize("name", ["absent", "foreign", "foreign-placed"])
+def test_no_other_is(name: str) -> None:
+    foreign = make_pod("foreign-placed", node_name="n1", scheduler_name="another")
+    scene = Scene(make_node("n1"), make_pod("pod"), foreign, make_pod("foreign", scheduler_name="another"))
+    scene.engine.catch_up()
+    assert finished(find_pod(scene.engine, "default", name)) is None
+
+
+def test_whoever_looks_through_many_gives_way() -> None:
+    scene = Scene(make_node("n1"), *(make_pod(f"p{n}", node_name="n1") for n in range(10_000)))
+    scene.engine.catch_up()
+    assert sum(1 for _ in find_pod(scene.engine, "default", "absent")) == 2
+
+
+def ended(phase: str) -> Pod:
+    pod = make_pod("pod")
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase=phase))
+
+
+@pytest.mark.parametrize(
+    ("pod", "line"),
+    [
+        (None, "there is no pod default/pod"),
+        (
+            make_pod("pod", scheduler_name="another"),
+            "pod default/pod is for the scheduler 'another'; this one schedules for one, two",
+        ),
+        (ended("Succeeded"), "pod default/pod has finished (Succeeded): nobody schedules it any more"),
+        (ended("Failed"), "pod default/pod has finished (Failed): nobody schedules it any more"),
+        (make_pod("pod"), "the scheduler has not heard of pod default/pod yet"),
+    ],
+)
+def test_it_is_said_why_a_pod_is_not_known(pod: Pod | None, line: str) -> None:
+    profiles = ["one", "two"] if pod is not None and pod.spec.scheduler_name == "another" else ["default-scheduler"]
+    assert not_found_message("default", "pod", pod, profiles) == line
+
+
+# -- as it was before it had a node ---
+
+CLAIMS = [
+    Volume(name="a", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="first")),
+    Volume(name="b"),
+    Volume(name="c", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="second")),
+]
+
+
+def affinity(*names: str) -> Affinity:
+    field = {"key": "metadata.name", "operator": "In", "values": names}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return msgspec.convert({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}, Affinity)
+
+
+def restored(pod: Pod, whole: Pod | None = None) -> PendingPod:
+    interned = Interned()
+    return unassign(PodInfo(pod, interned), whole, interned)
+
+
+def test_a_pod_that_waits_is_as_it_is() -> None:
+    interned = Interned()
+    pod = PendingPod(make_pod("pod"), interned)
+    assert unassign(pod, None, interned) is pod
+
+
+def test_what_the_scheduler_keeps_of_a_pod_is_enough() -> None:
+    pod = make_pod(
+        "pod",
+        labels={"app": "web"},
+        node_name="n1",
+        volumes=CLAIMS,
+        affinity=affinity("n1"),
+        tolerations=["a=b"],
+        priority=7,
+    )
+    found = restored(pod)
+    assert (found.uid, found.key, found.labels, found.priority) == (pod.metadata.uid, "default/pod", {"app": "web"}, 7)
+    assert found.spec == msgspec.structs.replace(pod.spec, node_name="")
+    assert (found.row, found.node_name) == (-1, "")
+
+
+def test_what_a_pod_is_pinned_to_beside_its_node_stays() -> None:
+    pod = make_pod("pod", node_name="n1", affinity=affinity("n1", "n2"))
+    assert restored(pod).spec.affinity == affinity("n1", "n2")
+
+
+def test_the_whole_object_is_better() -> None:
+    whole = make_pod("pod", node_name="n1", annotations={"a": "b"}, nominated_node_name="n1")
+    found = restored(make_pod("pod", node_name="n1"), whole)
+    assert found.annotations == {"a": "b"}
+    assert (found.object.spec.node_name, found.status.nominated_node_name) == ("", "")
+
+
+def test_the_object_of_another_pod_is_not_used() -> None:
+    another = make_pod("another", annotations={"a": "b"})
+    assert restored(make_pod("pod", node_name="n1"), another).annotations == {}
