@@ -30,7 +30,7 @@ from kframework.simulation.recording import Recording
 from kframework_batch.account import MEASURED, SessionAccount
 from kframework_batch.config import default_configuration, load, parse
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.answer import answer
+from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.program import compile_program
 from kframework_batch.reconsider import AskedEngine, reconsider
@@ -76,7 +76,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         self, engine: BatchEngine, accounts: Sequence[msgspec.Struct], namespace: str, name: str
     ) -> EngineExplanation:
         sessions = [account for account in accounts if isinstance(account, SessionAccount)]
-        return finished(answer(engine, sessions, namespace, name))
+        return finished(explain_by_name(engine, sessions, namespace, name))
 
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
@@ -86,7 +86,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         sessions, found = SessionHistory(), list[EngineExplanation]()
 
         def look(scheduler: Scheduler[BatchEngine]) -> None:
-            found.append(finished(answer(scheduler.engine, list(sessions), namespace, name)))
+            found.append(finished(explain_by_name(scheduler.engine, list(sessions), namespace, name)))
 
         simulate_batch(objects, Settings(program), observers=[sessions], on_end=look)
         return found[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kframework.engine import Companion, History, Journal, MakeEngine, Observer, Observers, Scheduler, Series
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.answer import explain_routes
+from kframework_batch.explain.explainer import explain_routes
 from kframework_batch.job_metrics import JobMetrics
 from kframework_batch.latency_metrics import LatencyMetrics
 from kframework_batch.program import Program

@@ -38,7 +38,7 @@ from kframework_batch.account_rows import (
     why,
 )
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.answer import answer
+from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.task_status import TaskStatus
@@ -213,7 +213,9 @@ class BatchShown(Shown[BatchEngine]):
         for each in names[:_EXPLAINED] if sort in ("job", "pod") else ():
             head, _, name = each.rpartition("/")
             with suppress(Unexplainable):
-                found[each] = finished(answer(self.engine, list(self._sessions), head.rpartition("/")[2], name))
+                found[each] = finished(
+                    explain_by_name(self.engine, list(self._sessions), head.rpartition("/")[2], name)
+                )
         return found
 
 

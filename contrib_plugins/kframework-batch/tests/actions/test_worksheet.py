@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 from kframework_batch.account import Outcome, SubJobTurn, Turn
 from kframework_batch.account_rows import where
-from kframework_batch.explain.account import explain
+from kframework_batch.explain.explainer import explain
 from kframework_batch.explain.text import text_of
 from kframework_batch.job import GangInfo
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus, SubGroupPolicy

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.explain.answer import answer
-from kframework_batch.explain.ended import Ended, explaining_ended, find_ended
+from kframework_batch.explain.explainer import explain_by_name, explain_ended_steps
 from kframework_batch.explain.explanation import Explanation
+from kframework_batch.explain.lookup import EndedJob, find_ended_job
 from kframework_batch.explain.text import text_of
 from kframework_batch.objects import PodGroup
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
@@ -46,20 +46,20 @@ def ended(*, pods_too: bool = False) -> Stage:
     return stage.session(2)
 
 
-def found(stage: Stage, name: str, namespace: str = "default") -> Ended | None:
-    return finished(find_ended(stage.accounts[::-1], namespace, name))
+def found(stage: Stage, name: str, namespace: str = "default") -> EndedJob | None:
+    return finished(find_ended_job(stage.accounts[::-1], namespace, name))
 
 
 def explained(stage: Stage, name: str) -> Explanation:
     named = found(stage, name)
     assert named is not None
-    return finished(explaining_ended(stage.engine, stage.accounts[::-1], named))
+    return finished(explain_ended_steps(stage.engine, stage.accounts[::-1], named))
 
 
 @pytest.mark.parametrize("pods_too", [False, True], ids=["pods are left", "nothing is left"])
 def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: bool) -> None:
     stage = ended(pods_too=pods_too)
-    said = finished(answer(stage.engine, stage.accounts[::-1], "default", "train")).text
+    said = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train")).text
     first, left = stage.accounts[0].at, "none" if pods_too else "2 Succeeded"
     gone = rfc3339(stage.accounts[5].at)
     for line in (
@@ -82,13 +82,13 @@ def test_it_is_told_when_it_began_what_it_waited_for_and_how_it_ended(pods_too: 
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("train", Ended("default/train-123")),
-        ("train-123", Ended("default/train-123")),
-        ("train-123-1", Ended("default/train-123", "default/train-123-1")),
+        ("train", EndedJob("default/train-123")),
+        ("train-123", EndedJob("default/train-123")),
+        ("train-123-1", EndedJob("default/train-123", "default/train-123-1")),
         ("nobody", None),
     ],
 )
-def test_it_goes_by_its_group_its_owner_or_a_task(name: str, named: Ended | None) -> None:
+def test_it_goes_by_its_group_its_owner_or_a_task(name: str, named: EndedJob | None) -> None:
     assert found(ended(pods_too=True), name) == named
 
 
@@ -106,8 +106,8 @@ def test_a_task_that_is_gone_is_told_of_the_session_that_placed_it() -> None:
 
 def test_one_that_runs_is_told_of_its_course_and_one_that_waits_if_all_is_asked_for() -> None:
     stage = Stage(PLAIN, nodes=[make_node("n", cpu=2)], gangs=[make_gang("train", 2), make_gang("large", 9)]).session(3)
-    runs = finished(answer(stage.engine, stage.accounts[::-1], "default", "train"))
-    waits = finished(answer(stage.engine, stage.accounts[::-1], "default", "large"))
+    runs = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train"))
+    waits = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "large"))
     assert "  - 1s, session 2: Running\n" in runs.text
     assert "COURSE" not in waits.text and "  - 0s, sessions 1 to 3: allocate: discarded" in waits.wide
 
@@ -125,11 +125,11 @@ def test_a_group_that_is_there_again_has_not_ended() -> None:
     group, _ = make_gang("train-123", 2)
     stage.put(group)
     stage.session()
-    text = finished(answer(stage.engine, stage.accounts[::-1], "default", "train-123")).text
+    text = finished(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train-123")).text
     assert "gone since" not in text and "its pod group is gone" in text
 
 
 def test_what_nobody_remembers_is_not_explained() -> None:
     stage = ended(pods_too=True)
     with pytest.raises(Unexplainable, match="there is no job and no pod default/train"):
-        finished(answer(stage.engine, [], "default", "train"))
+        finished(explain_by_name(stage.engine, [], "default", "train"))

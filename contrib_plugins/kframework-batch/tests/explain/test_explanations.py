@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from kframework_batch.explain.account import explain
+from kframework_batch.explain.explainer import explain
 from kframework_batch.explain.explanation import Explanation
-from kframework_batch.explain.finding import find
+from kframework_batch.explain.lookup import find_job
 from kframework_batch.explain.text import text_of
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ tiers:
 
 
 def explained(stage: Stage, name: str) -> Explanation:
-    found = find(stage.engine, "default", name)
+    found = find_job(stage.engine, "default", name)
     assert found is not None
     return explain(stage.engine, stage.accounts[::-1], *found)
 
@@ -190,9 +190,9 @@ def test_names_are_found() -> None:
     stage = half_a_gang()
     stage.put(make_task("alone", "other"))
     stage.engine.catch_up()
-    assert find(stage.engine, "default", "nobody") is None
-    assert find(stage.engine, "elsewhere", "train") is None
-    found = find(stage.engine, "default", "alone")
+    assert find_job(stage.engine, "default", "nobody") is None
+    assert find_job(stage.engine, "elsewhere", "train") is None
+    found = find_job(stage.engine, "default", "alone")
     assert found is not None and found[1] is not None
     assert "there is no pod group of this name" in text(stage, "alone")
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from kframework_batch.account import SessionAccount
-from kframework_batch.explain.account import explain
+from kframework_batch.explain.explainer import explain
 from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 

@@ -10,7 +10,7 @@ import msgspec
 
 from kframework import Statement
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.finding import called
+from kframework_batch.explain.lookup import job_name
 from kframework_batch.job import JobInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, quantity_of
@@ -109,7 +109,7 @@ class WithoutJob(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         held = ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in self.job.held.items() if amount)
-        return f"end {called(self.job)} of queue {self.job.queue}, which holds {held}"
+        return f"end {job_name(self.job)} of queue {self.job.queue}, which holds {held}"
 
     @contextmanager
     def supposed(self, statement: Statement) -> Iterator[None]:

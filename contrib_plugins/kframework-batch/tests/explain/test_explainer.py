@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.answer import answer, explain_routes
+from kframework_batch.explain.explainer import explain_by_name, explain_routes
 from kframework_batch.explain.explanation import Explanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
@@ -29,7 +29,7 @@ def staged() -> Stage:
 
 def test_an_answer_has_the_words_and_the_data() -> None:
     stage = staged()
-    said = finished(answer(stage.engine, stage.accounts, "default", "train", ["one of two"]))
+    said = finished(explain_by_name(stage.engine, stage.accounts, "default", "train", ["one of two"]))
     assert said.engine == "batch"
     assert "2 of the 4 tasks that it needs had a place" in said.text
     assert said.text.endswith("note: one of two\n")
@@ -42,7 +42,7 @@ def test_an_answer_has_the_words_and_the_data() -> None:
 def test_nobody_is_explained_whom_nobody_knows() -> None:
     stage = staged()
     with pytest.raises(Unexplainable, match="no job and no pod default/nobody"):
-        finished(answer(stage.engine, stage.accounts, "default", "nobody"))
+        finished(explain_by_name(stage.engine, stage.accounts, "default", "nobody"))
 
 
 async def test_a_session_that_is_open_is_waited_for() -> None:

@@ -1,0 +1,216 @@
+"""Explain a job or a pod by its name: what came of it, how it fared in its last session, and what would help.
+
+The answer has the same in words and as data; a scheduler gives it at its port, simulations and recordings at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from kframework import Unexplainable
+from kframework.engine import Scheduler
+from kframework.observe.showing import (
+    STANDS_BY,
+    EngineExplanation,
+    at_rest,
+    explain_route,
+    finished,
+    finished_giving_way,
+)
+from kframework_batch.account import JobState, SessionAccount, Turn
+from kframework_batch.engine import BatchEngine
+from kframework_batch.explain.course import course
+from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace
+from kframework_batch.explain.lookup import EndedJob, find_ended_job, find_job
+from kframework_batch.explain.remedies import Unaffordable, remedies, will_be_served
+from kframework_batch.explain.text import text_of
+from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.membership import owner_of
+from kframework_batch.task_status import TaskStatus
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+#: The accounts of the last sessions, the newest first.
+Sessions = Callable[[], Sequence[SessionAccount]]
+
+#: How many changes that would help are enough.
+_ENOUGH = 5
+
+#: Statuses of tasks that wait for a node.
+_WAITING = (TaskStatus.PENDING, TaskStatus.PIPELINED)
+
+
+def explain_by_name(
+    engine: BatchEngine, sessions: Sequence[SessionAccount], namespace: str, name: str, notes: Sequence[str] = ()
+) -> Generator[None, None, EngineExplanation]:
+    """Explain the job or pod of this name; raise Unexplainable if there is none of this name, and was none.
+
+    A job whose pod group is gone is explained by what the sessions say of it. Yields so that others have their turn; no
+    session may be open when it is driven on.
+    """
+    found = find_job(engine, namespace, name)
+    ended = None
+    if found is None or not found[0].known:
+        ended = yield from find_ended_job(sessions, namespace, name)
+    if ended is not None:
+        explanation = yield from explain_ended_steps(engine, sessions, ended)
+    elif found is not None:
+        explanation = yield from explain_steps(engine, sessions, *found)
+    else:
+        raise Unexplainable(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
+    explanation = _add_notes(explanation, *notes)
+    data = msgspec.Raw(msgspec.json.encode(explanation))
+    return EngineExplanation("batch", text_of(explanation), text_of(explanation, wide=True), data)
+
+
+def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
+    """Return the route that explains a job or a pod."""
+    cluster = scheduler.engine.cluster
+
+    async def explained(namespace: str, name: str) -> EngineExplanation:
+        notes = [STANDS_BY] if scheduler.standing_by else []
+        await at_rest(cluster)  # so that the session that is open now is among them
+        return await finished_giving_way(cluster, explain_by_name(scheduler.engine, sessions(), namespace, name, notes))
+
+    return [explain_route(explained)]
+
+
+def explain(
+    engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
+) -> Explanation:
+    """Explain a job or one of its tasks in one piece."""
+    return finished(explain_steps(engine, sessions, job, task))
+
+
+# -- jobs that are there ---------------------------------------------------------------------------------------------
+
+
+def explain_steps(
+    engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
+) -> Generator[None, None, Explanation]:
+    """Explain a job or one of its tasks, from the accounts of the last sessions, the newest first.
+
+    Yields so that others have their turn; no session may be open when it is driven on.
+    """
+    went = yield from course(reversed(sessions), job.uid)
+    explanation = replace(_state_of(engine, sessions, job, task), course=went)
+    yield
+    if not engine.synced or not _waits(job, task):
+        return explanation
+    if will_be_served(engine, job):
+        return _add_notes(explanation, "as things stand the next session serves it")
+    found: list[Remedy] = []
+    try:
+        for remedy in remedies(engine, job, explanation.turns):
+            if remedy is not None:
+                found.append(remedy)
+            if len(found) == _ENOUGH:
+                break
+            yield
+    except Unaffordable:
+        return _add_notes(explanation, "nothing was tried that might help: sessions are too long here to try one")
+    return replace(explanation, help=tuple(found))
+
+
+def _waits(job: JobInfo, task: TaskInfo | None) -> bool:
+    if task is not None:
+        return task.status in _WAITING
+    return job.is_pending or any(job.with_status(status) for status in _WAITING)
+
+
+def _state_of(
+    engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None
+) -> Explanation:
+    """Say where a job or task stands, and what came of the last session in which the job had turns."""
+    last = next((account for account in sessions if account.turns_of(job.uid)), sessions[0] if sessions else None)
+    explanation = Explanation(
+        job=job.uid,
+        owner="" if job.object is None else owner_of(job.object),
+        pod="" if task is None else task.key,
+        at=engine.clock.now(),
+        phase=job.phase,
+        priority=job.priority,
+        minimum=job.min_available,
+        ready=job.ready_num,
+        requests={name: amount for name, amount in (job.requested if task is None else task.request).items() if amount},
+        tasks=tuple(map(_task_place, job.tasks.values() if task is None else [task])),
+        queue_name=job.queue,
+        message=job.refused or job.message or ("" if job.known else "there is no pod group of this name"),
+        notes=_notes(engine),
+    )
+    return explanation if last is None else _add_session(explanation, last, last.turns_of(job.uid))
+
+
+# -- jobs whose pod group is gone ------------------------------------------------------------------------------------
+
+
+def explain_ended_steps(
+    engine: BatchEngine, sessions: Sequence[SessionAccount], ended: EndedJob
+) -> Generator[None, None, Explanation]:
+    """Explain a job whose pod group is gone, or one of its tasks, by accounts of sessions, the newest first.
+
+    Yields so that others have their turn.
+    """
+    job, pod = ended
+    went = yield from course(reversed(sessions), job)
+    last = next((account for account in sessions if _turns(account, ended)), None)
+    states = (state for account in sessions for state in account.jobs if state.job == job)
+    gone = next(((account.at, each) for account in sessions for each in account.gone if each.job == job), None)
+    known = next((state for state in states if state.queue), JobState(job=job, queue=""))
+    left = engine.cache.jobs.get(job)
+    tasks = () if left is None else left.tasks.values()
+    explanation = Explanation(
+        job=job,
+        owner=known.owner if gone is None else gone[1].owner,
+        pod=pod,
+        at=engine.clock.now(),
+        phase=known.next_phase if gone is None else gone[1].phase,
+        priority=known.priority,
+        minimum=known.minimum,
+        tasks=tuple(_task_place(each) for each in tasks if pod in ("", each.key)),
+        queue_name=known.queue,
+        course=went,
+        gone_at=engine.clock.now() if gone is None else gone[0],
+        notes=_notes(engine),
+    )
+    return explanation if last is None else _add_session(explanation, last, _turns(last, ended))
+
+
+def _turns(account: SessionAccount, ended: EndedJob) -> tuple[Turn, ...]:
+    """Return the turns of a job in a session; of a task those with a verdict on it."""
+    turns = account.turns_of(ended.job)
+    if not ended.pod:
+        return turns
+    return tuple(turn for turn in turns if any(verdict.pod == ended.pod for verdict in turn.verdicts))
+
+
+# -- what both have --------------------------------------------------------------------------------------------------
+
+
+def _task_place(task: TaskInfo) -> TaskPlace:
+    return TaskPlace(task.key, task.status.value, task.node_name)
+
+
+def _notes(engine: BatchEngine) -> tuple[str, ...]:
+    return () if engine.synced else ("the scheduler has not seen the whole cluster yet",)
+
+
+def _add_notes(explanation: Explanation, *notes: str) -> Explanation:
+    return replace(explanation, notes=(*explanation.notes, *notes))
+
+
+def _add_session(explanation: Explanation, session: SessionAccount, turns: tuple[Turn, ...]) -> Explanation:
+    """Say what came of a session in which the job had these turns."""
+    return replace(
+        explanation,
+        queue=session.queue(explanation.queue_name),
+        order=tuple(state.queue for state in session.queues),
+        session=session.uid,
+        session_at=session.at,
+        turns=turns,
+    )
