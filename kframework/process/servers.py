@@ -18,7 +18,6 @@ from kframework.client.flow_control import FlowControl
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
-from kframework.client.write_admission import WriteAdmission
 from kframework.client.write_fence import FencedTransport, WriteFence
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
@@ -82,9 +81,8 @@ class RealServer(Server):
         async with self._transport("scheduler") as transport:
             metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
-            admitted = WriteAdmission(fenced, self._clock)
             waited = partial(self._requests.waited, transport.address)
-            yield KubeCluster(FlowControl(admitted, self._client, self._clock, waited), self._clock, random=chance())
+            yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:

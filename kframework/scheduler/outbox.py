@@ -33,8 +33,8 @@ from kframework.verbosity import V3
 
 _log = logging.getLogger(__name__)
 
-#: How many statuses, and how many events, ask for their turn at a time, so many as an admission of writes ever lets
-#: through (`kframework.client.write_admission`); in memory, where there is none, all answer at once.
+#: How many statuses, and how many events, are sent at a time, so many as flow control ever lets through
+#: (`kframework.client.flow_control`); in memory, where there is none, all answer at once.
 AT_ONCE = 64
 
 #: How many events may wait; further ones are dropped. kube-scheduler drops what comes after 1,000: at full speed that

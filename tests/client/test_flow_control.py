@@ -1,24 +1,47 @@
-"""Requests wait for their turn as those of kube-scheduler's clients do."""
+"""Requests wait for their turn as those of kube-scheduler's clients do, and writes for a place at the server.
+
+As many writes are in flight as the server takes, of each class its share, and none waits for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import Random
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.client.flow_control import FlowControl, TokenBucket
-from kframework.client.transport import Request, Response, Stream
+from kframework.client.flow_control import (
+    FAILURE_PAUSE,
+    MAX_LIMIT,
+    FlowControl,
+    TokenBucket,
+    WriteClass,
+    WriteLimit,
+)
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.rest import ask
+from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
+from kframework.errors import ClusterError
+from tests.client.scripted import NO_ANSWER, Answer, Scripted, ok, refused
+from tests.support.slow_server import SlowServer
 
-PODS = Request(method="PATCH", path="/api/v1/namespaces/default/pods/p/status")
-EVENTS = Request(method="POST", path="/apis/events.k8s.io/v1/namespaces/default/events")
+STATUS = Request(method="PATCH", path="/api/v1/namespaces/default/pods/p/status")
+EVENT = Request(method="POST", path="/apis/events.k8s.io/v1/namespaces/default/events")
+BINDING = Request(method="POST", path="/api/v1/namespaces/default/pods/p/binding")
+READ = Request(method="GET", path="/api/v1/namespaces/default/pods/p")
+
+#: How many writers never cease to write.
+WRITERS = 300
 
 
 class Noting:
@@ -64,14 +87,14 @@ def times(requests: list[Request], qps: float = 10, burst: int = 2) -> list[tupl
 
 
 def test_a_burst_passes_and_the_rest_waits_for_its_turn() -> None:
-    sent = [at for at, _ in times([PODS] * 5)]
+    sent = [at for at, _ in times([STATUS] * 5)]
     assert sent == pytest.approx([0.0, 0.0, 0.1, 0.2, 0.3])
 
 
 def test_events_have_a_bucket_of_their_own() -> None:
-    sent = times([PODS, EVENTS, PODS, EVENTS, PODS, EVENTS])
-    assert [path for at, path in sent if at == 0.0] == [PODS.path, EVENTS.path] * 2
-    assert [path for at, path in sent if at > 0.0] == [PODS.path, EVENTS.path]
+    sent = times([STATUS, EVENT, STATUS, EVENT, STATUS, EVENT])
+    assert [path for at, path in sent if at == 0.0] == [STATUS.path, EVENT.path] * 2
+    assert [path for at, path in sent if at > 0.0] == [STATUS.path, EVENT.path]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +103,12 @@ def test_events_have_a_bucket_of_their_own() -> None:
     ids=["defaults", "default qps", "default burst", "no limit"],
 )
 def test_zero_means_the_default_and_a_negative_rate_no_limit(qps: float, burst: int, at_once: int) -> None:
-    sent = [at for at, _ in times([PODS] * 300, qps, burst)]
+    sent = [at for at, _ in times([STATUS] * 300, qps, burst)]
     assert sent.count(0.0) == at_once
 
 
 def test_without_configuration_it_is_fifty_a_second_after_a_hundred() -> None:
-    sent = [at for at, _ in times([PODS] * 150, 0, 0)]
+    sent = [at for at, _ in times([STATUS] * 150, 0, 0)]
     assert sent.count(0.0) == 100
     assert sent[-1] == pytest.approx(1.0, abs=1e-4)
 
@@ -96,7 +119,7 @@ def test_every_wait_for_a_turn_is_told() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         control = FlowControl(Noting(), connection(10, 2), clock, lambda *wait: told.append(wait))
-        await asyncio.gather(*map(control.send, [PODS, PODS, PODS, EVENTS]))
+        await asyncio.gather(*map(control.send, [STATUS, STATUS, STATUS, EVENT]))
 
     run_virtual(main)
     assert sorted(told) == [("PATCH", 0.0), ("PATCH", 0.0), ("PATCH", pytest.approx(0.1)), ("POST", 0.0)]
@@ -127,9 +150,9 @@ def test_streams_do_not_count() -> None:
     async def work() -> None:
         loop, noting = asyncio.get_running_loop(), Noting()
         control = FlowControl(noting, connection(1, 1), LoopClock(loop))
-        await control.send(PODS)
+        await control.send(STATUS)
         for _ in range(5):
-            async with control.stream(PODS) as stream:
+            async with control.stream(STATUS) as stream:
                 assert [line async for line in stream.lines] == [b"{}"]
         assert loop.time() == 0.0
         await control.close()
@@ -140,7 +163,7 @@ def test_streams_do_not_count() -> None:
 
 def test_long_waits_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        times([PODS] * 20, 1, 1)  # the waits are 1 s, 2 s, ... 19 s
+        times([STATUS] * 20, 1, 1)  # the waits are 1 s, 2 s, ... 19 s
     line = "a request has waited {} s for its turn: clientConnection allows 1 a second and bursts of 1 ({})"
     remedy = "qps -1 lifts the limit"
     told = [record.getMessage() for record in caplog.records]
@@ -168,3 +191,308 @@ def test_it_fills_as_a_bucket_does(qps: int, burst: int, pauses: list[int]) -> N
         tokens = min(burst, tokens + qps * pause / 16) - 1
         expected.append(max(0.0, -tokens / qps))
     assert run_virtual(measured) == pytest.approx(expected, abs=1e-5)
+
+
+# -- writes ----------------------------------------------------------------------------------------------------
+
+
+def unlimited(transport: Transport) -> FlowControl:
+    """Let requests pass at any rate, so that only writes may have to wait."""
+    return FlowControl(transport, ClientConnection(qps=-1.0), LoopClock(asyncio.get_running_loop()))
+
+
+def is_empty(control: FlowControl) -> bool:
+    places = repr(control.places)
+    return places.startswith("<WritePlaces 0 of ") and places.endswith(" 0 waiting>")
+
+
+class Rush:
+    """A server that writers never cease to write to, each one request after the other."""
+
+    def __init__(self, server: SlowServer) -> None:
+        self.server = server
+        self.control = unlimited(server)
+        self.tasks: asyncio.Task[None] | None = None
+
+    def counts(self) -> Counter[str]:
+        """How many writes of which path were done since the last question."""
+        counts = Counter(path.rpartition("/")[2] for _, path in self.server.done)
+        self.server.done.clear()
+        return counts
+
+    async def write(self, request: Request) -> None:
+        while True:
+            try:
+                await ask(self.control, request)
+            except ClusterError:
+                await asyncio.sleep(0.01)
+
+
+def rushing(server: SlowServer, work: Callable[[Rush], Coroutine[object, object, None]], *requests: Request) -> None:
+    async def main() -> None:
+        rush = Rush(server)
+        async with anyio.create_task_group() as tasks:
+            for request in requests:
+                for _ in range(WRITERS):
+                    tasks.start_soon(rush.write, request)
+            await work(rush)
+            tasks.cancel_scope.cancel()
+        assert is_empty(rush.control), "all places were given back"
+
+    run_virtual(main)
+
+
+# -- how many ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("capacity", "latency"), [(20, 0.05), (200, 0.3), (1000, 0.005), (3000, 0.015), (400, 0.1)])
+def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) -> None:
+    """It keeps the server busy, and no write waits there for much longer than it must."""
+
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(8.0)
+        rush.counts()
+        rush.server.most = 0
+        await asyncio.sleep(20.0)
+        assert rush.counts().total() >= 0.93 * 20 * capacity
+        needed = capacity * (latency + 0.001)
+        assert rush.server.most <= 2 * needed + 24
+
+    rushing(SlowServer(capacity, latency), work, BINDING)
+
+
+def test_the_limit_has_an_end() -> None:
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(5.0)
+        assert 100 < rush.server.most <= MAX_LIMIT
+
+    rushing(SlowServer(1e6, 0.1), work, BINDING)
+
+
+def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
+    async def work(rush: Rush) -> None:
+        for latency, capacity in ((0.01, 500), (0.2, 200), (0.01, 500)):
+            rush.server.latency, rush.server.capacity = latency, capacity
+            await asyncio.sleep(20.0)
+            rush.counts()
+            await asyncio.sleep(10.0)
+            assert rush.counts().total() >= 0.9 * 10 * capacity
+
+    rushing(SlowServer(1000, 0.01), work, BINDING)
+
+
+def test_what_asks_for_few_writes_at_a_time_teaches_nothing() -> None:
+    async def main() -> None:
+        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+        for _ in range(200):
+            sent = clock.now()
+            await asyncio.sleep(0.2)
+            limit.record_answer(WriteClass.BINDING, sent)
+        assert limit.value == 16.0
+
+    run_virtual(main)
+
+
+def test_failures_halve_the_limit_once_a_round() -> None:
+    async def main() -> None:
+        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+        await asyncio.sleep(1.0)
+        sent = clock.now()
+        await asyncio.sleep(1.0)
+        for _ in range(16):
+            limit.record_failure(sent)
+        assert limit.value == 8.0
+        for _ in range(9):
+            await asyncio.sleep(1.0)
+            limit.record_failure(clock.now())
+        assert limit.value == 1.0
+        assert repr(limit) == "<WriteLimit 1>"
+
+    run_virtual(main)
+
+
+# -- what the server refuses ---------------------------------------------------------------------------------------
+
+
+def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
+    async def work(rush: Rush) -> None:
+        rush.server.room = 0
+        await asyncio.sleep(10.0)
+        assert rush.server.answers[429] <= 16 + 10 * 8
+        assert set(rush.server.answers) == {429}
+        rush.server.room = 50
+        await asyncio.sleep(20.0)
+        rush.server.answers.clear()
+        rush.counts()
+        await asyncio.sleep(60.0)
+        assert rush.counts().total() >= 0.6 * 60 * 250
+        assert rush.server.answers[429] < 0.02 * rush.server.answers[201]
+
+    rushing(SlowServer(500, 0.2), work, BINDING, EVENT)
+
+
+@pytest.mark.parametrize("request_", [BINDING, STATUS, EVENT], ids=["binding", "status", "event"])
+def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: Request) -> None:
+    async def main() -> None:
+        inner = Scripted(refused(429, retry_after="7"), refused(503, retry_after="2"), ok({}))
+        await ask(unlimited(inner), request_)
+        assert inner.at == [0.0, 7.0, 9.0]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        (refused(429, retry_after="7"), 7.0),
+        (refused(500), FAILURE_PAUSE),
+        (NO_ANSWER, FAILURE_PAUSE),
+        (refused(409), 0.0),
+        (ok({}), 0.0),
+    ],
+    ids=["429", "500", "no answer", "409", "200"],
+)
+def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: float) -> None:
+    async def main() -> None:
+        inner = Scripted(*[answer] * 16, *[ok({})] * 16)
+        control = unlimited(inner)
+        await asyncio.gather(*[control.send(BINDING) for _ in range(32)], return_exceptions=True)
+        assert inner.at == [0.0] * 16 + [seconds] * 16
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["refuses connections", "hangs"])
+def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -> None:
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(10.0)
+        rush.server.down, rush.server.hangs = not hangs, hangs
+        rush.server.answers.clear()
+        await asyncio.sleep(300.0)
+        assert rush.server.answers[0] <= 300 / FAILURE_PAUSE * 2 + MAX_LIMIT
+        rush.server.down = rush.server.hangs = False
+        await asyncio.sleep(35.0)
+        rush.counts()
+        await asyncio.sleep(30.0)
+        assert rush.counts().total() >= 0.9 * 30 * 500
+
+    rushing(SlowServer(500, 0.02), work, BINDING, EVENT)
+
+
+# -- shares --------------------------------------------------------------------------------------------------------
+
+
+def test_each_class_has_its_share_while_all_of_them_wait() -> None:
+    async def work(rush: Rush) -> None:
+        await asyncio.sleep(5.0)
+        rush.counts()
+        await asyncio.sleep(20.0)
+        counts = rush.counts()
+        shares = {name: count / counts.total() for name, count in counts.items()}
+        assert shares == pytest.approx({"binding": 0.7, "status": 0.2, "events": 0.1}, abs=0.04)
+
+    rushing(SlowServer(1000, 0.02), work, BINDING, STATUS, EVENT)
+
+
+@pytest.mark.parametrize("first", [BINDING, EVENT], ids=["bindings", "events"])
+def test_neither_bindings_nor_events_starve(first: Request) -> None:
+    """What comes into a rush of the other class has its share, whichever was there first."""
+
+    async def work(rush: Rush) -> None:
+        other = EVENT if first is BINDING else BINDING
+        await asyncio.sleep(5.0)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WRITERS):
+                tasks.start_soon(rush.write, other)
+            await asyncio.sleep(5.0)
+            rush.counts()
+            await asyncio.sleep(20.0)
+            counts = rush.counts()
+            assert counts["events"] / counts.total() == pytest.approx(1 / 8, abs=0.04)
+            tasks.cancel_scope.cancel()
+
+    rushing(SlowServer(1000, 0.02), work, first)
+
+
+def test_events_that_hang_delay_no_binding() -> None:
+    async def work(rush: Rush) -> None:
+        rush.server.slower["events.k8s.io"] = 60.0
+        await asyncio.sleep(120.0)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(WRITERS):
+                tasks.start_soon(rush.write, BINDING)
+            await asyncio.sleep(10.0)
+            rush.counts()
+            await asyncio.sleep(30.0)
+            assert rush.counts()["binding"] >= 0.85 * 30 * 500
+            tasks.cancel_scope.cancel()
+
+    rushing(SlowServer(500, 0.02), work, EVENT)
+
+
+def test_who_reads_waits_for_nobody() -> None:
+    async def main() -> None:
+        inner = Scripted(*[ok({})] * 3)
+        control = unlimited(inner)
+        control.places.limit.value = 1.0
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(control.send, READ)
+            await asyncio.sleep(1.0)
+            assert inner.at == [0.0] * 5
+            tasks.cancel_scope.cancel()
+
+    run_virtual(main)
+
+
+def test_what_is_refused_before_it_leaves_teaches_nothing() -> None:
+    """Such as by a fence that is closed."""
+
+    async def main() -> None:
+        closed = ClusterError("stopped", status=403, reason="Stopped")
+        control = unlimited(Scripted(*[closed] * 20))
+        for _ in range(20):
+            with pytest.raises(ClusterError, match="stopped"):
+                await control.send(BINDING)
+        assert repr(control.places) == "<WritePlaces 0 of 16 taken, 0 waiting>"
+
+    run_virtual(main)
+
+
+# -- what is given up ----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.sampled_from([BINDING, STATUS, EVENT]), st.integers(0, 30), st.integers(1, 60))))
+def test_whoever_gives_up_gives_his_place_back(writes: list[tuple[Request, int, int]]) -> None:
+    """Each begins after so many milliseconds and gives up after so many more, waiting or under way."""
+
+    async def main() -> None:
+        server = SlowServer(300, 0.01)
+        control = unlimited(server)
+        control.places.limit.value = 2.0
+
+        async def write(request: Request, start: int, patience: int) -> None:
+            await asyncio.sleep(start / 1000)
+            with anyio.move_on_after(patience / 1000):
+                await control.send(request)
+
+        async with anyio.create_task_group() as tasks:
+            for each in writes:
+                tasks.start_soon(write, *each)
+        assert is_empty(control)
+        async with asyncio.timeout(60.0):
+            await asyncio.gather(*[control.send(request) for request, _, _ in writes])
+
+    run_virtual(main)
+
+
+def test_client_behind_flow_control_writes_all_the_same() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        server = SlowServer(100, 0.01)
+        cluster = KubeCluster(unlimited(server), LoopClock(loop), random=Random(0))
+        await asyncio.gather(*[cluster.bind("default", str(number), "", "n") for number in range(500)])
+        assert len({path for _, path in server.done}) == 500
+        assert loop.time() < 5.6
+
+    run_virtual(main)

@@ -14,12 +14,13 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from kframework.client.flow_control import FlowControl
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
-from kframework.client.write_admission import WriteAdmission
 from kframework.client.write_fence import FencedTransport, WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
+from kframework.config.models import ClientConnection
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
@@ -77,8 +78,8 @@ class Life(Observer, Accounting, Generic[E]):
         self._scope = anyio.CancelScope()
         self._ended = asyncio.Event()
         self._recorder = recorder
-        admitted = WriteAdmission(FencedTransport(transport, self._fence), clock)
-        self.client = KubeCluster(admitted, clock, random=random, page=50)
+        controlled = FlowControl(FencedTransport(transport, self._fence), ClientConnection(qps=-1.0), clock)
+        self.client = KubeCluster(controlled, clock, random=random, page=50)
         self.scheduler: Scheduler[E] = Scheduler(
             configuration,
             self.client,

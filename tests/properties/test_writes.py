@@ -13,7 +13,6 @@ import pytest
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
-from kframework.client.write_admission import WriteAdmission
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
@@ -42,7 +41,7 @@ class Drain:
         if faults is not None:
             api = self.faulty = FaultyTransport(api, Random(0), faults, clock)
         self.server = SlowServer(capacity, latency, api)
-        transport = FlowControl(WriteAdmission(self.server, clock), ClientConnection(qps=qps, burst=100), clock)
+        transport = FlowControl(self.server, ClientConnection(qps=qps, burst=100), clock)
         self.scheduler = Scheduler(CONFIGURATION, KubeCluster(transport, clock, random=Random(0)), clock, slice=0.0)
 
     @property
