@@ -144,9 +144,6 @@ class WriteLimit:
             self.value = min(self.value / min(max(slow, 1.0), 2.0) + increase, MAX_LIMIT)
         self._begin_round()
 
-    def __repr__(self) -> str:
-        return f"<WriteLimit {self.value:.0f}>"
-
 
 class WritePlaces:
     """The places of writes in flight, at most as many as the limit, and the writes that wait for one.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
 import msgspec
 
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
+from kframework.errors import ClusterError
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
 from kframework.state.pods import PodInfo
@@ -59,6 +60,13 @@ class Host:
 
     def accounted(self, account: msgspec.Struct) -> None:
         """Give observers a record of the engine's own, of more than a single attempt (`Accounting`)."""
+
+    def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
+        """Write by a call of the API in the background, and try again while that may help.
+
+        Calls of one key are made one after the other, and a later one replaces one that waits. `refused` is called with
+        the error of a call that failed for good, unless the scheduler stops.
+        """
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Run a coroutine beside the scheduler; `by`, as `plugin 'Quota'`, is blamed for its faults."""

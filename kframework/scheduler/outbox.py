@@ -1,7 +1,8 @@
-"""What the scheduler writes back in the background: statuses of pods in one queue, events in another.
+"""What the scheduler writes in the background: statuses of pods, what its engine writes, and events, in a queue each.
 
 A later status of a pod is merged into one that waits, and a binding takes its place; what a pod says already is not
-written. A status that fails for good is logged and dropped: the next attempt says it again. Events never hold up a
+written. A status that fails for good is logged and dropped: the next attempt says it again. An engine of another
+kind hands over calls under keys, of which the same holds; it is told of what fails for good. Events never hold up a
 status or a binding: they have writers, and on a real cluster a share of the writes under way, of their own.
 """
 
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -45,6 +46,9 @@ MAX_EVENTS = 100_000
 #: what is worth a try: a conflict, an internal error, a service or a server that is not there. As in kube-scheduler.
 PAUSES, JITTER = (0.01, 0.05, 0.25), 0.1
 WORTH_ANOTHER_TRY = frozenset({409, 500, 503, 0})
+
+#: The same for what the engine writes; these are tried again after whatever a server puts off or cannot take.
+ENGINE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 #: How often an event is tried that the server put off or could not take, or that got no answer; the seconds before the
 #: second try, which double up to the longest, and by how much at most each is stretched. kube-scheduler tries an event
@@ -84,6 +88,13 @@ class _StatusWrite(Written):
         return self._error
 
 
+class _EngineWrite(NamedTuple):
+    """A call of the API on behalf of the engine, and what hears of its failure."""
+
+    call: Callable[[], Awaitable[object]]
+    refused: Callable[[ClusterError], None]
+
+
 class Outbox:
     """Writes that wait, and those who make them; it calls `on_empty` when the last status, or all, is written.
 
@@ -104,6 +115,7 @@ class Outbox:
         self._random = random
         self._on_empty = on_empty
         self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, AT_ONCE, self._on_empty)
+        self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, AT_ONCE, self._on_empty)
         self._events = KeyedWriteQueue[EventRecord, EventRecord](self._write_event, AT_ONCE, self._look)
         #: Events that were put off and rest before their next try.
         self._resting = 0
@@ -149,6 +161,10 @@ class Outbox:
         if status is not None:
             status.end(None)
 
+    def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
+        """Make a call for the engine, in place of one that waits under this key and after one that is in flight."""
+        self._engine_writes.put(key, _EngineWrite(call, refused))
+
     def record(self, event: EventRecord) -> None:
         """Write an Event, or that its series has grown."""
         event.tries = 0
@@ -171,32 +187,50 @@ class Outbox:
     @property
     def only_events(self) -> bool:
         """Whether all but events has been written."""
-        return self._statuses.idle
+        return self._statuses.idle and self._engine_writes.idle
 
     @property
     def empty(self) -> bool:
         """Whether everything has been written."""
-        return self._statuses.idle and self._events.idle and not self._resting
+        return self.only_events and self._events.idle and not self._resting
 
     async def run(self) -> None:
         """Write for ever."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._statuses.run)
+            self._tasks.start_soon(self._engine_writes.run)
             self._tasks.start_soon(self._events.run)
 
     def _look(self) -> None:
         if not self._events.idle or self._resting:
             return
         self._dropping = False
-        if self._statuses.idle:
+        if self.only_events:
             self._on_empty()
+
+    def _retried(
+        self, write: Callable[[], Asking[None]], pauses: Iterable[float], retryable: Callable[[ClusterError], bool]
+    ) -> Asking[None]:
+        """Write, again after each pause if the error is retryable; raises the last ClusterError."""
+        for pause in pauses:
+            try:
+                return (yield from write())
+            except ClusterError as error:
+                if not retryable(error):
+                    raise
+            yield from answered(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
+        return (yield from write())
 
     # -- statuses --------------------------------------------------------------------------------------------------
 
     def _write_status(self, status: _StatusWrite) -> Asking[None]:
         error: ClusterError | None = None
         try:
-            yield from self._patched(status)
+            yield from self._retried(
+                lambda: self._patch(status),
+                PAUSES,
+                lambda error: status.wanted and error.status in WORTH_ANOTHER_TRY,
+            )
         except ClusterError as refusal:
             error = refusal
             self._refused(refusal)
@@ -208,20 +242,9 @@ class Outbox:
         if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
             _log.warning("a write was refused: %s", error)
 
-    def _patched(self, status: _StatusWrite) -> Asking[None]:
-        """Patch a status, if need be several times, while it is wanted; raises the last ClusterError."""
-        for pause in PAUSES:
-            try:
-                return (yield from self._patch(status))
-            except ClusterError as error:
-                if error.status not in WORTH_ANOTHER_TRY or not status.wanted:
-                    raise
-            yield from answered(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
-            if not status.wanted:
-                return None
-        return (yield from self._patch(status))
-
     def _patch(self, status: _StatusWrite) -> Asking[None]:
+        if not status.wanted:
+            return
         self.check()
         pod, condition = status.pod, status.condition
         if condition is not None and isinstance(pod, PendingPod):
@@ -237,6 +260,15 @@ class Outbox:
         known = (old for old in pod.status.conditions if (old.type, old.status) == (condition.type, condition.status))
         since = next((old.last_transition_time for old in known), None)
         return replace(condition, last_transition_time=since or rfc3339(self._clock.now()))
+
+    # -- writes of the engine --------------------------------------------------------------------------------------
+
+    def _write_for_engine(self, write: _EngineWrite) -> Asking[None]:
+        try:
+            yield from self._retried(lambda: _call(write), ENGINE_PAUSES, _is_temporary)
+        except ClusterError as error:
+            if error.reason != STOPPED:
+                write.refused(error)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -265,6 +297,15 @@ class Outbox:
         if event not in self._events:
             self._events.put(event, event)
         self._look()
+
+
+def _is_temporary(error: ClusterError) -> bool:
+    """Return whether the server put a write off or could not take it, or gave no answer."""
+    return error.retryable or error.status >= 500 or error.status in (0, 429)
+
+
+def _call(write: _EngineWrite) -> Asking[None]:
+    yield from answered(write.call())
 
 
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:

@@ -420,6 +420,9 @@ class Scheduler(Host, Generic[E]):
             except Exception:
                 _log.exception("observer %s failed", type(observer).__name__)
 
+    def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
+        self.outbox.write(key, call, refused)
+
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         """Run a coroutine beside the scheduler; what it raises is logged and stops nobody else."""
         assert self._tasks is not None

@@ -306,7 +306,6 @@ def test_failures_halve_the_limit_once_a_round() -> None:
             await asyncio.sleep(1.0)
             limit.record_failure(clock.now())
         assert limit.value == 1.0
-        assert repr(limit) == "<WriteLimit 1>"
 
     run_virtual(main)
 

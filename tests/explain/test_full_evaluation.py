@@ -26,9 +26,9 @@ from kframework import (
 )
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
-from kframework.scheduler import slices
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks, evaluate
 from kframework.framework.plugin import Reads
+from kframework.scheduler import slices
 from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed
 from kframework.state.nodes import NodeTable

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.client.event_record import EventRecord, Occasion, PodReference
+from kframework.client.write_fence import STOPPED
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
@@ -453,6 +454,85 @@ def test_what_waits_is_small() -> None:
             tracemalloc.stop()
         assert len(desk.outbox._events) == 2000
         assert kept / 2000 < 1000
+
+    at_a_desk(work)
+
+
+# -- writes of the engine --------------------------------------------------------------------------------------------
+
+
+class Calls:
+    """An API that takes a second for each call of the engine and answers as it is told to."""
+
+    def __init__(self, desk: Desk, *failures: ClusterError) -> None:
+        self.desk = desk
+        self.failures = list(failures)
+        self.made: list[tuple[float, str]] = []
+        self.refusals: list[ClusterError] = []
+
+    def write(self, key: str, what: str) -> None:
+        self.desk.outbox.write(key, lambda: self._call(what), self.refusals.append)
+
+    async def _call(self, what: str) -> None:
+        self.made.append((self.desk.loop.time(), what))
+        await asyncio.sleep(1.0)
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+def test_writes_of_one_key_are_made_one_by_one_and_only_the_newest_waits() -> None:
+    async def work(desk: Desk) -> None:
+        calls = Calls(desk)
+        calls.write("g", "first")
+        calls.write("h", "other")
+        await asyncio.sleep(0.5)
+        calls.write("g", "second")
+        calls.write("g", "third")
+        assert not desk.outbox.only_events
+        await desk.written()
+        assert calls.made == [(0.0, "first"), (0.0, "other"), (1.0, "third")]
+        assert desk.emptied == [2.0] and desk.outbox.only_events
+
+    at_a_desk(work)
+
+
+@pytest.mark.parametrize(
+    ("failures", "tries", "refused_with"),
+    [([503, 0, 429], 4, []), ([500] * 6, 6, [500]), ([403], 1, [403]), ([404], 1, [404]), ([409], 1, [409])],
+    ids=["it passes", "it does not pass", "forbidden", "gone", "another one"],
+)
+def test_write_of_the_engine_is_tried_again_while_that_may_help(
+    failures: list[int], tries: int, refused_with: list[int]
+) -> None:
+    async def work(desk: Desk) -> None:
+        calls = Calls(desk, *(ClusterError("no", status=status) for status in failures))
+        calls.write("g", "it")
+        await desk.written()
+        assert len(calls.made) == tries
+        assert [error.status for error in calls.refusals] == refused_with
+
+    at_a_desk(work)
+
+
+def test_what_waits_under_a_key_is_written_after_a_failure() -> None:
+    async def work(desk: Desk) -> None:
+        calls = Calls(desk, ClusterError("no", status=403))
+        calls.write("g", "first")
+        await asyncio.sleep(0.5)
+        calls.write("g", "second")
+        await desk.written()
+        assert calls.made == [(0.0, "first"), (1.0, "second")]
+        assert [error.status for error in calls.refusals] == [403]
+
+    at_a_desk(work)
+
+
+def test_engine_is_not_told_of_writes_that_are_refused_because_the_scheduler_stops() -> None:
+    async def work(desk: Desk) -> None:
+        calls = Calls(desk, ClusterError("stopped", status=403, reason=STOPPED))
+        calls.write("g", "it")
+        await desk.written()
+        assert calls.refusals == [] and desk.outbox.empty
 
     at_a_desk(work)
 

@@ -114,7 +114,7 @@ class BatchEngine(Engine, Consequences):
         self._hypernodes = HyperNodes(self.cluster)
         self._bindings = Bindings(self.cluster, clock, outside, self.seeds)
         self._broken = BrokenGangs(gang_timeout)
-        self._writes = BackgroundWrites(outside, self.offer, self._wake)
+        self._writes = BackgroundWrites(outside, self.offer)
         self._random = self.seeds.generator("ties")
         self._draw = self.seeds.generator("sessions").random
         #: The last session, and its steps while it is open.
@@ -179,7 +179,7 @@ class BatchEngine(Engine, Consequences):
 
     @property
     def settled(self) -> bool:
-        busy = self._steps is not None or self._dirty or len(self._bindings) or not self._writes.idle
+        busy = self._steps is not None or self._dirty or len(self._bindings)
         waits = self._wanted_at is not None or self._broken.deadline is not None or self.cache.evicting
         return self.synced and not busy and not waits and not len(self.inbox)
 
@@ -288,10 +288,6 @@ class BatchEngine(Engine, Consequences):
         if old.profiles != new.profiles:
             self._use(profiles_for(new, core_registry(), self.effects)(self))
 
-    def _wake(self) -> None:
-        """Have whoever drives the engine look at it again."""
-        self.inbox.wake()
-
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _apply(self, message: Message) -> None:
@@ -351,11 +347,11 @@ class BatchEngine(Engine, Consequences):
         profile = task.object.spec.scheduler_name
         self.effects.record(PodEvent(profile, pod, "Evict", "Evicting", f"Evicted because of {reason}"))
         self.cache.evicting_begins(uid)
-        self._writes.send_away(task.object)
+        self._writes.delete_victim(task.object)
 
     def tell(self, job: JobInfo, reason: str, message: str) -> None:
         if job.object is not None:
-            self._writes.tell(job.object, self.clock.now(), reason, message)
+            self._writes.record_warning(job.object, self.clock.now(), reason, message)
 
     def mend(self, session: Session) -> None:
         self._broken.mend(session)
@@ -371,7 +367,7 @@ class BatchEngine(Engine, Consequences):
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
-            self._writes.write(queue.object, patch_of(status))
+            self._writes.write_status(queue.object, patch_of(status))
         self._wanted_at = session.plugins.wakes_at()
         self.effects.accounted(session.account(self._draw()))
 
@@ -387,7 +383,7 @@ class BatchEngine(Engine, Consequences):
     def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
         status, group = close_job(job, session_uid, now), job.object
         if status is not None and group is not None:
-            self._writes.write(group, patch_of(status))
+            self._writes.write_status(group, patch_of(status))
             self._warn(job, group.metadata.uid)
         for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
             for task in job.with_status(state).values():

@@ -11,7 +11,7 @@ runs, a victim is gone when `let_go` says so. For runs over time there is `kfram
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -305,13 +305,19 @@ class Stage:
         assert isinstance(account, SessionAccount)
         self.accounts.append(account)
 
-    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
-        """Run an errand to its end: nothing here has to be waited for."""
+    def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
+        """Write at once: nothing here has to be waited for."""
         try:
-            coroutine.send(None)
+            next(iter(call().__await__()))
         except StopIteration:
             return
-        raise AssertionError("an errand waits for something")
+        except ClusterError as error:
+            refused(error)
+            return
+        raise AssertionError("a write waits for something")
+
+    def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
+        raise AssertionError(coroutine)
 
     async def to_the_end(self, work: Awaitable[A]) -> A:
         """Await it: no binding is made here, so nobody calls a pod back."""

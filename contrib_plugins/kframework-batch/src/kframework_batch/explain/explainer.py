@@ -9,10 +9,6 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
-
-from kframework import Unexplainable
-from kframework.engine import Scheduler
 from kframework.observe.showing import (
     STANDS_BY,
     EngineExplanation,
@@ -21,6 +17,10 @@ from kframework.observe.showing import (
     finished,
     finished_giving_way,
 )
+from msgspec.structs import replace
+
+from kframework import Unexplainable
+from kframework.engine import Scheduler
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.course import course
