@@ -91,6 +91,7 @@ class _StatusWrite(Written):
 class _EngineWrite(NamedTuple):
     """A call of the API on behalf of the engine, and what hears of its failure."""
 
+    key: str
     call: Callable[[], Awaitable[object]]
     refused: Callable[[ClusterError], None]
 
@@ -163,7 +164,7 @@ class Outbox:
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
         """Make a call for the engine, in place of one that waits under this key and after one that is in flight."""
-        self._engine_writes.put(key, _EngineWrite(call, refused))
+        self._engine_writes.put(key, _EngineWrite(key, call, refused))
 
     def record(self, event: EventRecord) -> None:
         """Write an Event, or that its series has grown."""
@@ -269,6 +270,8 @@ class Outbox:
         except ClusterError as error:
             if error.reason != STOPPED:
                 write.refused(error)
+        except Exception:  # the engine's own fault: other writes go on
+            _log.exception("the engine cannot write %s", write.key)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

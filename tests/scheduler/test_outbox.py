@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import tracemalloc
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from random import Random
 
 import anyio
@@ -512,6 +512,21 @@ def test_write_of_the_engine_is_tried_again_while_that_may_help(
         assert [error.status for error in calls.refusals] == refused_with
 
     at_a_desk(work)
+
+
+def test_call_that_raises_what_it_must_not_costs_itself_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(desk: Desk) -> None:
+        def fail() -> Awaitable[object]:
+            raise RuntimeError("out of order")
+
+        calls = Calls(desk)
+        desk.outbox.write("status of g", fail, calls.refusals.append)
+        calls.write("h", "other")
+        await desk.written()
+        assert (calls.made, calls.refusals) == ([(0.0, "other")], [])
+
+    at_a_desk(work)
+    assert caplog.messages == ["the engine cannot write status of g"]
 
 
 def test_what_waits_under_a_key_is_written_after_a_failure() -> None:
