@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kframework.observe.showing import BRIEF
 from msgspec.structs import replace
 
+from kframework.engine import BRIEF
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.account_rows import counted, opponent, why
 from kframework_batch.explain.explanation import Stretch

@@ -9,18 +9,18 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-from kframework.observe.showing import (
+from msgspec.structs import replace
+
+from kframework import Unexplainable
+from kframework.engine import (
     STANDS_BY,
     EngineExplanation,
+    Scheduler,
     at_rest,
     explain_route,
     finished,
     finished_giving_way,
 )
-from msgspec.structs import replace
-
-from kframework import Unexplainable
-from kframework.engine import Scheduler
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.course import course
