@@ -68,13 +68,6 @@ def with_read_only(recorded: Recording) -> Recording:
     return recorded._replace(engine=with_read_only_objects(recorded.engine))
 
 
-def with_debugger(recorded: Recording) -> Recording:
-    """Return the same with an engine that stops in every hook that raises."""
-    from kframework.cli.debugger import with_debugger
-
-    return recorded._replace(engine=with_debugger(recorded.engine))
-
-
 @contextmanager
 def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[Recording]:
     """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""

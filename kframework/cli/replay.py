@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec.structs import replace
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, refuse_overwriting
 from kframework.cli.printing import print_json, print_table
-from kframework.cli.second_thoughts import Form, reconsider_by_engine, say_cut_off, say_differences
+from kframework.errors import visible
 from kframework.observe.text_table import NONE
 from kframework.simulation.inputs import configured
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
-    from kframework.core.cycle.decision import Decision
+    from kframework.core.runtime.registry import Registry
     from kframework.framework.plugin import Plugin
+    from kframework.observe.recording.diff import DecisionDiff, ReplayResult
     from kframework.observe.recording.reader import Recorded
-    from kframework.observe.recording.reconsider import Disagreement, Reconsidered
-    from kframework.observe.recording.replay import Difference
 
-_HEADERS = ("ATTEMPT", "POD", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
+_HEADERS = ("RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
 _WIDE_HEADERS = (
     "ATTEMPT", "TIME", "POD", "PROFILE", "RECORDED", "SCORE", "FEASIBLE", "NOW", "SCORE", "FEASIBLE", "DIFFERENCE",
     "MESSAGE",
 )  # fmt: skip
 
-#: What of a decision JSON shows.
+#: The fields of a decision that JSON shows: what was decided, without what was measured.
 _DECIDED = (
     "result",
     "node",
@@ -46,6 +45,13 @@ _DECIDED = (
     "victims",
     "message",
 )
+
+
+class Form(StrEnum):
+    """The forms of the differences, beside the plain table."""
+
+    WIDE = "wide"
+    JSON = "json"
 
 
 def command(
@@ -69,6 +75,7 @@ def command(
     By the recorded configuration the same must come of it, or the exit code is 1. By another one every attempt is
     decided again on the state as it was, and what was recorded is what then happens; the differences are printed.
     """
+    from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.reader import Recorded
 
     refuse_overwriting([file] if config is None else [file, config], report=report)
@@ -76,33 +83,14 @@ def command(
     if recorded.header.engine:
         _refuse_beside(recorded.header.engine, report=report, plugin=plugin)
     _say_maker(recorded)
-    if recorded.header.engine and config is not None:
-        reconsider_by_engine(recorded, config, output)
-        return
     plugins = named_plugins(plugin)
-    if config is None and recorded.header.part == 1:
-        result = _checked(Path(file), plugins)
-    else:
-        result = Again(_reconsidered(Path(file), config, plugins))
+    result = _replay(recorded, config, plugins)
     _print(result, output)
     _summarise(result, config)
     if report is not None:
-        _report(Path(file), plugins, report)
+        _report(Path(file), Registry.of(*plugins), report)
     if config is None and result.differences:
         raise typer.Exit(1)
-
-
-class Again(NamedTuple):
-    """What came of it; `accounts` counts those of the engine's own, by what one is called; one may be `apart`."""
-
-    decisions: Reconsidered
-    accounts: Mapping[str, int] = {}
-    apart: Difference | None = None
-
-    @property
-    def differences(self) -> int:
-        """How many records are otherwise."""
-        return len(self.decisions.disagreements) + (self.apart is not None)
 
 
 def _refuse_beside(engine: str, **given: object) -> None:
@@ -111,54 +99,6 @@ def _refuse_beside(engine: str, **given: object) -> None:
         if value:
             wanted = "goes with recordings of single pods"
             raise typer.BadParameter(f"{wanted}; this one is of the engine {engine!r}", param_hint=f"'--{option}'")
-
-
-# -- what is done --------------------------------------------------------------------------------------------------
-
-
-def _checked(file: Path, plugins: Sequence[type[Plugin]]) -> Again:
-    """Let an engine decide everything again by itself, until it decides otherwise."""
-    from kframework.core.cycle.decision import Decision
-    from kframework.core.runtime.registry import Registry
-    from kframework.observe.recording.reconsider import Disagreement, Reconsidered
-    from kframework.observe.recording.replay import replay
-
-    replayed = replay(file, Registry.of(*plugins))
-    difference = replayed.difference
-    alike = Reconsidered(replayed.decisions, (), cut_off=replayed.cut_off)
-    if difference is None:
-        return Again(alike, replayed.accounts)
-    say("error", str(difference))
-    recorded, now = difference.recorded, difference.replayed
-    if isinstance(recorded, Decision | None) and isinstance(now, Decision | None):
-        found = Disagreement(", ".join(difference.fields) or "no such attempt", recorded, now)
-        return Again(replace(alike, disagreements=(found,)), replayed.accounts)
-    return Again(alike, replayed.accounts, difference)
-
-
-def _reconsidered(file: Path, config: str | None, plugins: Sequence[type[Plugin]]) -> Reconsidered:
-    from kframework.core.runtime.registry import Registry
-    from kframework.observe.recording.reconsider import reconsider
-
-    configuration = configured(config, plugins) if config is not None else None
-    return reconsider(file, configuration, Registry.of(*plugins))
-
-
-def _report(file: Path, plugins: Sequence[type[Plugin]], page: str) -> None:
-    from kframework.core.runtime.registry import Registry
-    from kframework.explain.view import PodEngineShown
-    from kframework.observe.history import History
-    from kframework.observe.recording.following import Replay
-    from kframework.observe.report import report
-
-    history = History()
-    replay = Replay(file, Registry.of(*plugins), observers=[history])
-    replay.tell_until(lambda decision: False)
-    text = report(PodEngineShown(replay.engine, history), title=f"Recording {file}")
-    Path(page).write_text(text, encoding="utf-8")
-
-
-# -- what came of it -----------------------------------------------------------------------------------------------
 
 
 def _say_maker(recorded: Recorded) -> None:
@@ -175,110 +115,145 @@ def _say_maker(recorded: Recorded) -> None:
         say("notice", f"part {recorded.header.part} of a recording: it begins with what was known of the time before")
 
 
-def _print(again: Again, output: Form | None) -> None:
-    result = again.decisions
-    found = result.disagreements
+def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
+    """Replay strictly, or attempt by attempt where there is another configuration or the beginning is missing."""
+    from kframework.core.runtime.registry import Registry
+    from kframework.observe.recording.engines import kind_of_recording
+    from kframework.observe.recording.reconsider import reconsider
+    from kframework.observe.recording.replay import replay
+
+    file, registry = Path(recorded.file), Registry.of(*plugins)
+    if config is None and recorded.header.part == 1:
+        result = replay(file, registry)
+        if result.difference is not None:
+            say("error", str(result.difference))
+        return result
+    if config is not None and recorded.header.engine:
+        return kind_of_recording(recorded).reconsider(file, config)
+    configuration = configured(config, plugins) if config is not None else None
+    return reconsider(file, configuration, registry)
+
+
+def _report(file: Path, registry: Registry, page: str) -> None:
+    from kframework.explain.view import PodEngineShown
+    from kframework.observe.history import History
+    from kframework.observe.recording.replay import follow
+    from kframework.observe.report import report
+
+    history = History()
+    replay = follow(file, registry, [history])
+    replay.replay_all()
+    text = report(PodEngineShown(replay.engine, history), title=f"Recording {file}")
+    Path(page).write_text(text, encoding="utf-8")
+
+
+# -- printing ----------------------------------------------------------------------------------------------------------
+
+
+def _print(result: ReplayResult, output: Form | None) -> None:
     if output is Form.JSON:
+        part = {"part": result.part} if "attempt" in result.compared else {}
         print_json(
             {
-                "attempts": result.attempts,
-                **{f"{noun}s": count for noun, count in again.accounts.items()},
-                "part": result.part,
+                **{f"{record}s": len(names) for record, names in result.compared.items()},
+                **part,
                 "cutOff": result.cut_off,
-                "differences": [*map(_item, found), *([] if again.apart is None else [_account(again.apart)])],
+                "differences": [_document(diff) for diff in result.differences],
             }
         )
-    elif found and output is Form.WIDE:
-        print_table(_WIDE_HEADERS, [_wide_row(disagreement) for disagreement in found])
-    elif found:
-        print_table(_HEADERS, [_row(disagreement) for disagreement in found])
+        return
+    differences = [diff for diff in result.differences if diff.subject]
+    if not differences:
+        return
+    record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
+    if record == "ATTEMPT":
+        if output is Form.WIDE:
+            print_table(_WIDE_HEADERS, [_wide_attempt_row(diff) for diff in differences])
+        else:
+            print_table((record, subject, *_HEADERS), [(str(diff.name), *_row(diff)) for diff in differences])
+    elif output is Form.WIDE:
+        rows = [(str(diff.name), _time(diff), *_row(diff)) for diff in differences]
+        print_table((record, "TIME", subject, *_HEADERS), rows)
+    else:
+        rows = [(names, *_row(diff)) for names, diff in _merge_consecutive(differences, result)]
+        print_table((f"{record}S", subject, *_HEADERS), rows)
 
 
-def _account(apart: Difference) -> dict[str, object]:
-    return {
-        "account": apart.name,
-        "difference": ", ".join(apart.fields),
-        "recorded": apart.recorded,
-        "now": apart.replayed,
-    }
+def _document(diff: DecisionDiff) -> dict[str, object]:
+    """Return a difference as JSON shows it."""
+    recorded, replayed = _decided(diff.recorded), _decided(diff.replayed)
+    decisions = {"recorded": recorded, "now": replayed}
+    if diff.record == "attempt":
+        return {"attempt": diff.name, "pod": diff.subject, "difference": diff.kind, **decisions}
+    if not diff.subject:
+        return {"account": diff.title, "difference": ", ".join(diff.fields), **decisions}
+    about = {diff.record: diff.name, "at": diff.at, diff.subject_kind: diff.subject}
+    return {**about, "difference": diff.kind, "message": diff.message, **diff.details, **decisions}
 
 
-def _item(disagreement: Disagreement) -> dict[str, object]:
-    one, recorded, now = _sides(disagreement)
-    return {
-        "attempt": one.attempt,
-        "pod": one.pod,
-        "difference": disagreement.kind,
-        "recorded": _decided(recorded),
-        "now": _decided(now),
-    }
+def _decided(decision: object) -> object:
+    """Return what JSON shows of a decision; an engine's own as it is."""
+    from kframework.core.cycle.decision import Decision
+
+    return {field: getattr(decision, field) for field in _DECIDED} if isinstance(decision, Decision) else decision
 
 
-def _sides(disagreement: Disagreement) -> tuple[Decision, Decision | None, Decision | None]:
-    """Return one of the decisions, then the recorded and the new one."""
-    recorded, now = disagreement.recorded, disagreement.now
-    one = recorded or now
-    assert one is not None
-    return one, recorded, now
+def _row(diff: DecisionDiff) -> tuple[str, ...]:
+    return diff.subject, diff.recorded_text, diff.replayed_text, diff.kind, diff.message
 
 
-def _decided(decision: Decision | None) -> dict[str, object] | None:
-    """Return what was decided, without what was measured."""
-    return None if decision is None else {field: getattr(decision, field) for field in _DECIDED}
+def _wide_attempt_row(diff: DecisionDiff) -> tuple[str, ...]:
+    from kframework.core.cycle.decision import Decision
+
+    decision = diff.recorded or diff.replayed
+    assert isinstance(decision, Decision)
+    recorded = (diff.recorded_text, *_numbers(diff.recorded))
+    replayed = (diff.replayed_text, *_numbers(diff.replayed))
+    about = (str(diff.name), _time(diff), diff.subject, decision.profile)
+    return *about, *recorded, *replayed, diff.kind, diff.message
 
 
-def _row(disagreement: Disagreement) -> tuple[str, ...]:
-    one, recorded, now = _sides(disagreement)
-    return str(one.attempt), one.pod, _where(recorded), _where(now), disagreement.kind, _why(disagreement)
+def _numbers(decision: object) -> tuple[str, str]:
+    """Return score and number of feasible nodes; a score only if there were several nodes to choose from."""
+    from kframework.core.cycle.decision import Decision
 
-
-def _wide_row(disagreement: Disagreement) -> tuple[str, ...]:
-    from kframework.clock import rfc3339
-
-    one, recorded, now = _sides(disagreement)
-    attempt, pod, before, after, kind, message = _row(disagreement)
-    time, profile = rfc3339(one.popped_at), one.profile
-    return attempt, time, pod, profile, before, *_numbers(recorded), after, *_numbers(now), kind, message
-
-
-def _numbers(decision: Decision | None) -> tuple[str, str]:
-    """Return score and number of feasible nodes; a score only where there was something to choose from."""
-    if decision is None:
+    if not isinstance(decision, Decision):
         return NONE, NONE
     return str(decision.score) if decision.top else NONE, str(decision.feasible)
 
 
-def _where(decision: Decision | None) -> str:
-    """Name the node, or in brackets the one where room is being made."""
-    if decision is None:
-        return NONE
-    return decision.node or (f"({decision.nominated})" if decision.nominated else NONE)
+def _time(diff: DecisionDiff) -> str:
+    from kframework.clock import rfc3339
+
+    return rfc3339(diff.at)
 
 
-def _why(disagreement: Disagreement) -> str:
-    """Say what stands behind a difference."""
-    recorded, now = disagreement.recorded, disagreement.now
-    if recorded is None or now is None:
-        return ""
-    match disagreement.kind:
-        case "other node":
-            return ", ".join(f"{node} {score}" for node, score in now.top)
-        case "fits now":
-            return recorded.message
-        case "other victims":
-            return f"preempts {', '.join(now.victims)}" if now.victims else now.message
-    return now.message
+def _merge_consecutive(differences: Sequence[DecisionDiff], result: ReplayResult) -> list[tuple[str, DecisionDiff]]:
+    """Merge equal differences of one subject in consecutive records: return the records' names, and the first."""
+    positions = {name: position for position, name in enumerate(result.compared[differences[0].record])}
+    stretches: list[list[DecisionDiff]] = []
+    latest: dict[str, list[DecisionDiff]] = {}
+    for diff in differences:
+        before = latest.get(diff.subject)
+        if before and before[-1].kind == diff.kind and positions[before[-1].name] + 1 == positions[diff.name]:
+            before.append(diff)
+        else:
+            latest[diff.subject] = [diff]
+            stretches.append(latest[diff.subject])
+    return [
+        (f"{stretch[0].name}" if len(stretch) == 1 else f"{stretch[0].name}-{stretch[-1].name}", stretch[0])
+        for stretch in stretches
+    ]
 
 
-def _summarise(again: Again, config: str | None) -> None:
+def _summarise(result: ReplayResult, config: str | None) -> None:
+    """Print in the last line what was decided again, and how many decisions differ in which way."""
     sys.stdout.flush()  # so that the last line comes last where both streams go to one place
-    result, apart = again.decisions, again.apart
-    say_cut_off(result.cut_off)
+    if result.cut_off:
+        say("notice", "the recording ends in the middle: its writer was stopped, or is still at work")
     by = "the recorded configuration" if config is None else config
-    kinds = Counter(disagreement.kind for disagreement in result.disagreements)
-    if apart is not None:
-        kinds[", ".join(apart.fields) or f"no such {apart.name.partition(' ')[0]}"] += 1
-    asked = " and ".join(
-        [f"{result.attempts} attempts", *(f"{count} {noun}s" for noun, count in again.accounts.items())]
-    )
-    say_differences(asked, by, kinds)
+    compared = " and ".join(f"{len(names)} {record}s" for record, names in result.compared.items())
+    kinds = Counter(diff.kind for diff in result.differences)
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    outcome = f"{kinds.total()} otherwise ({counts})" if counts else "all alike"
+    sys.stderr.write(f"{compared} decided again by {visible(by)}: {outcome}\n")

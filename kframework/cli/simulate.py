@@ -28,12 +28,19 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_debugger, with_read_only
+from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import configured, read_cluster
 
 if TYPE_CHECKING:
+    from kframework.clock import Clock
+    from kframework.config.configuration import Configuration
     from kframework.core.cycle.decision import Observer
+    from kframework.core.effects import Host
+    from kframework.core.plugin_handle import MakeProfiles
+    from kframework.core.pod_engine import PodEngine
+    from kframework.scheduler.extenders import Extenders
+    from kframework.scheduler.scheduler import MakeEngine
 
 #: Plugins are timed in about so many attempts for a report.
 _TIMED = 5_000
@@ -100,7 +107,7 @@ def command(
         if dev:
             recorded = with_read_only(recorded)
         if pdb:
-            recorded = with_debugger(recorded)
+            recorded = recorded._replace(engine=_with_debugger(recorded.engine))
         simulation = closing.enter_context(
             Simulation(
                 objects,
@@ -138,3 +145,41 @@ def _simulate_again_and_again(arguments: Sequence[str], read: Sequence[str], plu
     from kframework.cli.watching import watch, watched
 
     watch(arguments, watched(read, plugins))
+
+
+# -- the debugger ------------------------------------------------------------------------------------------------------
+
+
+def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
+    """Return what makes the same engine, and opens the debugger where one of its plugins raises."""
+
+    def made(
+        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: MakeProfiles
+    ) -> PodEngine:
+        engine = make(configuration, clock, effects, extenders, profiles)
+        debugger = _Debugger()
+        for profile in engine.profiles.values():
+            profile.on_fault = debugger.open
+        return engine
+
+    return made
+
+
+class _Debugger:
+    """Python's debugger, opened for one fault after the other."""
+
+    def __init__(self) -> None:
+        self._has_quit = False
+
+    def open(self, error: BaseException) -> None:
+        """Open where this was raised; after `c` the simulation goes on, after `q` every fault raises BdbQuit."""
+        import pdb
+        from bdb import BdbQuit
+
+        if not self._has_quit:
+            debugger = pdb.Pdb()
+            debugger.reset()
+            debugger.interaction(None, error.__traceback__)
+            self._has_quit = debugger.quitting
+        if self._has_quit:
+            raise BdbQuit

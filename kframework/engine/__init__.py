@@ -152,11 +152,11 @@ if TYPE_CHECKING:  # isort: off
     from kframework.observe.tracing.traces import Attributes as Attributes
 
     # Recordings of it, and how it is made again for a replay: by an EngineKind, an entry point of `kframework.engines`.
-    from kframework.observe.recording.engines import (
-        EngineKind as EngineKind,
-        Otherwise as Otherwise,
-        SecondThoughts as SecondThoughts,
+    from kframework.observe.recording.diff import (
+        DecisionDiff as DecisionDiff,
+        ReplayResult as ReplayResult,
     )
+    from kframework.observe.recording.engines import EngineKind as EngineKind
     from kframework.observe.recording.writer import (
         RecordedEngine as RecordedEngine,
         Recorder as Recorder,

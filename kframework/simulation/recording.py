@@ -15,10 +15,10 @@ from kframework.explain.account import explain
 from kframework.explain.lookup import find_pod
 from kframework.framework.plugin import Plugin
 from kframework.observe.history import History
+from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.engines import E, EngineKind
-from kframework.observe.recording.following import Replay
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.replay import Replayed, Retelling, replay
+from kframework.observe.recording.replay import Replay, follow, replay
 from kframework.observe.web.shown import EngineExplanation
 from kframework.scheduler.slices import finished
 from kframework.simulation.explained import Explained
@@ -68,15 +68,15 @@ class Recording:
         is known of it.
         """
         history = History()
-        told = Replay(self.file, self._registry, observers=[history])
-        reached = told.tell_until(lambda decision: decision.attempt == attempt)
+        replay = follow(self.file, self._registry, [history])
+        reached = replay.replay_until(lambda record: isinstance(record, Decision) and record.attempt == attempt)
         if attempt is not None and reached is None:
             raise Unexplainable(f"{self.file}: there is no attempt {attempt} in this recording")
         namespace, _, name = pod.rpartition("/")
         key = f"{namespace or 'default'}/{name}"
-        found = finished(find_pod(told.engine, namespace or "default", name))
+        found = finished(find_pod(replay.engine, namespace or "default", name))
         if found is not None:
-            return Explained(explain(told.engine, history, found))
+            return Explained(explain(replay.engine, history, found))
         last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
         if attempt is None and last is not None:
             return self.explain(pod, attempt=last)
@@ -88,25 +88,19 @@ class Recording:
 
         Raises Unexplainable where nothing is known of it.
         """
-        accounts: list[msgspec.Struct] = []
-        told = self.retold(kind)
+        replay = self.replay_to(kind)
+        accounts = list(replay)
+        if replay.difference is not None:
+            raise Unexplainable(f"{self.file}: it is decided otherwise here: {replay.difference}")
+        return kind.explain(replay.engine, accounts[::-1], namespace, name)
 
-        def keep(made: msgspec.Struct) -> bool:
-            accounts.append(made)
-            return False
-
-        told.tell_until(keep)
-        if told.difference is not None:
-            raise Unexplainable(f"{self.file}: it is decided otherwise here: {told.difference}")
-        return kind.explain(told.engine, accounts[::-1], namespace, name)
-
-    def replay(self) -> Replayed:
-        """Let the engine decide again by itself, and return the first difference, if there is one."""
+    def replay(self) -> ReplayResult:
+        """Let the engine decide again by itself until it decides differently."""
         return replay(self.file, self._registry)
 
-    def retold(self, kind: EngineKind[E], *, observers: Iterable[Observer] = ()) -> Retelling[E]:
-        """Return the recording at its beginning, to be told on to an engine of this kind that decides by itself."""
-        return Retelling(Recorded(self.file), kind, observers)
+    def replay_to(self, kind: EngineKind[E], *, observers: Iterable[Observer] = ()) -> Replay[E]:
+        """Return a strict replay to an engine of this kind, at the beginning of the recording."""
+        return Replay(Recorded(self.file), kind, observers=observers)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return every attempt as a dictionary."""

@@ -13,7 +13,7 @@ from kframework.clock import SystemClock
 from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.source import WhenStale
-from kframework.observe.recording.writer import StandingClock
+from kframework.observe.recording.writer import FrozenClock
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed, SourceChanged, SourceFailed, Synced
 from kframework.testing import Result, Scenario, create, make_node, make_pod
@@ -67,8 +67,8 @@ def test_it_wakes_nobody_else() -> None:
 
 def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
     """Make an engine at a moment that does not pass."""
-    clock = StandingClock(SystemClock())
-    clock.stop(1000.0)
+    clock = FrozenClock(SystemClock())
+    clock.freeze(1000.0)
     return PodEngine(ClusterState(), clock, Host(), functools.partial(profiles_of, plugin, {}, sources=sources))
 
 

@@ -297,7 +297,7 @@ def test_they_decide_alike(world: World, tmp_path: Path, capsys: pytest.CaptureF
     with nobody_asks(url) if url else nullcontext():
         replayed = replay(tmp_path / "recording")
     assert replayed.difference is None
-    assert replayed.decisions == len(result.decisions)
+    assert replayed.attempts == len(result.decisions)
 
     over_http = Attempts()
     with outside(world) as url:

@@ -24,12 +24,12 @@ class Again(msgspec.Struct, frozen=True):
     decisions: int
     difference: str | None
     reconsidered: int
-    disagreements: list[str]
+    differences: list[str]
 
     @property
     def alike(self) -> bool:
         """Whether all was decided as it was recorded."""
-        return self.difference is None and not self.disagreements and self.decisions == self.reconsidered
+        return self.difference is None and not self.differences and self.decisions == self.reconsidered
 
 
 def again(recording: Path, **environment: str) -> Again:
@@ -42,9 +42,9 @@ def again(recording: Path, **environment: str) -> Again:
 def decided_again(recording: Path, registry: Registry = PLUGINS) -> Again:
     """Decide again what was recorded, in this process."""
     replayed, reconsidered = replay(recording, registry), reconsider(recording, registry=registry)
-    found = [f"{one.kind}: {one.recorded} became {one.now}" for one in reconsidered.disagreements]
+    found = [f"{one.kind}: {one.recorded} became {one.replayed}" for one in reconsidered.differences]
     difference = None if replayed.difference is None else str(replayed.difference)
-    return Again(replayed.decisions, difference, reconsidered.attempts, found)
+    return Again(replayed.attempts, difference, reconsidered.attempts, found)
 
 
 def main(recording: Path) -> None:

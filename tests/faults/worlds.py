@@ -109,7 +109,7 @@ def _other_than_before(order: Order, before: Lived) -> list[str]:
         if again.difference is not None:
             found.append(f"{recording} replays otherwise: {again.difference}")
         elif isinstance(again, Again) and not again.alike:
-            found.append(f"{recording} is decided otherwise on the state as it was: {again.disagreements[:5]}")
+            found.append(f"{recording} is decided otherwise on the state as it was: {again.differences[:5]}")
     if not before.recordings and _WORLDS[order.engine](order).story != before.story:
         found.append("the same seed told another story in another process")
     return found

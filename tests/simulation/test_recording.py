@@ -41,7 +41,7 @@ def test_it_explains_the_end_or_any_attempt(recording: Recording) -> None:
 
 def test_it_is_decided_again(recording: Recording) -> None:
     replayed = recording.replay()
-    assert (replayed.decisions, replayed.difference) == (2, None)
+    assert (replayed.attempts, replayed.difference) == (2, None)
 
 
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:

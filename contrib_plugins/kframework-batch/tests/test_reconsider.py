@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 from kframework_batch.config import parse
 from kframework_batch.plugin import BatchPlugin, hookimpl
@@ -20,8 +21,8 @@ from kframework_batch.simulation import simulate_batch
 from kframework_batch.testing import make_queue
 
 from kframework import ConfigError, NodeInfo, Status, unschedulable
-from kframework.engine import SecondThoughts
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
+from kframework.observe.recording.engines import ReplayResult
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import MakeController
 from kframework.simulation.recording import Recording
@@ -84,14 +85,16 @@ def ran(
     return file
 
 
-def asked(file: Path, program: str) -> SecondThoughts:
+def asked(file: Path, program: str) -> ReplayResult:
     registry = BatchRegistry.of(NotHere, Fails)
     return reconsider(Recording(file), BatchEngines(AskedEngine), compile_program(parse(program), registry))
 
 
-def kinds(thoughts: SecondThoughts) -> list[tuple[str, str, str, str]]:
-    found = thoughts.differences
-    return [(each.subject.removeprefix("default/"), each.recorded, each.now, each.kind) for each in found]
+def kinds(result: ReplayResult) -> list[tuple[str, str, str, str]]:
+    return [
+        (each.subject.removeprefix("default/"), each.recorded_text, each.replayed_text, each.kind)
+        for each in result.differences
+    ]
 
 
 TWO_GANGS = [make_job(name, 3, cpu=2, queue="q") for name in ("first", "second")]
@@ -119,32 +122,33 @@ LOW = [
 def test_what_is_otherwise_is_told(
     tmp_path: Path, program: str, jobs: list[ApiObject], other: str, difference: tuple[str, ...]
 ) -> None:
-    thoughts = asked(ran(tmp_path / "run.rec", program, jobs), other)
-    assert difference in kinds(thoughts)
-    assert {kind for *_, kind in kinds(thoughts)} <= {difference[-1], "other reasons"}
-    assert (thoughts.noun, thoughts.subject, thoughts.cut_off) == ("session", "job", False)
+    result = asked(ran(tmp_path / "run.rec", program, jobs), other)
+    assert difference in kinds(result)
+    assert {kind for *_, kind in kinds(result)} <= {difference[-1], "other reasons"}
+    assert (list(result.compared), result.cut_off) == (["session"], False)
+    assert {(each.record, each.subject_kind) for each in result.differences} == {("session", "job")}
 
 
 def test_victims_are_told(tmp_path: Path) -> None:
     file = ran(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     (first, *_) = asked(file, PREEMPTING).differences
     assert (first.subject, first.kind) == ("default/late", "other victims")
-    assert (first.recorded, first.now) == ("discarded", "2 sent away")
+    assert (first.recorded_text, first.replayed_text) == ("discarded", "2 sent away")
     assert first.message.count("default/low-worker-") == 2
 
 
 def test_a_session_that_fails_now_is_told(tmp_path: Path) -> None:
-    thoughts = asked(ran(tmp_path / "run.rec", PLAIN, TWO_PODS), FAILING)
-    assert {each.kind for each in thoughts.differences} == {"fails now"}
-    assert [each.account for each in thoughts.differences] == list(thoughts.asked)
-    assert "ZeroDivisionError" in thoughts.differences[0].message
+    result = asked(ran(tmp_path / "run.rec", PLAIN, TWO_PODS), FAILING)
+    assert {each.kind for each in result.differences} == {"fails now"}
+    assert [each.name for each in result.differences] == result.compared["session"]
+    assert "ZeroDivisionError" in result.differences[0].message
 
 
 def test_each_says_why_and_has_the_turns(tmp_path: Path) -> None:
     file = ran(tmp_path / "run.rec", PLAIN, TWO_GANGS)
     (first, *_) = asked(file, NO_GANG).differences
-    assert (first.account, first.message) == ("2", "0/2 nodes are available: 2 Insufficient cpu")
-    before, now = (json.loads(bytes(first.details[name])) for name in ("recorded", "now"))
+    assert (first.name, first.message) == ("2", "0/2 nodes are available: 2 Insufficient cpu")
+    before, now = (json.loads(msgspec.json.encode(each)) for each in (first.recorded, first.replayed))
     assert [turn["outcome"] for turn in before] == ["discarded"]
     assert [verdict.get("node", "") != "" for turn in now for verdict in turn["verdicts"]].count(True) == 1
     nodes = asked(ran(tmp_path / "other.rec", PLAIN, TWO_PODS), PACKED).differences[0].message
@@ -154,8 +158,8 @@ def test_each_says_why_and_has_the_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_chance_makes_no_difference(tmp_path: Path, seed: int) -> None:
     jobs = [make_job(f"job-{number}", 1 + number % 2, cpu=1, queue="q", seconds=2.0) for number in range(6)]
-    thoughts = asked(ran(tmp_path / "run.rec", PLAIN, jobs, seed=seed), PLAIN.replace("tiers", "# as it was\ntiers"))
-    assert thoughts.differences == () and len(thoughts.asked) > 3
+    result = asked(ran(tmp_path / "run.rec", PLAIN, jobs, seed=seed), PLAIN.replace("tiers", "# as it was\ntiers"))
+    assert result.differences == () and len(result.compared["session"]) > 3
 
 
 def test_what_is_asked_leaves_no_trace(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_what_is_asked_leaves_no_trace(tmp_path: Path) -> None:
     file = ran(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     sessions = len(Recording(file).accounts(ENGINES))
     for other in (PREEMPTING, NO_GANG, PACKED, LESS, FAILING, SOME_IN):
-        assert len(asked(file, other).asked) == sessions
+        assert len(asked(file, other).compared["session"]) == sessions
 
 
 def test_without_the_state_as_it_was_nothing_is_asked(tmp_path: Path) -> None:
@@ -178,5 +182,5 @@ def test_without_the_state_as_it_was_nothing_is_asked(tmp_path: Path) -> None:
 def test_a_configuration_file_is_asked(tmp_path: Path) -> None:
     config = tmp_path / "other.conf"
     config.write_text(NO_GANG)
-    thoughts = ENGINES.reconsider(ran(tmp_path / "run.rec", PLAIN, TWO_GANGS), str(config))
-    assert {each.kind for each in thoughts.differences} == {"served now"}
+    result = ENGINES.reconsider(ran(tmp_path / "run.rec", PLAIN, TWO_GANGS), str(config))
+    assert {each.kind for each in result.differences} == {"served now"}

@@ -75,9 +75,10 @@ def test_it_decides_the_same(file: Path) -> None:
     told = [line["what"] for line in lines_of(file)[1:]]
     result = replay(file)
     assert result.difference is None and not result.cut_off
-    assert (result.steps, result.decisions) == (told.count("Step"), told.count("Decision"))
-    assert result.accounts == {"session": told.count("SessionAccount")}
-    assert result.decisions >= 8 and result.accounts["session"] > 4
+    assert (result.steps, result.attempts) == (told.count("Step"), told.count("Decision"))
+    sessions = len(result.compared["session"])
+    assert sessions == told.count("SessionAccount")
+    assert result.attempts >= 8 and sessions > 4
 
 
 def test_what_is_nobodys_business_is_not_in_it_and_what_is_read_must_be(
@@ -159,22 +160,22 @@ def test_what_was_measured_may_differ(file: Path, tmp_path: Path) -> None:
 
 def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
     history = History()
-    told = Recording(file).retold(ENGINES, observers=[history])
+    told = Recording(file).replay_to(ENGINES, observers=[history])
     for uid in ("1", "3"):
-        account = told.tell_until(lambda made, uid=uid: isinstance(made, SessionAccount) and made.uid == uid)  # type: ignore[misc]  # of the loop
+        account = told.replay_until(lambda made, uid=uid: isinstance(made, SessionAccount) and made.uid == uid)  # type: ignore[misc]  # of the loop
         assert isinstance(account, SessionAccount) and account.uid == uid
         assert told.engine.sessions == int(uid) and told.clock.now() >= account.at
         assert not told.engine.cluster.statements, "the session is over"
-    decision = told.tell_until(lambda made: isinstance(made, Decision))
+    decision = told.replay_until(lambda made: isinstance(made, Decision))
     assert isinstance(decision, Decision)
-    result = told.tell_all()
-    assert result == replay(file) and told.tell_until(lambda made: True) is None
-    assert len(history.recent(history.kept)) == result.decisions
+    result = told.replay_all()
+    assert result == replay(file) and told.replay_until(lambda made: True) is None
+    assert len(history.recent(history.kept)) == result.attempts
 
 
 def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
     recording = Recording(file)
-    assert len(recording.decisions) == replay(file).decisions
+    assert len(recording.decisions) == replay(file).attempts
     accounts = recording.accounts(ENGINES)
     assert [each.uid for each in accounts if isinstance(each, SessionAccount)] == [
         f"{number}" for number in range(1, len(accounts) + 1)
@@ -188,4 +189,4 @@ def test_another_engines_recording_is_refused(tmp_path: Path) -> None:
     simulate([make_node("a")], engine=recorded_by(recorder), observers=[recorder])
     recorder.close()
     with pytest.raises(InputError, match="is a recording of the pod engine and not of the engine 'batch'"):
-        Recording(pods).retold(ENGINES)
+        Recording(pods).replay_to(ENGINES)

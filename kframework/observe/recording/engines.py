@@ -19,6 +19,7 @@ from kframework.core.effects import Host
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import installed
 from kframework.errors import ConfigError, InputError, Unexplainable
+from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.writer import Line, MakeRecorded, R, Recorder
 from kframework.observe.web.shown import EngineExplanation
@@ -28,38 +29,6 @@ from kframework.state.inbox import OwnMessage
 GROUP = "kframework.engines"
 
 E = TypeVar("E", bound=Engine)
-
-
-class Otherwise(msgspec.Struct, frozen=True, kw_only=True):
-    """What another configuration decides otherwise on the state as it was.
-
-    `account` names the account in which it was decided, `at` the time of that, in seconds since 1970; `subject` whom it
-    is about. `kind` says how they differ, `recorded` and `now` what was and would be decided, and `message` why.
-    `details` are the same as JSON, by name.
-    """
-
-    account: str
-    at: float
-    subject: str
-    kind: str
-    recorded: str
-    now: str
-    message: str = ""
-    details: Mapping[str, msgspec.Raw] = {}
-
-
-class SecondThoughts(msgspec.Struct, frozen=True):
-    """What another configuration came to: about which accounts it was asked, by name, and where it disagrees.
-
-    `noun` is what one account is called, `subject` what one of those is that they are about. Both accounts and
-    differences are in order. `cut_off`: the recording ends in the middle.
-    """
-
-    noun: str
-    subject: str
-    asked: tuple[str, ...]
-    differences: tuple[Otherwise, ...]
-    cut_off: bool = False
 
 
 class EngineKind(ABC, Generic[E]):
@@ -107,8 +76,8 @@ class EngineKind(ABC, Generic[E]):
         """
         raise Unexplainable(f"the engine {self.name!r} explains nothing")
 
-    def reconsider(self, file: Path, config: str) -> SecondThoughts:
-        """Ask a configuration file of the engine's own what it would have decided each time, on the state as it was.
+    def reconsider(self, file: Path, config: str) -> ReplayResult:
+        """Decide each record again by a configuration file of the engine's own, on the state as it was.
 
         What was recorded is what then happens. Raises ConfigError.
         """

@@ -1,4 +1,6 @@
-"""What recordings of the pod engine have of their own: verdicts on waiting pods, and parts that begin in the middle.
+"""Recordings of the pod engine: how one is recorded, made again for a replay, and made to follow what was decided.
+
+Two kinds of lines are its own, both about pods that wait in Permit:
 
     {"at": 1767225601.0, "what": "Allowed", "with": {"uid": "...", "plugin": "Gang"}}    a waiting pod gets one consent
     {"at": 1767225601.0, "what": "Judged", "with": {"uid": "...", "status": {...}}}      and its verdict
@@ -11,6 +13,7 @@ the nominations, and {"what": "Continued"} with the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +22,9 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
 from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.search import Search
 from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
@@ -30,6 +36,7 @@ from kframework.observe.recording.writer import Header, Line, RecordedEngine, Re
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.state.inbox import Activated, Message, Nominated, SourceChanged, SourceFailed, Synced
+from kframework.state.queued_pod import QueuedPod
 from kframework.values.status import Status
 
 
@@ -104,22 +111,24 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
                 yield SourceFailed(source.key, source.error)
 
 
-# -- told again ------------------------------------------------------------------------------------------------------
+# -- replayed ----------------------------------------------------------------------------------------------------------
+
+P = TypeVar("P", bound=PodEngine)
 
 
-class PodEngines(EngineKind[PodEngine]):
-    """How pod engines are made for a replay: of this class, and with the plugins of this registry."""
+class PodEngineKind(EngineKind[P]):
+    """Makes pod engines of this class for a replay, with the plugins of this registry, or the installed ones."""
 
-    def __init__(self, registry: Registry | None = None, engine: type[PodEngine] = PodEngine) -> None:
-        self._registry = registry
+    def __init__(self, engine: type[P], registry: Registry | None = None) -> None:
         self._engine = engine
+        self._registry = registry
 
-    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> PodEngine:
+    def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> P:
         parsed = parse(configuration, file)
         profiles = profiles_for(parsed, self._registry or Registry.installed(), outside)
         return self._engine.of(parsed, clock, outside, Extenders(), profiles)
 
-    def tell(self, engine: PodEngine, recorded: Recorded, line: Line) -> None:
+    def tell(self, engine: P, recorded: Recorded, line: Line) -> None:
         if line.what == "Allowed":
             allowed = recorded.read(line.body, Allowed)
             if (reserved := engine.cluster.waiting.get(allowed.uid)) is not None:
@@ -134,3 +143,64 @@ class PodEngines(EngineKind[PodEngine]):
             engine.rotation.next_start_index = continued.rotation
         else:
             super().tell(engine, recorded, line)
+
+
+class FollowingEngine(PodEngine):
+    """An engine whose attempts end as recorded."""
+
+    attempts: int
+    #: The recorded decision of the attempt under way; None between attempts.
+    _recorded: Decision | None = None
+
+    def follow(self, decision: Decision) -> None:
+        """Make this attempt."""
+        queued = self._take(decision)
+        if queued is not None:
+            self.attempts = decision.attempt - 1
+            self._recorded = decision
+            self._attempt(queued)
+            self._recorded = None
+
+    def take_up(self, decision: Decision) -> None:
+        """Put the pod where its last attempt of the previous part left it."""
+        self.catch_up()
+        if decision.result is Result.SCHEDULED:
+            self.follow(decision)
+            return
+        queued = self._take(decision)
+        if queued is not None:
+            # The nomination may have changed since; the part has a line of its own for it.
+            self._recorded = msgspec.structs.replace(decision, nominated=None)
+            self.failed(queued, Status(decision.code, (decision.message,)), None)
+            self._recorded = None
+
+    def _take(self, decision: Decision) -> QueuedPod | None:
+        """Take the pod out of the queue, wherever in it the pod is; None if it is not in."""
+        queued = self.queue.get(decision.uid)
+        if queued is not None:
+            self.queue.delete(decision.uid)
+            self.queue.in_flight.pop(decision.uid)
+            queued.attempts = decision.tries
+        return queued
+
+    def found(self, search: Search, outcome: Outcome) -> Outcome:
+        """Return the recorded outcome instead of the computed one."""
+        outcome, recorded = super().found(search, outcome), self._recorded
+        if recorded is None:
+            return outcome
+        if recorded.result is Result.SCHEDULED:
+            return ScheduleResult(
+                recorded.node, recorded.score, recorded.ties, recorded.evaluated, recorded.feasible, recorded.top
+            )
+        if isinstance(outcome, ScheduleResult) and not recorded.feasible:
+            return ScheduleError(Status(recorded.code, (recorded.message,)))
+        return outcome
+
+    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
+        """Requeue a pod after a failed attempt, for the recorded reasons."""
+        recorded = self._recorded
+        if recorded is not None:
+            queued.pending_plugins = frozenset(recorded.pending)
+            queued.unschedulable_plugins = frozenset(recorded.rejectors) - queued.pending_plugins
+            status, nominated = Status(recorded.code, (recorded.message,)), recorded.nominated
+        super().failed(queued, status, nominated)

@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from kframework.config.configuration import Configuration
+from kframework.config.load import parse
 from kframework.core.cycle.asking import unasked
 from kframework.core.cycle.attempt import Attempt, Concluded
 from kframework.core.cycle.consequences import Failure
-from kframework.core.cycle.decision import Decision, Observer
+from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Host
@@ -27,109 +28,85 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
-from kframework.observe.recording.following import Replay
+from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+from kframework.observe.recording.pod_engine import FollowingEngine
+from kframework.observe.recording.replay import follow
 from kframework.state.queued_pod import QueuedPod
 from kframework.values.status import Code, Status
 
 
-class Disagreement(msgspec.Struct, frozen=True):
-    """An attempt that another configuration ends otherwise.
-
-    `kind` says how: `other node`, `fits now`, `fits no more`, `other victims`, `other reasons`, or `no profile` where
-    nobody would schedule the pod; `now` is None then.
-    """
-
-    kind: str
-    recorded: Decision | None
-    now: Decision | None
-
-
-class Reconsidered(msgspec.Struct, frozen=True):
-    """What another configuration came to: how many attempts it was asked about, and where it disagrees.
-
-    `cut_off`: the recording ends in the middle. `part` counts from 1, where the run begins.
-    """
-
-    attempts: int
-    disagreements: tuple[Disagreement, ...]
-    part: int = 1
-    cut_off: bool = False
-
-
 def reconsider(
-    file: Path,
-    configuration: Configuration | None = None,
-    registry: Registry | None = None,
-    *,
-    observers: tuple[Observer, ...] = (),
-) -> Reconsidered:
+    file: Path, configuration: Configuration | None = None, registry: Registry | None = None
+) -> ReplayResult:
     """Decide every attempt of a recording again, by this configuration, or by the recorded one if none is given.
 
     Raises InputError for what is no recording; ConfigError for what cannot be asked.
     """
-    replay = Replay(file, registry, observers)
-    second = Reconsidering(replay, configuration or replay.configuration, registry)
-    attempts, disagreements = 0, []
-    while (recorded := replay.tell_until(lambda decision: True)) is not None:
-        attempts += 1
-        disagreement = second.disagreement(recorded)
-        if disagreement is not None:
-            disagreements.append(disagreement)
-    recording = replay.recorded
-    return Reconsidered(attempts, tuple(disagreements), recording.header.part, recording.cut_off)
+    replay = follow(file, registry)
+    if configuration is None:
+        configuration = parse(replay.recorded.header.configuration, str(file))
+    reconsiderer = Reconsiderer(replay.engine, configuration, registry)
+    diffs = (reconsiderer.diff(recorded) for recorded in replay if isinstance(recorded, Decision))
+    differences = tuple(diff for diff in diffs if diff is not None)
+    return msgspec.structs.replace(replay.replay_all(), differences=differences)
 
 
-class Reconsidering:
-    """Asks another configuration about the attempt at which a replay stands; make it before anything is told."""
+class Reconsiderer:
+    """Decides the attempts of a recording by another configuration; make it before anything is replayed.
 
-    def __init__(self, replay: Replay, configuration: Configuration, registry: Registry | None = None) -> None:
+    `followed` is the engine whose state is the recorded one's.
+    """
+
+    def __init__(
+        self, followed: FollowingEngine, configuration: Configuration, registry: Registry | None = None
+    ) -> None:
         if configuration.settings.extenders:
             raise ConfigError("extenders cannot be asked what they would have said: leave them out of the --config")
-        self._first = replay.engine
+        self._followed = followed
         options = configuration.options
         effects = Host()
         engine = self._engine = PodEngine(
-            replay.engine.cluster,
-            replay.clock,
+            followed.cluster,
+            followed.clock,
             effects,
             profiles_for(configuration, registry or Registry.installed(), effects),
             seed=options.seed,
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
         )
-        engine.handlers.pending = replay.engine.handlers.pending
+        engine.handlers.pending = followed.handlers.pending
 
-    def disagreement(self, recorded: Decision) -> Disagreement | None:
-        """Say how the attempt that comes next would end otherwise; None if it would not."""
-        queued = self._first.queue.get(recorded.uid)
+    def diff(self, recorded: Decision) -> DecisionDiff | None:
+        """Return how the attempt that comes next would end otherwise; None if it would not."""
+        queued = self._followed.queue.get(recorded.uid)
         if queued is None:
             return None  # a pod whose story began before the recording did
         profile = self._engine.profiles.get(queued.pod.scheduler_name)
         if profile is None:
-            return Disagreement("no profile", recorded, None)
+            return DecisionDiff.from_attempt("no profile", recorded, None)
         now = self._decide(profile, queued, recorded)
         kind = _kind(recorded, now)
-        return Disagreement(kind, recorded, now) if kind else None
+        return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
 
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
         """Make an attempt that changes nothing."""
         engine = self._engine
-        for turn in engine.sources.follow(self._first.sources):
+        for turn in engine.sources.follow(self._followed.sources):
             engine.turned(turn)
-        engine.rotation.next_start_index = self._first.rotation.next_start_index
+        engine.rotation.next_start_index = self._followed.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
         clock = engine.clock
-        thought = _SecondThought(
+        attempt = _DryAttempt(
             engine.cluster, profile, copy, clock, recorded.attempt, clock.now(), recorded.draw, recorded=recorded
         )
         with engine.aside():
-            decision, _ = unasked(engine.decide(thought))
+            decision, _ = unasked(engine.decide(attempt))
             engine.current = None
         return decision
 
 
-class _SecondThought(Attempt, kw_only=True):
+class _DryAttempt(Attempt, kw_only=True):
     """An attempt that ends where it would begin to change something."""
 
     recorded: Decision

@@ -1,213 +1,247 @@
-"""Recordings told again to a new engine, which then decides as the recorded one did.
+"""Recordings replayed to a new engine.
 
-It decides by itself, and what it decides is compared: the same configuration gives the same decisions. So its state is
-at every moment what it was, too, and may be looked at.
-
-Nothing is done outside: no binding, timer or coroutine of a plugin runs, as all that came of them stands in the file.
+Nothing is done outside: no binding, timer or coroutine of a plugin runs, because all that came of them is in the file.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Generic
 
 import msgspec
 
-from kframework.clock import Clock
+from kframework.clock import SystemClock
 from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
 from kframework.core.effects import Host
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
+from kframework.observe.recording.diff import ATTEMPT, DecisionDiff, ReplayResult
 from kframework.observe.recording.engines import E, EngineKind, kind_of_recording
-from kframework.observe.recording.pod_engine import PodEngines
+from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.told import Told
-from kframework.observe.recording.writer import Line
+from kframework.observe.recording.writer import FrozenClock, Line
 
-#: What of a decision is measured, not decided, or not known to a part that begins in the middle.
+#: Fields of a Decision that are measured, not decided, or that a part which begins in the middle cannot know.
 _MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Where a replay left its recording: `fields` of a record differ, or one of the two has no such record.
+class Mode(Enum):
+    """Who decides in a replay.
 
-    The records are Decisions, or accounts of the engine's own; `name` is what one is called.
+    STRICT: the engine, by itself. Each record is compared with the recorded one; the replay ends at the first
+    difference. FOLLOW: the recording. Each attempt ends as recorded, whatever the engine would decide.
     """
 
-    line: int
-    name: str
-    recorded: msgspec.Struct | None
-    replayed: msgspec.Struct | None
-    fields: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        recorded, replayed = self.recorded, self.replayed
-        if recorded is not None and replayed is not None:
-            first = (_first_apart(name, getattr(recorded, name), getattr(replayed, name)) for name in self.fields)
-            both = (f"{where} {now!r}, not {before!r}" for where, before, now in first)
-            return f"line {self.line}: {self.name} came to {'; '.join(both)}"
-        return f"line {self.line}: {self.name} is in the {'recording' if recorded is not None else 'replay'} only"
+    STRICT = "strict"
+    FOLLOW = "follow"
 
 
-class Replayed(msgspec.Struct, frozen=True):
-    """What a replay came to: how many steps and decisions there were, and the first difference, None if there is none.
-
-    `accounts` counts the accounts of the engine's own, by what one is called. `cut_off`: the recording ends in the
-    middle, because its writer died or is still at work.
-    """
-
-    steps: int
-    decisions: int
-    difference: Difference | None
-    cut_off: bool = False
-    accounts: Mapping[str, int] = {}
-
-
-def replay(file: Path, registry: Registry | None = None) -> Replayed:
-    """Tell a new engine what a recording says, until it decides otherwise than the recorded one.
+def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
+    """Replay a recording strictly.
 
     `registry` has the plugins of the pod engine; other engines have their own. Raises InputError for what is no
     recording, or a later part of one, or of an engine that is not installed; ConfigError where its plugins are not.
     """
     recorded = Recorded(file)
     if recorded.header.engine:
-        return Retelling(recorded, kind_of_recording(recorded)).tell_all()
-    return Retelling(recorded, PodEngines(registry)).tell_all()
+        return Replay(recorded, kind_of_recording(recorded)).replay_all()
+    return Replay(recorded, PodEngineKind(PodEngine, registry)).replay_all()
 
 
-class Retelling(Host, Generic[E]):
-    """A recording told to an engine of its kind that decides by itself, and is compared with the recorded one.
+def follow(file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> Replay[FollowingEngine]:
+    """Return a recording of the pod engine at its beginning, to be followed.
 
-    `observers` take notice of what it decides, and of the recorded bindings. InputError for a later part of a
-    recording, and for one of another engine.
+    Raises InputError for what is no recording of the pod engine, ConfigError where its plugins are not installed.
+    """
+    return Replay(Recorded(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
+
+
+class Replay(Host, Generic[E]):
+    """A recording that is replayed to a new engine of its kind, made of what the header says.
+
+    The engine's state is the recorded one's at every moment. `observers` receive the records that are replayed, and
+    the recorded bindings. Raises InputError for a recording of another engine, and in strict mode for a later part.
     """
 
-    def __init__(self, recorded: Recorded, kind: EngineKind[E], observers: Iterable[Observer] = ()) -> None:
-        if recorded.header.engine != kind.name:
-            whose = " and not of ".join(map(_engine, (recorded.header.engine, kind.name)))
-            raise recorded.error(f"is a recording of {whose}")
-        if recorded.header.part > 1:
-            raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
-        self._recorded = recorded
-        #: What one of each record is called.
-        self._nouns: dict[type[msgspec.Struct], str] = {Decision: "attempt"}
-        self._nouns |= {record: noun for noun, record in kind.accounts.items()}
-        self._records: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._nouns}
-        self._measured = kind.measured | _MEASURED
+    def __init__(
+        self,
+        recorded: Recorded,
+        kind: EngineKind[E],
+        mode: Mode = Mode.STRICT,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        _refuse_foreign(recorded, kind, mode)
+        self.recorded: Recorded = recorded
+        #: The time at which the recording is.
+        self.clock: FrozenClock = FrozenClock(SystemClock())
+        self.clock.freeze(recorded.header.at)
+        self.engine: E = kind.again(recorded.header.configuration, str(recorded.file), self.clock, self)
+        #: Where a strict replay ended before the recording did.
+        self.difference: DecisionDiff | None = None
+        self._kind = kind
         self._observers = tuple(observers)
-        #: What the engine has decided and the recording is yet to tell of.
+        self._nouns: dict[type[msgspec.Struct], str] = {Decision: ATTEMPT}
+        self._nouns |= {record: noun for noun, record in kind.accounts.items()}
+        self._structs: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._nouns}
+        self._compared: dict[str, list[int | str]] = {noun: [] for noun in self._nouns.values()}
+        self._measured = kind.measured | _MEASURED
+        #: What the engine has decided and the recording has not reached yet.
         self._made: deque[msgspec.Struct] = deque()
         self._steps = 0
-        self._compared: Counter[str] = Counter()
-        self._lines = iter(recorded)
-        #: Where the engine has decided otherwise; nothing more is told from there on.
-        self.difference: Difference | None = None
-        self._told = Told(recorded, kind, self)
-        self.engine: E = self._told.engine
-        #: The time that it is in the recording.
-        self.clock: Clock = self._told
+        self._records = self._decide() if mode is Mode.STRICT else self._follow()
 
-    def tell_until(self, stop: Callable[[msgspec.Struct], bool]) -> msgspec.Struct | None:
-        """Tell on until a Decision or account has been made that `stop` accepts, and return it; None at the end.
+    def __iter__(self) -> Iterator[msgspec.Struct]:
+        """Replay to the end, record by record.
 
-        The step in which it was made is over then, and nothing that came later is told. Where the engine decides
-        otherwise than the recorded one is an end, too.
+        In strict mode a Decision or account comes once the engine has made it. In follow mode a Decision comes right
+        before its attempt: all that had arrived is applied, and the pod is still in its queue.
         """
-        return next((made for made in self._alike() if stop(made)), None)
+        return self._records
 
-    def tell_all(self) -> Replayed:
-        """Tell all that is left."""
-        self.tell_until(lambda made: False)
-        accounts = {noun: self._compared[noun] for record, noun in self._nouns.items() if record is not Decision}
-        return Replayed(self._steps, self._compared["attempt"], self.difference, self._recorded.cut_off, accounts)
+    def replay_until(self, stop: Callable[[msgspec.Struct], bool]) -> msgspec.Struct | None:
+        """Replay until a record that `stop` accepts, and return it; None at the end, or at a difference."""
+        return next(filter(stop, self._records), None)
 
-    def _alike(self) -> Iterator[msgspec.Struct]:
-        """Tell line after line, and yield what is decided as it was."""
-        for line in self._lines if self.difference is None else ():
-            kind = self._records.get(line.what)
-            if kind is not None:
-                made = self._compare(self._recorded.read(line.body, kind))
-            else:
-                made = None
-                self.difference = self._unrecorded()
-            if self.difference is not None:
-                return
-            if made is not None:
+    def replay_all(self) -> ReplayResult:
+        """Replay what is left."""
+        deque(self._records, maxlen=0)
+        return ReplayResult(
+            compared=self._compared,
+            differences=() if self.difference is None else (self.difference,),
+            steps=self._steps,
+            part=self.recorded.header.part,
+            cut_off=self.recorded.cut_off,
+        )
+
+    # -- strict --------------------------------------------------------------------------------------------------------
+
+    def _decide(self) -> Iterator[msgspec.Struct]:
+        for line in self.recorded:
+            struct = self._structs.get(line.what)
+            recorded = None if struct is None else self.recorded.read(line.body, struct)
+            if recorded is not None or self._made:
+                made = self._compare(recorded)
+                if made is None:
+                    return
                 yield made
+            elif line.what == "Step":
+                self._steps += 1
+                self.clock.freeze(line.at)
+                self.engine.step()
             else:
-                self._tell(line)
-        if not self._recorded.cut_off:
-            self.difference = self._unrecorded()
+                self._apply(line)
+        if self._made and not self.recorded.cut_off:
+            self._compare(None)
 
-    def _tell(self, line: Line) -> None:
-        if line.what == "Step":
-            self._steps += 1
-            self._told.go_to(line.at)
-            self.engine.step()
-        elif line.what == "Binding":
-            binding = self._recorded.read(line.body, Binding)
-            for observer in self._observers:
-                observer.bound(binding)
-        else:
-            self._told.tell(line)
-
-    def _compare(self, recorded: msgspec.Struct) -> msgspec.Struct | None:
-        """Return what was made where the same was recorded; else it is the difference."""
+    def _compare(self, recorded: msgspec.Struct | None) -> msgspec.Struct | None:
+        """Return the next record that the engine has made, if it is the recorded one; otherwise set the difference."""
         made = self._made.popleft() if self._made else None
-        if type(made) is not type(recorded):
-            self.difference = Difference(self._recorded.number, self._name(recorded), recorded, None)
+        if recorded is None or type(made) is not type(recorded):
+            self._differ(recorded, made if recorded is None else None)
             return None
-        self._compared[self._nouns[type(recorded)]] += 1
+        self._compared[self._nouns[type(recorded)]].append(_name(recorded))
         fields = tuple(
             name
             for name in recorded.__struct_fields__
             if name not in self._measured and getattr(recorded, name) != getattr(made, name)
         )
         if fields:
-            self.difference = Difference(self._recorded.number, self._name(recorded), recorded, made, fields)
+            self._differ(recorded, made, fields)
+            return None
+        assert made is not None
+        self._observe(made)
         return made
 
-    def _unrecorded(self) -> Difference | None:
-        """Return what the recording should have told of by now."""
-        if not self._made:
-            return None
-        made = self._made[0]
-        return Difference(self._recorded.number, self._name(made), None, made)
+    def _differ(
+        self, recorded: msgspec.Struct | None, made: msgspec.Struct | None, fields: tuple[str, ...] = ()
+    ) -> None:
+        record = recorded if recorded is not None else made
+        assert record is not None
+        noun, line = self._nouns[type(record)], self.recorded.number
+        kind = ", ".join(fields) or f"no such {noun}"
+        if isinstance(recorded, Decision | None) and isinstance(made, Decision | None):
+            self.difference = DecisionDiff.from_attempt(kind, recorded, made, line=line, fields=fields)
+        else:
+            self.difference = DecisionDiff(
+                record=noun, name=_name(record), kind=kind, recorded=recorded, replayed=made, line=line, fields=fields
+            )
 
-    def _name(self, record: msgspec.Struct) -> str:
-        if isinstance(record, Decision):
-            return f"attempt {record.attempt} at pod {record.pod}"
-        return f"{self._nouns[type(record)]} {getattr(record, record.__struct_fields__[0])}"
+    # -- following -----------------------------------------------------------------------------------------------------
 
-    # -- what the engine has done outside --------------------------------------------------------------------------
+    def _follow(self) -> Iterator[Decision]:
+        engine = self.engine
+        assert isinstance(engine, FollowingEngine)
+        stepping = False
+        for line in self.recorded:
+            if line.what == "Decision":
+                decision = self.recorded.read(line.body, Decision)
+                if stepping:
+                    self._compared[ATTEMPT].append(decision.attempt)
+                    yield decision
+                    engine.follow(decision)
+                    self._made.clear()
+                else:  # a later part begins with the last decision on each pod
+                    self.clock.freeze(line.at)
+                    engine.take_up(decision)
+                self._observe(decision)
+            elif line.what == "Step":
+                self._steps += 1
+                self.clock.freeze(line.at)
+                engine.catch_up()
+            else:
+                self._apply(line)
+            stepping = line.what == "Step"
+
+    # -- in both modes -------------------------------------------------------------------------------------------------
+
+    def _apply(self, line: Line) -> None:
+        """Apply a line that is neither a step nor what the engine decided in one."""
+        if line.what == "Binding":
+            binding = self.recorded.read(line.body, Binding)
+            for observer in self._observers:
+                observer.bound(binding)
+            return
+        self.clock.freeze(line.at)
+        if line.what == "CatchUp":
+            self.engine.catch_up()
+        else:
+            self._kind.tell(self.engine, self.recorded, line)
+
+    def _observe(self, record: msgspec.Struct) -> None:
+        for observer in self._observers:
+            if isinstance(record, Decision):
+                observer.decided(record)
+            elif isinstance(observer, Accounting):
+                observer.accounted(record)
 
     def decided(self, decision: Decision) -> None:
-        """Keep an attempt until it is compared."""
+        """Keep an attempt until the recording reaches it."""
         self._made.append(decision)
-        for observer in self._observers:
-            observer.decided(decision)
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Keep an account until it is compared."""
+        """Keep an account until the recording reaches it."""
         self._made.append(account)
-        for observer in self._observers:
-            if isinstance(observer, Accounting):
-                observer.accounted(account)
+
+
+def _refuse_foreign(recorded: Recorded, kind: EngineKind[E], mode: Mode) -> None:
+    """Refuse a recording that cannot be replayed to this kind of engine in this mode."""
+    header = recorded.header
+    if mode is Mode.FOLLOW and header.engine:
+        raise recorded.error(f"is of the engine {header.engine!r}, which decides as it did or not at all")
+    if header.engine != kind.name:
+        raise recorded.error(f"is a recording of {_engine(header.engine)} and not of {_engine(kind.name)}")
+    if mode is Mode.STRICT and header.part > 1:
+        raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
 
 
 def _engine(name: str) -> str:
     return f"the engine {name!r}" if name else "the pod engine"
 
 
-def _first_apart(where: str, before: object, now: object) -> tuple[str, object, object]:
-    """Return the first place in two values at which they differ, and what is there."""
-    if isinstance(before, msgspec.Struct) and type(before) is type(now):
-        pairs = ((f"{where}.{name}", getattr(before, name), getattr(now, name)) for name in before.__struct_fields__)
-    elif isinstance(before, Mapping) and isinstance(now, Mapping):
-        pairs = ((f"{where}[{key!r}]", before.get(key), now.get(key)) for key in {**before, **now})
-    elif isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
-        pairs = ((f"{where}[{place}]", *both) for place, both in enumerate(zip(before, now, strict=True)))
-    else:
-        return where, before, now
-    return next((_first_apart(*pair) for pair in pairs if pair[1] != pair[2]), (where, before, now))
+def _name(record: msgspec.Struct) -> int | str:
+    """Return the number of an attempt, or the name of an account, which is its first field."""
+    name: int | str = record.attempt if isinstance(record, Decision) else getattr(record, record.__struct_fields__[0])
+    return name

@@ -77,8 +77,8 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, rename={"body": "wit
     body: msgspec.Raw = _NOTHING
 
 
-class StandingClock(Clock):
-    """The time as a recorded engine gets it: it stands still during a step, so that a replay can give it again."""
+class FrozenClock(Clock):
+    """A clock that can stand still: a recorded engine's during a step, so that a replay can give it the same time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -88,16 +88,16 @@ class StandingClock(Clock):
         return self._clock.now() if self._moment is None else self._moment
 
     @property
-    def standing(self) -> bool:
+    def is_frozen(self) -> bool:
         """Whether time stands still."""
         return self._moment is not None
 
-    def stop(self, moment: float | None = None) -> None:
-        """Let time stand still, at this moment if one is given."""
+    def freeze(self, moment: float | None = None) -> None:
+        """Stop at this moment, or now."""
         self._moment = self._clock.now() if moment is None else moment
 
-    def go_on(self) -> None:
-        """Let time go on."""
+    def resume(self) -> None:
+        """Follow the clock beneath again."""
         self._moment = None
 
 
@@ -128,31 +128,32 @@ class Recorder(Observer, Accounting):
         ) -> R:
             if len(extenders):
                 raise ConfigError("a run with extenders cannot be recorded: a replay would lack their answers")
-            self._clock = StandingClock(clock)
+            #: The engine's own.
+            self.clock: FrozenClock = FrozenClock(clock)
             self._header = Header(
                 FORMAT,
                 VERSION,
                 again(configuration),
-                self._clock.now(),
+                self.clock.now(),
                 f"kframework {__version__}",
                 engine=engine,
                 offered_by=offered_by,
             )
             self._file.begin(Opening(self._header))
             # What the engine is made of is made at the moment that the recording begins with.
-            self._clock.stop(self._header.at)
+            self.clock.freeze(self._header.at)
             try:
-                recorded = make(configuration, self._clock, outside, extenders, profiles)
+                recorded = make(configuration, self.clock, outside, extenders, profiles)
             finally:
-                self._clock.go_on()
-            recorded.record(self, self._clock)
+                self.clock.resume()
+            recorded.record(self)
             return recorded
 
         return made
 
     def happened(self, what: msgspec.Struct | str) -> None:
         """Write that this happens now: a record under the name of its class, or nothing but a name."""
-        self._file.put((self._clock.now(), what))
+        self._file.put((self.clock.now(), what))
 
     def decided(self, decision: Decision) -> None:
         self.happened(decision)
@@ -168,7 +169,7 @@ class Recorder(Observer, Accounting):
         if not self._file.full:
             return
         self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
-        opening = engine.opening(self._header, self._clock.now())
+        opening = engine.opening(self._header, self.clock.now())
         if opening is None:
             why = "it has as many bytes as one part may have, and this engine's recordings have no other"
             self._file.end(why)
@@ -189,13 +190,12 @@ class RecordedEngine:
     inbox: Inbox
     _recorder: Recorder | None = None
 
-    def record(self, recorder: Recorder, clock: StandingClock) -> None:
-        """Tell this recorder of everything that comes from now on; `clock` is the engine's own.
+    def record(self, recorder: Recorder) -> None:
+        """Tell this recorder, whose clock is the engine's, of everything that comes from now on.
 
         What plugins ask for while they are made is not told: a replay makes them too.
         """
         self._recorder = recorder
-        self._standing = clock
 
     def offer(self, message: Message) -> None:
         """Take a message in."""
@@ -210,26 +210,27 @@ class RecordedEngine:
     def catch_up(self) -> None:
         """Apply the messages and do what is due, but begin nothing."""
         catch_up: Callable[[], None] = super().catch_up  # type: ignore[misc]  # as in `offer`
-        if self._standing.standing:
+        if self._recorder is not None and self._recorder.clock.is_frozen:
             catch_up()
         else:
             self._while_time_stands("CatchUp", catch_up)
 
     def _while_time_stands(self, what: str, act: Callable[[], T]) -> T:
-        assert self._recorder is not None
-        self._standing.stop()
+        recorder = self._recorder
+        assert recorder is not None
+        recorder.clock.freeze()
         try:
-            self._recorder.happened(what)
+            recorder.happened(what)
             done = act()
         finally:
-            self._standing.go_on()
+            recorder.clock.resume()
         if not len(self.inbox):
-            self._recorder.stands_between_steps(self)
+            recorder.stands_between_steps(self)
         return done
 
     def told(self, what: msgspec.Struct) -> None:
         """Record what comes from outside; a replay says by itself what is said during a step."""
-        if self._recorder is not None and not self._standing.standing:
+        if self._recorder is not None and not self._recorder.clock.is_frozen:
             self._recorder.happened(what)
 
     def opening(self, header: Header, now: float) -> Opening | None:

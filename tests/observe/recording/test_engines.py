@@ -11,9 +11,8 @@ from kframework.core.runtime.registry import Offer
 from kframework.errors import ConfigError, InputError
 from kframework.observe.recording import engines
 from kframework.observe.recording.engines import EngineKind, kind_of_recording, offered_by
-from kframework.observe.recording.following import Replay
 from kframework.observe.recording.reader import Recorded
-from kframework.observe.recording.replay import replay
+from kframework.observe.recording.replay import follow, replay
 from tests.faults.lines import Line, changed
 from tests.observe.recording import rig
 
@@ -85,4 +84,4 @@ def test_another_configuration_is_asked_only_where_the_engine_can(file: Path) ->
 
 def test_nobody_else_is_followed(file: Path) -> None:
     with pytest.raises(InputError, match="is of the engine 'batch', which decides as it did or not at all"):
-        Replay(of_engine(file, "batch"))
+        follow(of_engine(file, "batch"))

@@ -11,13 +11,15 @@ import pytest
 from kframework import ConfigError, CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
+from kframework.core.cycle.decision import Decision
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file
+from kframework.observe.recording.diff import DecisionDiff, ReplayResult
 from kframework.observe.recording.file import RecordingFile
-from kframework.observe.recording.following import Replay
 from kframework.observe.recording.pod_engine import recorded_by
-from kframework.observe.recording.reconsider import Disagreement, Reconsidered, Reconsidering, reconsider
+from kframework.observe.recording.reconsider import Reconsiderer, reconsider
+from kframework.observe.recording.replay import follow
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
@@ -54,9 +56,14 @@ def record(
     return file
 
 
-def only(result: Reconsidered) -> Disagreement:
-    (found,) = result.disagreements
+def only(result: ReplayResult) -> DecisionDiff:
+    (found,) = result.differences
     return found
+
+
+def now_of(found: DecisionDiff) -> Decision:
+    assert isinstance(found.replayed, Decision)
+    return found.replayed
 
 
 LARGE, SMALL, TAINTED = make_node("large", cpu=16), make_node("small", cpu=4), make_node("t", taints=["k=v:NoSchedule"])
@@ -67,7 +74,8 @@ DEFAULT, TOLERANT = default_configuration(), without("TaintToleration")
 
 
 def test_the_same_configuration_agrees(file: Path) -> None:
-    assert reconsider(record(file, [LARGE, SMALL, POD, HUGE])) == Reconsidered(2, ())
+    result = reconsider(record(file, [LARGE, SMALL, POD, HUGE]))
+    assert (result.attempts, result.differences, result.part, result.cut_off) == (2, (), 1, False)
 
 
 @pytest.mark.parametrize(
@@ -90,29 +98,31 @@ def test_every_kind_of_difference(
     file: Path, objects: list[ApiObject], recorded: Configuration, now: Configuration, kind: str
 ) -> None:
     result = reconsider(record(file, objects, recorded), now)
-    assert [found.kind for found in result.disagreements][:1] == [kind]
+    assert [found.kind for found in result.differences][:1] == [kind]
 
 
 def test_a_difference_holds_both_decisions(file: Path) -> None:
     found = only(reconsider(record(file, [LARGE, SMALL, POD]), PACKED))
-    assert found.recorded is not None and found.now is not None
-    assert (found.recorded.pod, found.recorded.attempt) == (found.now.pod, found.now.attempt) == ("default/p", 1)
-    assert (found.recorded.node, found.now.node) == ("large", "small")
-    assert dict(found.now.top)["small"] == found.now.score > dict(found.now.top)["large"]
+    recorded, now = found.recorded, now_of(found)
+    assert isinstance(recorded, Decision)
+    assert (recorded.pod, recorded.attempt) == (now.pod, now.attempt) == ("default/p", 1)
+    assert (recorded.node, now.node) == ("large", "small")
+    assert dict(now.top)["small"] == now.score > dict(now.top)["large"]
 
 
 def test_what_was_recorded_is_what_happens(file: Path) -> None:
     """Were the first pod on the small node, the second one would not fit there."""
     record(file, [LARGE, SMALL, make_pod("first", cpu="3"), make_pod("second", cpu="3")])
     result = reconsider(file, PACKED)
-    assert [found.now.node for found in result.disagreements if found.now is not None] == ["small", "small"]
+    assert [now_of(found).node for found in result.differences] == ["small", "small"]
 
 
 def test_chance_makes_no_difference(file: Path) -> None:
     nodes = [make_node(f"node-{number}") for number in range(20)]
     record(file, [*nodes, *(make_pod(f"pod-{number}") for number in range(20))])
     other = parse("apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n")
-    assert reconsider(file, other) == Reconsidered(20, ())
+    result = reconsider(file, other)
+    assert (result.attempts, result.differences) == (20, ())
 
 
 class Refusing(Plugin):
@@ -129,7 +139,7 @@ def test_what_reserve_or_permit_refused_is_not_asked_again(file: Path) -> None:
     registry, configuration = Registry.of(Refusing), parse(alone(Refusing))
     record(file, [LARGE, POD], configuration, registry)
     result = reconsider(file, configuration, registry)
-    assert result.attempts and not result.disagreements
+    assert result.attempts and not result.differences
 
 
 class Meddling(Plugin):
@@ -148,11 +158,11 @@ class Meddling(Plugin):
 
 def test_what_plugins_ask_for_is_not_done(file: Path) -> None:
     registry = Registry.of(Meddling)
-    replay = Replay(record(file, [SMALL, POD], parse(alone(Refusing)), Registry.of(Refusing)), Registry.of(Refusing))
-    second = Reconsidering(replay, parse(alone(Meddling)), registry)
-    recorded = replay.tell_until(lambda decision: True)
-    assert recorded is not None
-    assert second.disagreement(recorded) is None
+    replay = follow(record(file, [SMALL, POD], parse(alone(Refusing)), Registry.of(Refusing)), Registry.of(Refusing))
+    second = Reconsiderer(replay.engine, parse(alone(Meddling)), registry)
+    recorded = next(iter(replay))
+    assert isinstance(recorded, Decision)
+    assert second.diff(recorded) is None
     cluster = replay.engine.cluster
     assert not len(replay.engine.inbox) and not len(cluster.nominator) and not cluster.statements
     assert replay.engine.queue.get(recorded.uid) is not None and not cluster.pods
@@ -179,4 +189,4 @@ def test_a_part_that_begins_in_the_middle_knows_what_was(
     results = [reconsider(part, registry=PLUGINS) for part in parts]
     assert [result.part for result in results] == list(range(1, len(parts) + 1))
     assert sum(result.attempts for result in results) == report.attempts
-    assert not [found for result in results for found in result.disagreements]
+    assert not [found for result in results for found in result.differences]

@@ -18,7 +18,7 @@ from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
-from kframework.observe.recording.writer import FORMAT, VERSION, RecordedEngine, Recorder, StandingClock
+from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, RecordedEngine, Recorder
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
@@ -74,11 +74,11 @@ def test_time_stands_still_during_a_step(file: Path) -> None:
 
 
 def test_time_goes_on_after_a_step() -> None:
-    clock = StandingClock(Ticking())
-    clock.stop()
-    assert clock.standing and clock.now() == clock.now()
-    clock.go_on()
-    assert not clock.standing and clock.now() < clock.now()
+    clock = FrozenClock(Ticking())
+    clock.freeze()
+    assert clock.is_frozen and clock.now() == clock.now()
+    clock.resume()
+    assert not clock.is_frozen and clock.now() < clock.now()
 
 
 class Meddler(Plugin):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 import msgspec
 
 from kframework import ConfigError, PluginError
-from kframework.engine import NONE, EngineKind, Otherwise, SecondThoughts, profiles_for
+from kframework.engine import NONE, DecisionDiff, EngineKind, ReplayResult, profiles_for
 from kframework.simulation.recording import Recording
 from kframework_batch.account import Outcome, SessionAccount, Turn
 from kframework_batch.account_rows import why
@@ -37,28 +37,29 @@ class AskedEngine(BatchEngine):
         return super()._begin()
 
 
-def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Program) -> SecondThoughts:
-    """Ask a program about every session of a recording, of which `kind` makes an AskedEngine.
+def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Program) -> ReplayResult:
+    """Decide every session of a recording again by this program; `kind` makes an AskedEngine of the recording.
 
-    Raises ConfigError where the recorded configuration decides otherwise than it did, so that nobody knows the state.
+    Raises ConfigError where the recorded configuration decides otherwise than it did, because then the state is not
+    known.
     """
-    told = recording.retold(kind)
+    replay = recording.replay_to(kind)
     recorded = {each.uid: each for each in recording.accounts(kind) if isinstance(each, SessionAccount)}
-    assert isinstance(told.engine, AskedEngine)
-    second = _Second(told.engine, program)
-    asked, found = list[str](), list[Otherwise]()
+    assert isinstance(replay.engine, AskedEngine)
+    second = _Second(replay.engine, program)
+    sessions, differences = list[str](), list[DecisionDiff]()
 
     def ask(uid: str) -> None:
         account = recorded.get(uid)
         if account is not None:  # it is not known of a session that was broken off
-            asked.append(uid)
-            found.extend(second.differences(account))
+            sessions.append(uid)
+            differences.extend(second.differences(account))
 
-    told.engine.before_session = ask
-    replayed = told.tell_all()
+    replay.engine.before_session = ask
+    replayed = replay.replay_all()
     if replayed.difference is not None:
         raise ConfigError(f"the recorded configuration does not decide as it did: {replayed.difference}")
-    return SecondThoughts("session", "job", tuple(asked), tuple(found), replayed.cut_off)
+    return msgspec.structs.replace(replayed, compared={"session": sessions}, differences=tuple(differences))
 
 
 class _Second:
@@ -71,7 +72,7 @@ class _Second:
         self._engine = engine
         self._deciding = Deciding(program, core, ScoreCache())
 
-    def differences(self, recorded: SessionAccount) -> Iterator[Otherwise]:
+    def differences(self, recorded: SessionAccount) -> Iterator[DecisionDiff]:
         """Yield what would have been otherwise, job by job."""
         trial = self._engine.trial(self._deciding)
         turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
@@ -88,42 +89,45 @@ class _Second:
         yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
 
 
-def _failure(recorded: SessionAccount, failure: str) -> Otherwise:
+def _failure(recorded: SessionAccount, failure: str) -> DecisionDiff:
     kind = "fails otherwise" if failure and recorded.failure else "fails now" if failure else "fails no more"
     ends = ["ends early" if each else "does not" for each in (recorded.failure, failure)]
     message = failure or recorded.failure
-    return Otherwise(
-        account=recorded.uid,
-        at=recorded.at,
-        subject=NONE,
+    return DecisionDiff(
+        record="session",
+        name=recorded.uid,
         kind=kind,
-        recorded=ends[0],
-        now=ends[1],
+        recorded=recorded.failure,
+        replayed=failure,
+        subject_kind="job",
+        subject=NONE,
+        at=recorded.at,
+        recorded_text=ends[0],
+        replayed_text=ends[1],
         message=message,
-        details={"recorded": _json(recorded.failure), "now": _json(failure)},
     )
 
 
-def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[Otherwise]:
+def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:
     owners = {state.job: state.owner for state in recorded.jobs}
     for job in dict.fromkeys(turn.job for turn in (*recorded.turns, *turns)):
         before, now = _Fate(recorded.turns_of(job)), _Fate([turn for turn in turns if turn.job == job])
         kind, message = _compared(before, now)
         if kind:
-            yield Otherwise(
-                account=recorded.uid,
-                at=recorded.at,
-                subject=owners.get(job, "").partition(" ")[2] or job,
+            yield DecisionDiff(
+                record="session",
+                name=recorded.uid,
                 kind=kind,
-                recorded=str(before),
-                now=str(now),
+                recorded=before.turns,
+                replayed=now.turns,
+                subject_kind="job",
+                subject=owners.get(job, "").partition(" ")[2] or job,
+                at=recorded.at,
+                recorded_text=str(before),
+                replayed_text=str(now),
                 message=message,
-                details={"podGroup": _json(job), "recorded": _json(before.turns), "now": _json(now.turns)},
+                details={"podGroup": job},
             )
-
-
-def _json(data: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(data))
 
 
 # -- one job -----------------------------------------------------------------------------------------------------------

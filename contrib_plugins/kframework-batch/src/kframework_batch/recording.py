@@ -20,8 +20,8 @@ from kframework.engine import (
     OwnMessage,
     RecordedEngine,
     Recorder,
+    ReplayResult,
     Scheduler,
-    SecondThoughts,
     finished,
     profiles_for,
 )
@@ -91,7 +91,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         simulate_batch(objects, Settings(program), observers=[sessions], on_end=look)
         return found[0]
 
-    def reconsider(self, file: Path, config: str) -> SecondThoughts:
+    def reconsider(self, file: Path, config: str) -> ReplayResult:
         return reconsider(Recording(file), BatchEngines(AskedEngine), compile_program(load(config)))
 
 

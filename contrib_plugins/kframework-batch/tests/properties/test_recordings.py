@@ -109,8 +109,8 @@ def test_recordings_of_faulty_sessions_replay_to_the_same_decisions(tmp_path: Pa
         again = replay(file)
         assert again.difference is None, f"seed {seed}: {again.difference}"
         assert not again.cut_off
-        assert (again.steps, again.decisions) == (told["Step"], told["Decision"])
-        assert again.accounts == {"session": told["SessionAccount"]}
+        assert (again.steps, again.attempts) == (told["Step"], told["Decision"])
+        assert len(again.compared["session"]) == told["SessionAccount"]
         seen += told
     assert seen["SessionAccount"] > 30 * len(SEEDS)
     assert seen.keys() >= {"EvictionFailed", "StatusNotWritten", "Reconfigured", "session broken off", "bind refused"}
@@ -131,11 +131,11 @@ def test_another_configuration_is_asked_without_a_trace_and_the_same_one_agrees(
         recording, kind = Recording(file), BatchEngines(AskedEngine)
         same = json.loads(Recorded(file).header.configuration)["program"]
         sessions = len(recording.accounts(kind))
-        thoughts = reconsider(recording, kind, compile_program(parse(same)))
-        assert (len(thoughts.asked), thoughts.differences) == (sessions, ())
+        result = reconsider(recording, kind, compile_program(parse(same)))
+        assert (len(result.compared["session"]), result.differences) == (sessions, ())
         for other in range(2):
             program = compile_program(parse(configuration(Random(f"{seed}/{other}"))))
-            thoughts = reconsider(recording, kind, program)
-            assert len(thoughts.asked) == sessions
-            found.update(each.kind for each in thoughts.differences)
+            result = reconsider(recording, kind, program)
+            assert len(result.compared["session"]) == sessions
+            found.update(each.kind for each in result.differences)
     assert len(found) > 2, found

@@ -6,29 +6,32 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Offer
 from kframework.observe.recording import engines
-from kframework.observe.recording.engines import EngineKind, Otherwise, SecondThoughts
+from kframework.observe.recording.engines import DecisionDiff, EngineKind, ReplayResult
 from tests.cli.conftest import Command
 from tests.faults.lines import Line, changed
 
-ASKED = ("1", "2", "3", "5")
+BREWS = ("1", "2", "3", "5")
 
 
-def otherwise(account: str, subject: str, kind: str) -> Otherwise:
-    return Otherwise(
-        account=account,
-        at=1767225600.0 + int(account),
-        subject=subject,
+def otherwise(brew: str, pot: str, kind: str) -> DecisionDiff:
+    return DecisionDiff(
+        record="brew",
+        name=brew,
         kind=kind,
-        recorded="hot",
-        now="cold",
-        message=f"since {account}",
-        details={"recorded": msgspec.Raw(b'{"cups": 2}')},
+        recorded={"cups": 2},
+        replayed={"cups": 3},
+        subject_kind="pot",
+        subject=pot,
+        at=1767225600.0 + int(brew),
+        recorded_text="hot",
+        replayed_text="cold",
+        message=f"since {brew}",
+        details={"tray": "tin"},
     )
 
 
@@ -37,16 +40,16 @@ class Tea(EngineKind[Engine]):
 
     name = "tea"
 
-    def __init__(self, *found: Otherwise, cut_off: bool = False) -> None:
-        self._thoughts = SecondThoughts("brew", "pot", ASKED, found, cut_off)
+    def __init__(self, *found: DecisionDiff, cut_off: bool = False) -> None:
+        self._result = ReplayResult(compared={"brew": BREWS}, differences=found, cut_off=cut_off)
         self.asked: list[tuple[str, str]] = []
 
     def again(self, *made_of: object) -> Engine:
         raise AssertionError(made_of)
 
-    def reconsider(self, file: Path, config: str) -> SecondThoughts:
+    def reconsider(self, file: Path, config: str) -> ReplayResult:
         self.asked.append((file.name, config))
-        return self._thoughts
+        return self._result
 
 
 Install = Callable[[EngineKind[Engine]], Path]
@@ -128,7 +131,9 @@ def test_json_has_the_details(run: Command, recorded: Install) -> None:
                 "pot": "blue",
                 "difference": "colder",
                 "message": "since 1",
+                "tray": "tin",
                 "recorded": {"cups": 2},
+                "now": {"cups": 3},
             }
         ],
     }
@@ -144,7 +149,7 @@ def test_where_all_is_alike_that_is_said(run: Command, recorded: Install) -> Non
 
 
 class Stubborn(Tea):
-    """An engine that has no second thoughts."""
+    """An engine that another configuration cannot be asked about."""
 
     reconsider = EngineKind.reconsider
 

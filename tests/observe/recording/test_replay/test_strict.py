@@ -1,4 +1,4 @@
-"""A recording replays to the same decisions in another process, and a replay notices every one that differs."""
+"""A strict replay decides the same in another process, and ends at the first decision that differs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from kframework import Plugin, Status, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
+from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.observe.recording.pod_engine import recorded_by
-from kframework.observe.recording.replay import replay
+from kframework.observe.recording import reader
+from kframework.observe.recording.pod_engine import PodEngineKind, recorded_by
+from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.simulate import simulate
@@ -24,6 +26,7 @@ from tests.extension_points.scripted import alone
 from tests.faults.again import Again, again
 from tests.faults.lines import Line, changed, lines_of, nth
 from tests.faults.pod_run import PLUGINS, Report, Shape, run
+from tests.observe.recording.rig import Recorded
 from tests.support.outside import changing_plugin
 from tests.support.scale import seeds
 
@@ -45,11 +48,38 @@ def test_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
     assert result == Again(report.attempts, None, report.attempts, [])
 
 
+class Noting(PodEngineKind[PodEngine]):
+    """Makes pod engines, and notes their time at each message."""
+
+    def __init__(self) -> None:
+        super().__init__(PodEngine, Registry.of())
+        self.moments: list[float] = []
+
+    def tell(self, engine: PodEngine, recorded: reader.Recorded, line: reader.Line) -> None:
+        super().tell(engine, recorded, line)
+        self.moments.append(engine.clock.now())
+
+
+def test_the_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Path) -> None:
+    run = Recorded(tmp_path / "recording")
+    run.engine.offer(Changed(make_node("a")))
+    run.engine.offer(Synced())
+    run.engine.catch_up()
+    written = run.lines()
+    kind = Noting()
+    told = Replay(reader.Recorded(run.file), kind)
+    assert told.clock.now() == written[0]["at"]
+    told.replay_all()
+    assert kind.moments == [line["at"] for line in written[1:] if line["what"] != "CatchUp"]
+    assert told.clock.now() == told.engine.clock.now() == written[-1]["at"]
+    assert told.engine.synced and [node.name for node in told.engine.cluster.nodes] == ["a"]
+
+
 def test_all_is_told(recorded: Report) -> None:
     told = [line["what"] for line in lines_of(recorded.recording)[1:]]
     result = replay(recorded.recording, PLUGINS)
     assert result.steps == told.count("Step")
-    assert result.decisions == told.count("Decision") == recorded.attempts
+    assert result.attempts == told.count("Decision") == recorded.attempts
     assert {"Activated", "Nominated", "Touched", "BindingStarted", "BindingEnded", "Gone"} < set(told)
     assert {"Allowed", "Judged"} < set(told)
 
@@ -90,7 +120,7 @@ def test_a_decision_that_differs_is_told(
     result = replay(changed(recorded.recording, tmp_path / "changed", change), PLUGINS)
     assert result.difference is not None
     assert told in str(result.difference)
-    assert result.decisions == (recorded.attempts - 1 if compared is None else compared)
+    assert result.attempts == (recorded.attempts - 1 if compared is None else compared)
 
 
 def test_what_was_measured_may_differ(recorded: Report, tmp_path: Path) -> None:
@@ -109,7 +139,7 @@ def test_a_recording_whose_writer_died_is_read_as_far_as_it_goes(recorded: Repor
     file.write_bytes(data[: int(len(data) * kept)])
     result = replay(file, PLUGINS)
     assert result.difference is None
-    assert 0 < result.decisions < recorded.attempts
+    assert 0 < result.attempts < recorded.attempts
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5])
@@ -149,7 +179,7 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
     recorder.close()
     assert engine.attempts == 2
     result = replay(tmp_path / "recording", Registry.of(Never))
-    assert (result.difference, result.decisions) == (None, 2)
+    assert (result.difference, result.attempts) == (None, 2)
 
 
 class Never(Plugin):
@@ -183,5 +213,5 @@ def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
     assert told[2]["with"]["values"] == {"a": 0.1, "b": 0.9}
     result = replay(tmp_path / "recording", Registry.of(changing_plugin(asked=asked)))
     assert result.difference is None
-    assert result.decisions >= 3
+    assert result.attempts >= 3
     assert asked == []

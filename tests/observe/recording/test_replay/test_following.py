@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.registry import Registry
-from kframework.observe.recording.following import Replay
-from kframework.observe.recording.pod_engine import recorded_by
-from kframework.observe.recording.replay import replay
+from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind, recorded_by
+from kframework.observe.recording.reader import Recorded
+from kframework.observe.recording.replay import Mode, Replay, follow, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.simulate import simulate
 from kframework.testing import make_node, make_pod
@@ -45,12 +47,12 @@ class Notes:
         self.bindings.append(binding)
 
 
-class Followed(Replay):
+class Followed(Replay[FollowingEngine]):
     """A replay that notes what its engine decides."""
 
     def __init__(self, file: Path, notes: Notes) -> None:
         self.made: list[Decision] = []
-        super().__init__(file, PLUGINS, [notes])
+        super().__init__(Recorded(file), PodEngineKind(FollowingEngine, PLUGINS), Mode.FOLLOW, [notes])
 
     def decided(self, decision: Decision) -> None:
         self.made.append(decision)
@@ -68,26 +70,31 @@ def decided(decision: Decision) -> list[object]:
 def test_the_engine_of_a_replay_decides_what_was_decided(seed: int, tmp_path: Path) -> None:
     recording, notes = run(seed, SHAPE, tmp_path).recording, Notes()
     followed = Followed(recording, notes)
-    assert followed.tell_until(lambda decision: False) is None
+    result = followed.replay_all()
     told = [line["what"] for line in lines_of(recording)[1:]]
     assert len(notes.decisions) == told.count("Decision") and len(notes.bindings) == told.count("Binding")
     assert list(map(decided, followed.made)) == list(map(decided, notes.decisions))
+    assert (result.attempts, result.differences) == (len(notes.decisions), ())
+
+
+def is_attempt(attempt: int, record: msgspec.Struct) -> bool:
+    return isinstance(record, Decision) and record.attempt == attempt
 
 
 def test_a_replay_stops_right_before_an_attempt(recorded: Report) -> None:
     notes = Notes()
     followed = Followed(recorded.recording, notes)
     for attempt in (1, 7, 8, recorded.attempts):
-        decision = followed.tell_until(lambda decision, attempt=attempt: decision.attempt == attempt)  # type: ignore[misc]  # of the loop
-        assert decision is not None and decision.attempt == attempt == len(notes.decisions) + 1
+        decision = followed.replay_until(partial(is_attempt, attempt))
+        assert isinstance(decision, Decision) and decision.attempt == attempt == len(notes.decisions) + 1
         assert followed.engine.attempts == len(followed.made) == attempt - 1
         assert followed.clock.now() == decision.popped_at
         queued = followed.engine.queue.get(decision.uid)
         assert queued is not None and queued.attempts == decision.tries - 1
         assert not len(followed.engine.inbox)
-    assert followed.tell_until(lambda decision: True) is None
+    assert followed.replay_until(lambda record: True) is None
     assert followed.engine.attempts == recorded.attempts
-    assert followed.tell_until(lambda decision: True) is None
+    assert followed.replay_until(lambda record: True) is None
 
 
 def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> N
     assert replay(file, PLUGINS).difference is not None
     notes = Notes()
     followed = Followed(file, notes)
-    followed.tell_until(lambda decision: False)
+    followed.replay_all()
     made = {decision.attempt: decision.node for decision in followed.made}
     told = {decision.attempt: decision.node for decision in notes.decisions if decision.feasible > 1}
     assert len(told) > 10
@@ -120,10 +127,11 @@ def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -
         observers=[recorder],
     )
     recorder.close()
-    followed = Replay(tmp_path / "recording", Registry.of(changing_plugin()))
+    followed = follow(tmp_path / "recording", Registry.of(changing_plugin()))
     (source,) = followed.engine.sources
     held = []
-    while (decision := followed.tell_until(lambda decision: True)) is not None:
+    for decision in followed:
+        assert isinstance(decision, Decision)
         held.append((dict(source), decision.node))
     assert held[0] == ({"a": 0.9}, "")
     assert held[-1] == ({"a": 0.1, "b": 0.9}, "a")

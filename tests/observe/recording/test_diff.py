@@ -1,0 +1,97 @@
+"""A decision that differs names itself, and the first value in it that differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kframework.core.cycle.decision import Decision, Result
+from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+from kframework.values.status import Code
+
+
+def decision(**fields: Any) -> Decision:
+    return msgspec.convert(
+        {
+            "attempt": 3,
+            "pod": "shop/web",
+            "uid": "u",
+            "profile": "default-scheduler",
+            "tries": 1,
+            "queued_at": 0.0,
+            "popped_at": 7.0,
+            "started": 0,
+            "timings": (),
+            "result": Result.SCHEDULED,
+            "code": Code.SUCCESS,
+            **fields,
+        },
+        Decision,
+    )
+
+
+A, B = decision(node="a", feasible=2, top=(("a", 9), ("b", 8))), decision(node="b", feasible=2, top=(("b", 9),))
+MADE_ROOM = decision(nominated="a", victims=("shop/low",), message="no room")
+
+
+@pytest.mark.parametrize(
+    ("kind", "recorded", "replayed", "texts", "message"),
+    [
+        ("other node", A, B, ("a", "b"), "b 9"),
+        ("fits now", MADE_ROOM, B, ("(a)", "b"), "no room"),
+        ("fits no more", A, MADE_ROOM, ("a", "(a)"), "no room"),
+        ("other victims", decision(), MADE_ROOM, ("<none>", "(a)"), "preempts shop/low"),
+        ("other victims", MADE_ROOM, decision(message="none"), ("(a)", "<none>"), "none"),
+        ("no profile", A, None, ("a", "<none>"), ""),
+        ("no such attempt", None, B, ("<none>", "b"), ""),
+    ],
+)
+def test_the_two_decisions_of_an_attempt_are_put_in_words(
+    kind: str, recorded: Decision | None, replayed: Decision | None, texts: tuple[str, str], message: str
+) -> None:
+    diff = DecisionDiff.from_attempt(kind, recorded, replayed)
+    assert (diff.recorded_text, diff.replayed_text) == texts
+    assert diff.message == message
+    assert (diff.name, diff.subject, diff.at) == (3, "shop/web", 7.0)
+    assert str(diff) == f"attempt 3 at pod shop/web: {kind}"
+
+
+class Brew(msgspec.Struct):
+    name: str
+    cups: tuple[int, ...] = ()
+    herbs: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("now", "fields", "text"),
+    [
+        (Brew("green", (1, 3)), ("cups",), "line 9: brew 1 came to cups[1] 3, not 2"),
+        (Brew("green", (1,)), ("cups",), "line 9: brew 1 came to cups (1,), not (1, 2)"),
+        (Brew("green", (1, 2), {"mint": "no"}), ("herbs",), "line 9: brew 1 came to herbs['mint'] 'no', not None"),
+        (
+            Brew("black", (0, 2)),
+            ("name", "cups"),
+            "line 9: brew 1 came to name 'black', not 'green'; cups[0] 0, not 1",
+        ),
+        (None, (), "line 9: brew 1 is in the recording only"),
+    ],
+)
+def test_the_first_value_that_differs_is_named(now: Brew | None, fields: tuple[str, ...], text: str) -> None:
+    diff = DecisionDiff(
+        record="brew", name="1", kind="", recorded=Brew("green", (1, 2)), replayed=now, line=9, fields=fields
+    )
+    assert str(diff) == text
+
+
+def test_a_record_that_only_the_replay_has_is_named() -> None:
+    diff = DecisionDiff(record="brew", name="1", kind="", recorded=None, replayed=Brew("green"), line=9)
+    assert str(diff) == "line 9: brew 1 is in the replay only"
+
+
+def test_a_result_counts_attempts_and_has_the_first_difference() -> None:
+    first, second = (DecisionDiff.from_attempt("fits now", A, B) for _ in range(2))
+    result = ReplayResult(compared={"attempt": [1, 2], "brew": ["a"]}, differences=(first, second))
+    assert (result.attempts, result.difference) == (2, first)
+    assert (ReplayResult(compared={"brew": ["a"]}).attempts, ReplayResult(compared={}).difference) == (0, None)
