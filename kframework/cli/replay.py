@@ -151,6 +151,7 @@ def _report(file: Path, registry: Registry, page: str) -> None:
 
 
 def _print(result: ReplayResult, output: Form | None) -> None:
+    differences = [diff for diff in result.differences if diff.subject]
     if output is Form.JSON:
         part = {"part": result.part} if "attempt" in result.compared else {}
         print_json(
@@ -161,17 +162,23 @@ def _print(result: ReplayResult, output: Form | None) -> None:
                 "differences": [_document(diff) for diff in result.differences],
             }
         )
-        return
-    differences = [diff for diff in result.differences if diff.subject]
-    if not differences:
-        return
+    elif differences and differences[0].record == "attempt":
+        _print_attempts(differences, output)
+    elif differences:
+        _print_engine_records(differences, result, output)
+
+
+def _print_attempts(differences: Sequence[DecisionDiff], output: Form | None) -> None:
+    if output is Form.WIDE:
+        print_table(_WIDE_HEADERS, [_wide_row(diff) for diff in differences])
+    else:
+        print_table(("ATTEMPT", "POD", *_HEADERS), [(str(diff.name), *_row(diff)) for diff in differences])
+
+
+def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayResult, output: Form | None) -> None:
+    """Print what differs in an engine's own records, such as sessions; consecutive ones share a row."""
     record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
-    if record == "ATTEMPT":
-        if output is Form.WIDE:
-            print_table(_WIDE_HEADERS, [_wide_attempt_row(diff) for diff in differences])
-        else:
-            print_table((record, subject, *_HEADERS), [(str(diff.name), *_row(diff)) for diff in differences])
-    elif output is Form.WIDE:
+    if output is Form.WIDE:
         rows = [(str(diff.name), _time(diff), *_row(diff)) for diff in differences]
         print_table((record, "TIME", subject, *_HEADERS), rows)
     else:
@@ -202,7 +209,7 @@ def _row(diff: DecisionDiff) -> tuple[str, ...]:
     return diff.subject, diff.recorded_text, diff.replayed_text, diff.kind, diff.message
 
 
-def _wide_attempt_row(diff: DecisionDiff) -> tuple[str, ...]:
+def _wide_row(diff: DecisionDiff) -> tuple[str, ...]:
     from kframework.core.cycle.decision import Decision
 
     decision = diff.recorded or diff.replayed
@@ -240,10 +247,8 @@ def _merge_consecutive(differences: Sequence[DecisionDiff], result: ReplayResult
         else:
             latest[diff.subject] = [diff]
             stretches.append(latest[diff.subject])
-    return [
-        (f"{stretch[0].name}" if len(stretch) == 1 else f"{stretch[0].name}-{stretch[-1].name}", stretch[0])
-        for stretch in stretches
-    ]
+    ends = ((stretch[0], stretch[-1]) for stretch in stretches)
+    return [(f"{first.name}" if first is last else f"{first.name}-{last.name}", first) for first, last in ends]
 
 
 def _summarise(result: ReplayResult, config: str | None) -> None:

@@ -36,7 +36,7 @@ def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
     assert report.faults.total() > 10 and report.bindings > 10
     again = [replay(recording) for recording in report.recordings]
     assert [each.difference for each in again] == [None] * len(again)
-    assert sum(each.accounts["session"] for each in again) == report.troubles["sessions"] > 10
+    assert sum(len(each.compared["session"]) for each in again) == report.troubles["sessions"] > 10
 
 
 def test_a_world_of_services_that_fail_is_heard_of_in_the_log(tmp_path: Path) -> None:

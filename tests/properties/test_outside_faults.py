@@ -38,7 +38,7 @@ def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> 
     for recording in report.recordings:
         replayed = replay(recording, world.registry)
         assert replayed.difference is None, str(replayed.difference)
-        assert not reconsider(recording, registry=world.registry).disagreements
+        assert not reconsider(recording, registry=world.registry).differences
     assert not world.ledger.fetches, "a replay asks no source"
 
 
@@ -58,7 +58,7 @@ def test_a_part_of_a_recording_knows_what_had_been_heard(
     parts = sorted(tmp_path.iterdir())
     assert len(parts) > 2
     for part in parts:
-        assert not reconsider(part, registry=made(seed).registry).disagreements, part
+        assert not reconsider(part, registry=made(seed).registry).differences, part
 
 
 # -- planted faults are found ------------------------------------------------------------------------------------------

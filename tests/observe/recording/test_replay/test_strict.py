@@ -14,7 +14,7 @@ from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.observe.recording import reader
+from kframework.observe.recording import reader, writer
 from kframework.observe.recording.pod_engine import PodEngineKind, recorded_by
 from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
@@ -55,7 +55,7 @@ class Noting(PodEngineKind[PodEngine]):
         super().__init__(PodEngine, Registry.of())
         self.moments: list[float] = []
 
-    def tell(self, engine: PodEngine, recorded: reader.Recorded, line: reader.Line) -> None:
+    def tell(self, engine: PodEngine, recorded: reader.Recorded, line: writer.Line) -> None:
         super().tell(engine, recorded, line)
         self.moments.append(engine.clock.now())
 
