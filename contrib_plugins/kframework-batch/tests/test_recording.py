@@ -12,6 +12,7 @@ from kframework_batch.config import parse
 from kframework_batch.program import compile_program
 from kframework_batch.recording import ENGINES, recorded
 from kframework_batch.scenario import make_job
+from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import simulate_batch
 from kframework_batch.testing import make_queue
@@ -159,8 +160,8 @@ def test_what_was_measured_may_differ(file: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
-    history = History()
-    told = Recording(file).replay_to(ENGINES, observers=[history])
+    history, sessions = History(), SessionHistory()
+    told = Recording(file).replay_to(ENGINES, observers=[history, sessions])
     for uid in ("1", "3"):
         account = told.replay_until(lambda made, uid=uid: isinstance(made, SessionAccount) and made.uid == uid)  # type: ignore[misc]  # of the loop
         assert isinstance(account, SessionAccount) and account.uid == uid
@@ -171,6 +172,7 @@ def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:
     result = told.replay_all()
     assert result == replay(file) and told.replay_until(lambda made: True) is None
     assert len(history.recent(history.kept)) == result.attempts
+    assert len(sessions) == len(result.compared["session"])
 
 
 def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
