@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kframework.errors import InputError
+from kframework.errors import ConfigError, InputError, in_words
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.given import ConfigurationSource
     from kframework.framework.plugin import Plugin
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 #: What there is to schedule: a cluster file, or objects.
 ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
+
+#: The entry-point group in which distributions name modules that declare kinds when they are imported.
+KINDS_GROUP = "kframework.kinds"
 
 #: Of so many unknown fields each has a line.
 _LINES = 10
@@ -60,7 +65,6 @@ def read_cluster(
     They may be of all kinds that are installed, or that the plugins of a configuration declare. The nodes have the
     `devices` that a file describes, too. What is `strict` raises the unknown fields, an InputError each in one group.
     """
-    from kframework.core.runtime.installed_kinds import declare_installed_kinds
     from kframework.objects.manifest import read
 
     if configuration is not None:
@@ -82,6 +86,30 @@ def read_cluster(
     if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.passed_over):
         say("notice", "a KubeSchedulerConfiguration is given with --config")
     return manifest if devices is None else _with_devices(manifest, devices)
+
+
+def declare_installed_kinds() -> list[ConfigError]:
+    """Import the modules that declare kinds; return what went wrong with some of them, which harms no other.
+
+    A plugin declares its kinds when it is loaded. This declares them where no configuration names the plugin, and the
+    kinds of distributions without a plugin.
+    """
+    from importlib.metadata import entry_points
+
+    problems = []
+    for entry_point in sorted(entry_points(group=KINDS_GROUP), key=lambda each: (each.name, each.value)):
+        try:
+            entry_point.load()
+        except Exception as error:
+            problems.append(_kinds_problem(entry_point, error))
+    return problems
+
+
+def _kinds_problem(entry_point: EntryPoint, error: Exception) -> ConfigError:
+    distribution = entry_point.dist
+    source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
+    why = str(error) if isinstance(error, ConfigError) else in_words(error)
+    return ConfigError(f"the kinds of {entry_point.value!r}{source} are not all known: {why}")
 
 
 def _with_devices(manifest: Manifest, devices: str) -> Manifest:

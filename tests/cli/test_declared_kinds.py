@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from kframework.core.runtime.installed_kinds import GROUP
+from kframework.simulation.inputs import KINDS_GROUP
 from tests.cli.conftest import Command, Install
 from tests.cli.processes import fake_api, server_of
 
@@ -156,7 +156,7 @@ status: {{phase: Open}}
 
 
 def test_what_a_distribution_declares_may_stand_in_files(run: Command, install: Install, cluster: Path) -> None:
-    install("pool_kinds", {"pools": "Pool"}, KINDS.format(group="pools.example.com"), group=GROUP)
+    install("pool_kinds", {"pools": "Pool"}, KINDS.format(group="pools.example.com"), group=KINDS_GROUP)
     cluster.write_text(POOL.format(group="pools.example.com"))
     result = run("simulate", "-f", cluster)
     assert result.code == 0
@@ -164,7 +164,7 @@ def test_what_a_distribution_declares_may_stand_in_files(run: Command, install: 
 
 
 def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cluster: Path) -> None:
-    install("broken_kinds", {"broken": "Pool"}, "1 / 0", group=GROUP)
+    install("broken_kinds", {"broken": "Pool"}, "1 / 0", group=KINDS_GROUP)
     cluster.write_text(POOL.format(group="closed.example.com"))
     assert run("simulate", "-f", cluster).errors[:2] == [
         (
@@ -178,7 +178,7 @@ def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cl
 def test_the_fake_api_serves_them(
     install: Install, cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install("served_pools", {"pools": "Pool"}, KINDS.format(group="served.example.com"), group=GROUP)
+    install("served_pools", {"pools": "Pool"}, KINDS.format(group="served.example.com"), group=KINDS_GROUP)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site" / "served_pools"))
     cluster.write_text(POOL.format(group="served.example.com"))
     with fake_api("-f", cluster) as (api, kubeconfig):

@@ -29,11 +29,11 @@ from kframework_batch.topology import HyperNodeSpec
 
 from kframework.client.transport import Request
 from kframework.clock import LoopClock, run_virtual
-from kframework.core.runtime.installed_kinds import declare_installed_kinds
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta
 from kframework.objects.manifest import read
+from kframework.simulation.inputs import declare_installed_kinds
 
 FILE = """
 apiVersion: scheduling.volcano.sh/v1beta1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kframework.core.runtime.installed_kinds import GROUP, declare_installed_kinds
 from kframework.objects import KINDS, kind_named, kinds
+from kframework.simulation.inputs import KINDS_GROUP, declare_installed_kinds
 
 KIND = """
 from kframework.objects import ApiObject, kind
@@ -39,7 +39,7 @@ class Site:
         metadata = self._folder / f"{name}-1.0.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {target or name}\n")
+        (metadata / "entry_points.txt").write_text(f"[{KINDS_GROUP}]\n{name} = {target or name}\n")
         (self._folder / f"{name}.py").write_text(source)
         self._monkeypatch.delitem(sys.modules, name, raising=False)
 
