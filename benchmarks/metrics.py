@@ -12,10 +12,7 @@ from time import process_time
 from benchmarks.cycle import _node, engine
 from benchmarks.timing import microseconds, show
 from kframework.client.transport import Request, Response
-from kframework.clock import LoopClock, run_virtual
-from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
 from kframework.observe.metrics.events import EventTimes
@@ -23,7 +20,7 @@ from kframework.observe.metrics.readings import engine_readings, pod_resources
 from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.observe.metrics.series import Series, written
 from kframework.scheduler.garbage import collect
-from kframework.scheduler.scheduler import Scheduler
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 
 NODES, PODS, RESIDENT = 200, 2_000, 50_000
@@ -49,17 +46,7 @@ def _records() -> list[Decision | Binding]:
     records = _Records()
     nodes = [make_node(f"node-{n}", cpu=64, memory="256Gi", pods=100) for n in range(NODES)]
     pods = [make_pod(f"pod-{n}", cpu=1, labels={"app": f"app-{n % 20}"}) for n in range(PODS)]
-
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        cluster = MemoryCluster(clock, [*nodes, *pods])
-        scheduler = Scheduler(
-            default_configuration(), cluster, clock, observers=[records], slice=0.0, timed_share=TIMED_SHARE
-        )
-        scheduler.on_idle = lambda: scheduler.stop() if scheduler.settled else None
-        await scheduler.run()
-
-    run_virtual(main)
+    Simulation([*nodes, *pods], observers=[records], timed_share=TIMED_SHARE).run()
     return records.all
 
 

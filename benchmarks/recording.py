@@ -30,7 +30,7 @@ from kframework.objects import (
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import MakeEngine
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node
 
 NODES, PODS, ROUNDS = 500, 4_000, 4
@@ -78,7 +78,7 @@ def _cost(engine: MakeEngine, observers: list[Observer]) -> tuple[float, int]:
     objects += map(_pod, range(PODS))
     gc.collect()
     began = process_time()
-    decisions = len(simulate(objects, engine=engine, observers=observers).decisions)
+    decisions = len(Simulation(objects, engine=engine, observers=observers).run().decisions)
     return (process_time() - began) / decisions * 1e6, decisions
 
 

@@ -14,7 +14,7 @@ from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
-    from kframework.scheduler.simulate import Outcome, Progress, SimulationResult
+    from kframework.simulation.records import Outcome, Progress, SimulationResult
 
 #: So many names are listed in a line; the others are counted.
 _LISTED = 5

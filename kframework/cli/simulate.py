@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -92,9 +91,7 @@ def command(
         _refuse_beside_watch(read, output, pdb)
         _simulate_again_and_again([each for each in context.obj if each != "--watch"], read, plugin)
     plugins = named_plugins(plugin)
-    configuration = configured(config, plugins)
-    if seed is not None:
-        configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
+    configuration = configured(config, plugins, seed)
     objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))

@@ -18,7 +18,7 @@ import watchfiles
 from kframework.cli.named_plugins import look_in
 from kframework.cli.outcomes import print_moved, print_places
 from kframework.objects.manifest import SUFFIXES
-from kframework.scheduler.simulate import Outcome
+from kframework.simulation.records import Outcome
 from kframework.verbosity import say
 
 #: What entry points of ours begin with: of plugins, kinds, commands.

@@ -1,6 +1,6 @@
 """The names that second engines import, loaded on first use: what an engine that is not the pod engine stands on.
 
-An engine derives from `Engine`; `Scheduler`, `simulate_engine` or `Process` is given what makes it (`MakeEngine`). It
+An engine derives from `Engine`; `Scheduler`, `Simulation` or `Process` is given what makes it (`MakeEngine`). It
 keeps the live tables (`ClusterState`), decides, and has its `Host` bind: a `Reservation` goes out, `BindingEnded`
 comes back as a message. `contrib_plugins/kframework-batch` is one, in full.
 
@@ -120,7 +120,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.config.problems import collecting as collecting, raise_all as raise_all
     from kframework.errors import nearest as nearest
 
-    # A simulation, or a process with an election, endpoints and a log.
+    # A process with an election, endpoints and a log.
     from kframework.observe.journal import Journal as Journal
     from kframework.process.observers import Observers as Observers
     from kframework.process.process import (
@@ -128,12 +128,6 @@ if TYPE_CHECKING:  # isort: off
         Process as Process,
     )
     from kframework.process.rbac import manifests as manifests
-    from kframework.process.running import simulate_engine as simulate_engine
-    from kframework.scheduler.simulate import (
-        MakeController as MakeController,
-        Progress as Progress,
-        SimulationResult as SimulationResult,
-    )
     from kframework.verbosity import NOTICE as NOTICE
 
     # Families of metrics of its own.

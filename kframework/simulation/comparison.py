@@ -9,9 +9,9 @@ import msgspec
 
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.framework.plugin import Plugin
+from kframework.simulation.display import Table
 from kframework.simulation.inputs import ClusterSource, configured, read_cluster
 from kframework.simulation.simulation import Simulation, simulate
-from kframework.simulation.tables import Table
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -44,8 +44,7 @@ class Comparison(Mapping[str, Simulation]):
     @property
     def table(self) -> Table[Compared]:
         """What each came to."""
-        columns = {name: lambda each, name=name: getattr(each, name) for name in Compared.__struct_fields__}
-        return Table(map(self._compared, self._simulations), columns)
+        return Table(map(self._compared, self._simulations), Compared.__struct_fields__)
 
     def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:
         """Return the pods that are elsewhere under a configuration than under the first one: both nodes."""

@@ -29,17 +29,25 @@ KINDS_GROUP = "kframework.kinds"
 _LINES = 10
 
 
-def configured(source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = ()) -> Configuration:
-    """Load a configuration, the default one with these plugins if none is given, and pass on what is odd about it."""
+def configured(
+    source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = (), seed: int | None = None
+) -> Configuration:
+    """Load a configuration, the default one with these plugins if none is given, and print its warnings.
+
+    `seed` takes the place of the configured one.
+    """
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.given import configuration_for
 
     if isinstance(source, Configuration):
-        return source  # what is odd about it was said when it was read
-    configuration = configuration_for(source, plugins)
-    for warning in configuration.warnings:
-        say("warning", warning)
-    return configuration
+        configuration = source  # its warnings were printed when it was read
+    else:
+        configuration = configuration_for(source, plugins)
+        for warning in configuration.warnings:
+            say("warning", warning)
+    if seed is None:
+        return configuration
+    return replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
 
 
 def load(*filenames: str | Path, devices: str | Path | None = None, strict: bool = False) -> list[ApiObject]:

@@ -21,9 +21,8 @@ from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import Replay, follow, replay
 from kframework.observe.web.shown import EngineExplanation
 from kframework.scheduler.slices import finished
-from kframework.simulation.explained import Explained
+from kframework.simulation.display import PodExplanation, Table
 from kframework.simulation.records import bindings_table, decisions_table
-from kframework.simulation.tables import Table
 
 
 class Recording:
@@ -61,7 +60,7 @@ class Recording:
                 records.bindings.append(recorded.read(line.body, Binding))
         return records
 
-    def explain(self, pod: str, *, attempt: int | None = None) -> Explained:
+    def explain(self, pod: str, *, attempt: int | None = None) -> PodExplanation:
         """Explain a pod, `name` or `namespace/name`, as it was right before an attempt, or in the end.
 
         One that is gone by the end is explained as it was before its last attempt. Raises Unexplainable where nothing
@@ -76,7 +75,7 @@ class Recording:
         key = f"{namespace or 'default'}/{name}"
         found = finished(find_pod(replay.engine, namespace or "default", name))
         if found is not None:
-            return Explained(explain(replay.engine, history, found))
+            return PodExplanation(explain(replay.engine, history, found))
         last = next((each.attempt for each in history.recent(history.kept) if each.pod == key), None)
         if attempt is None and last is not None:
             return self.explain(pod, attempt=last)

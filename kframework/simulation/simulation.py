@@ -1,4 +1,4 @@
-"""The scheduler on a cluster in memory, in the hands of a program: to the end at once, or step by step.
+"""A scheduler on a cluster in memory, under the control of a program: to the end at once, or step by step.
 
     with Simulation("cluster.yaml", plugins=[FewestPods]) as simulation:
         print(simulation.step())
@@ -6,47 +6,62 @@
         print(simulation.outcomes)
         print(simulation.explain("web-3"))
 
-Time is virtual and passes only while the simulation goes on. The same input comes to the same decisions.
+Time is virtual and passes only while the simulation runs. The same input gives the same decisions in every process.
+`kframework simulate`, `Scenario` in kframework.testing, `kframework bench` and the sessions of kframework-batch are
+simulations with other plugins, engines, controllers or time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 from weakref import finalize
 
-from kframework.clock import VIRTUAL_EPOCH
+from kframework.clock import VIRTUAL_EPOCH, LoopClock
+from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.extending import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry
-from kframework.errors import InputError, Unexplainable
-from kframework.explain.account import explain
-from kframework.explain.lookup import find_pod, not_found_message
-from kframework.explain.view import PodEngineShown
+from kframework.errors import ClusterError, InputError, Unexplainable
 from kframework.framework.plugin import Plugin
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
-from kframework.observe.history import History
-from kframework.observe.report import report
 from kframework.observe.web.nodes import nodes
-from kframework.scheduler.garbage import collecting_rarely, spare
-from kframework.scheduler.scheduler import MakeEngine
-from kframework.scheduler.simulate import Outcome, Progress, SimulatedRun, SimulationResult
-from kframework.scheduler.slices import finished
-from kframework.simulation.explained import Explained
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.http_line import HttpLine
+from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
+from kframework.simulation.controllers import (
+    STANDARD_CONTROLLERS,
+    Controller,
+    MakeController,
+    create_workload_controllers,
+)
+from kframework.simulation.display import PodExplanation, Table, node_picture
 from kframework.simulation.inputs import ClusterSource, configured, read_cluster
-from kframework.simulation.node_picture import node_picture
-from kframework.simulation.records import bindings_table, decisions_table, outcomes_table
-from kframework.simulation.tables import Table
+from kframework.simulation.records import (
+    Outcome,
+    Progress,
+    Records,
+    SimulationResult,
+    bindings_table,
+    decisions_table,
+    outcomes_table,
+)
+from kframework.simulation.running import VIRTUAL, Run, Time
+from kframework.state.pods import PodInfo
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T")
+K = TypeVar("K", bound=ApiObject)
 
 
-class Simulation:
-    """A cluster in memory and the scheduler on it.
+class Simulation(Generic[E]):
+    """A cluster in memory, its controllers, and a scheduler.
 
     `cluster` is a cluster file, or objects; its nodes have the `devices` that another file describes, too. `config` is
     a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` beside the installed ones;
@@ -54,6 +69,9 @@ class Simulation:
     `observers` are told of every attempt and binding as it ends. `workload_controllers` names those that make pods of
     Deployments and their like, as kube-controller-manager's flag does. Raises ConfigError and InputError for what
     cannot be used. Nothing need be closed that is not used any more; `with` closes it at once.
+
+    `engine` creates another engine than that of pods, `registry` is what its configuration may name, `controllers` run
+    beside it. Plugins are timed in `timed_share` of the attempts. `max_records` of the attempts and bindings are kept.
     """
 
     def __init__(
@@ -65,33 +83,52 @@ class Simulation:
         devices: str | Path | None = None,
         seed: int | None = None,
         observers: Iterable[Observer] = (),
-        engine: MakeEngine[PodEngine] = PodEngine.of,
+        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
+        registry: Registry | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         timed_share: float = 0.0,
+        controllers: Iterable[MakeController] = STANDARD_CONTROLLERS,
         workload_controllers: Sequence[str] = ("*",),
+        time: Time = VIRTUAL,
+        max_records: int | None = None,
     ) -> None:
         given = tuple(plugins)
-        configuration = configured(config, given)
-        if seed is not None:
-            configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
+        configuration = configured(config, given, seed)
         if isinstance(cluster, str | Path):
-            cluster = read_cluster([str(cluster)], configuration, given, devices=_text(devices)).objects
+            file = None if devices is None else str(devices)
+            cluster = read_cluster([str(cluster)], configuration, given, devices=file).objects
         elif devices is not None:
             raise InputError("devices of a file go with a cluster file; for objects, load() reads both")
-        self._history = History()
-        self._run: SimulatedRun[PodEngine] = SimulatedRun(
-            cluster,
-            configuration,
-            registry=Registry.of(*given),
-            observers=(self._history, *observers),
-            on_progress=on_progress,
-            engine=engine,
-            timed_share=timed_share,
-            workload_controllers=workload_controllers,
-        )
+        runner = asyncio.Runner(loop_factory=time.create_loop)
+        try:
+            self.clock: LoopClock = LoopClock(runner.get_loop())
+            self.cluster: MemoryCluster = MemoryCluster(self.clock, cluster)
+            self._records = Records(self.cluster, self.clock, on_progress, max_records)
+            self.controllers: Sequence[Controller] = (
+                *(create(self.cluster, self.clock) for create in controllers),
+                *create_workload_controllers(workload_controllers, self.cluster, self.clock),
+            )
+            self.scheduler: Scheduler[E] = Scheduler(
+                configuration,
+                self.cluster,
+                self.clock,
+                registry=registry or Registry.of(*given),
+                observers=(self._records, *observers),
+                slice=time.slice,
+                extender=partial(_SimulatedExtender, cluster=self.cluster),
+                engine=engine,
+                timed_share=timed_share,
+            )
+        except BaseException:
+            runner.close()
+            raise
+        self._began = self.clock.now()
+        self._run = Run(runner, self.scheduler, self.controllers, self._records)
+        kinds = dict.fromkeys(kind for controller in self.controllers for kind in controller.kinds)
+        self.cluster.subscribe([*kinds], self._records.on_change)
         self._close = finalize(self, self._run.close)
 
-    def __enter__(self) -> Simulation:
+    def __enter__(self) -> Simulation[E]:
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -107,45 +144,61 @@ class Simulation:
         """Go on until the next attempt to schedule a pod has ended, and return it; None if nothing moves any more."""
         return self._run.step()
 
-    def run(self, seconds: float | None = None) -> Simulation:
+    def run(self, seconds: float | None = None) -> Simulation[E]:
         """Go on until nothing moves any more, or for so many virtual seconds; return the simulation itself."""
-        with collecting_rarely():
-            spare()
-            if seconds is None:
-                self._run.run()
-            else:
-                self._run.run_for(seconds)
+        if seconds is None:
+            self._run.run_to_end()
+        else:
+            self._run.run_for(seconds)
         return self
+
+    def run_to_end(self, limit: float) -> Simulation[E]:
+        """Go on until nothing moves any more, for `limit` seconds at most; return the simulation itself."""
+        self._run.run_to_end(limit)
+        return self
+
+    def run_until(self, work: Coroutine[object, object, T]) -> T:
+        """Go on until this work, which runs beside the scheduler, has ended; return its result."""
+        return self._run.run_until(work)
 
     # -- what happens to the cluster -------------------------------------------------------------------------------
 
-    def create(self, subject: T) -> T:
+    def create(self, subject: K) -> K:
         """Create an object, and return it as stored; ClusterError as an API server has it."""
-        return self._run.cluster.add(subject)
+        return self.cluster.add(subject)
 
-    def patch(self, kind: type[T], name: str, changes: Mapping[str, object], namespace: str = "default") -> T:
+    def patch(self, kind: type[K], name: str, changes: Mapping[str, object], namespace: str = "default") -> K:
         """Merge changes, spelled as in YAML, into an object, its status too; None takes a field away."""
-        return self._run.cluster.merge(kind, name, changes, namespace)
+        return self.cluster.merge(kind, name, changes, namespace)
 
     def delete(self, kind: type[ApiObject], name: str, namespace: str = "default") -> None:
         """Delete an object; a pod on a node first gets its grace period."""
-        self._run.cluster.remove(kind, name, namespace)
+        self.cluster.remove(kind, name, namespace)
 
-    def objects(self, kind: type[T]) -> list[T]:
+    def objects(self, kind: type[K]) -> list[K]:
         """Return the objects of a kind as they are now."""
-        return self._run.cluster.objects(kind)
+        return self.cluster.objects(kind)
 
     # -- what came of it -------------------------------------------------------------------------------------------
 
     @property
     def result(self) -> SimulationResult:
         """All that it has come to so far, as one record."""
-        return self._run.result
+        records, run = self._records, self._run
+        return SimulationResult(
+            records.outcomes,
+            tuple(records.decisions),
+            tuple(records.bindings),
+            self.seconds,
+            run.retrying,
+            run.stuck,
+            self.scheduler.profiles.notices,
+        )
 
     @property
     def seconds(self) -> float:
         """The virtual time that has passed."""
-        return self._run.seconds
+        return self.clock.now() - self._began
 
     @property
     def is_over(self) -> bool:
@@ -155,35 +208,42 @@ class Simulation:
     @property
     def outcomes(self) -> Table[Outcome]:
         """Where each pod is, or why it waits, in the order of creation."""
-        return outcomes_table(self.result.outcomes)
+        return outcomes_table(self._records.outcomes)
 
     @property
     def decisions(self) -> Table[Decision]:
         """Every attempt to schedule a pod, in order."""
-        return decisions_table(self.result.decisions)
+        return decisions_table(self._records.decisions)
 
     @property
     def bindings(self) -> Table[Binding]:
         """Every binding cycle that has ended, in order."""
-        return bindings_table(self.result.bindings)
+        return bindings_table(self._records.bindings)
 
-    def explain(self, pod: str) -> Explained:
+    def explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
         """Say why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
 
         Raises Unexplainable for a pod of which the scheduler knows nothing.
         """
+        from kframework.explain.account import explain  # most simulations explain nothing
+        from kframework.explain.lookup import find_pod, not_found_message
+        from kframework.scheduler.slices import finished
+
         namespace, _, name = pod.rpartition("/")
         namespace = namespace or "default"
-        whole = self._run.cluster.find(Pod, name, namespace)
-        engine = self._run.scheduler.engine
-        found = finished(find_pod(engine, namespace, name))
+        whole = self.cluster.find(Pod, name, namespace)
+        found = finished(find_pod(self.scheduler.engine, namespace, name))
         if found is None:
-            raise Unexplainable(not_found_message(namespace, name, whole, self._run.scheduler.profiles))
-        return Explained(explain(engine, self._history, found, whole))
+            raise Unexplainable(not_found_message(namespace, name, whole, self.scheduler.profiles))
+        return PodExplanation(explain(self.scheduler.engine, self._records.history, found, whole))
 
-    def report(self, title: str = "Simulation") -> str:
+    def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Make the page that shows what came of it, and why: HTML that needs nothing beside itself."""
-        return report(PodEngineShown(self._run.scheduler.engine, self._history), title=title, start=VIRTUAL_EPOCH)
+        from kframework.explain.view import PodEngineShown
+        from kframework.observe.report import report
+
+        shown = PodEngineShown(self.scheduler.engine, self._records.history)
+        return report(shown, title=title, start=VIRTUAL_EPOCH)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return where each pod is as a dictionary, as pandas.DataFrame and polars.DataFrame take them."""
@@ -194,14 +254,29 @@ class Simulation:
 
     def _repr_html_(self) -> str:
         """Return the account, the picture of the nodes and the table of the pods as a notebook shows them."""
-        picture = node_picture(nodes(self._run.scheduler.engine.cluster.nodes))
+        picture = node_picture(nodes(self.scheduler.engine.cluster.nodes))
         return f"<p>{escape(self._account())}</p>{picture}{self.outcomes._repr_html_()}"
 
     def _account(self) -> str:
-        outcomes = self.result.outcomes
+        outcomes = self._records.outcomes
         bound = sum(each.node is not None for each in outcomes)
         end = "" if self.is_over else ", not at its end"
         return f"{bound} of {len(outcomes)} pods bound, {self.seconds:g} s of virtual time{end}"
+
+
+class _SimulatedExtender(Extender):
+    """An extender that is really called. What it binds is bound in the cluster in memory too, which it cannot reach."""
+
+    def __init__(self, settings: ExtenderSettings, cluster: MemoryCluster) -> None:
+        super().__init__(settings, HttpLine(settings))
+        self._cluster = cluster
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        await super().bind(pod, node_name)
+        try:
+            await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
+        except ClusterError as error:
+            raise ExtenderError(str(error)) from error
 
 
 def simulate(
@@ -219,7 +294,3 @@ def simulate(
     """
     with Simulation(cluster, config, plugins=plugins, devices=devices, seed=seed) as simulation:
         return simulation.run(duration)
-
-
-def _text(path: str | Path | None) -> str | None:
-    return None if path is None else str(path)

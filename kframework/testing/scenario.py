@@ -13,37 +13,27 @@ milliseconds. The same scenario always ends the same way.
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 
-import anyio
 import anyio.to_thread
 import msgspec
 
-from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
-from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
-from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.read_only import with_read_only_objects
-from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import Controller, SimulatedExtender
+from kframework.simulation.controllers import MakeController, claim_controller, volume_controller
+from kframework.simulation.running import IDLE_LIMIT
+from kframework.simulation.script import Action, Script, TimedAction
+from kframework.simulation.simulation import Simulation
 from kframework.state.queued_pod import QueuedPod
 from kframework.testing.alone import profile_text
 from kframework.testing.source_script import SourceScript
-
-#: What happens to the cluster at some time; any function of it will do.
-Action = Callable[[MemoryCluster], Awaitable[object] | object]
-
-#: A scenario whose pods are retried for ever ends so many virtual seconds after its last action.
-LONGEST = 3600.0
 
 
 def create(obj: ApiObject) -> Action:
@@ -67,7 +57,7 @@ def _name(obj: ApiObject) -> tuple[str, str]:
 
 
 class Scenario:
-    """A cluster, a configuration, and what happens when.
+    """A simulation with a script: a cluster, a configuration, and what happens when.
 
     `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
     to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
@@ -96,7 +86,7 @@ class Scenario:
         weighted = {name: {"weight": weight} for name, weight in (weights or {}).items()}
         enabled = [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in self._plugins]
         self._config = config if config is not None else profile_text({"enabled": enabled}, args or {})
-        self._actions: list[tuple[float, Action]] = []
+        self._actions: list[TimedAction] = []
         self._scripts: list[SourceScript] = []
 
     def at(self, seconds: float, action: Action) -> Scenario:
@@ -118,7 +108,14 @@ class Scenario:
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("an event loop is running here: await scenario.arun()")
-        return run_virtual(_Run(self, until).main)
+        with self._simulation() as simulation:
+            if until is not None:
+                simulation.run(until)
+            else:
+                # Pods that preempt each other for ever would never end it.
+                last = max((seconds for seconds, _ in self._actions), default=0.0)
+                simulation.run_to_end(last + IDLE_LIMIT)
+        return _result_of(simulation)
 
     async def arun(self, until: float | None = None) -> Result:
         """Run as `run` does, from a test that is `async`: on a thread with a loop and a time of its own.
@@ -126,6 +123,21 @@ class Scenario:
         Who is cancelled while it runs waits for its end, which virtual time brings near.
         """
         return await anyio.to_thread.run_sync(self.run, until)
+
+    def _simulation(self) -> Simulation:
+        volumes: tuple[MakeController, ...] = (volume_controller,) if self._volume_controller else ()
+        simulation = Simulation(
+            self._objects,
+            parse(self._config, "config"),
+            plugins=self._plugins,
+            observers=self._observers,
+            engine=with_read_only_objects(PodEngine.of),
+            controllers=[Kubelet, claim_controller, *volumes, partial(Script, actions=self._actions)],
+            workload_controllers=(),
+        )
+        for script in self._scripts:
+            _play(script, simulation)
+        return simulation
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -196,102 +208,26 @@ class Result(msgspec.Struct, frozen=True):
         return [(event.reason, event.note) for event in about]
 
 
-class _Run(Observer):
-    """One run of a scenario; it observes the scheduler."""
+def _play(script: SourceScript, simulation: Simulation) -> None:
+    """Have a script stand in for a source of a plugin, in every profile; ValueError if no plugin declares it."""
+    declared = list(simulation.scheduler.profiles.sources())
+    sources = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
+    if not sources:
+        names = ", ".join(f"{source.plugin}/{source.name}" for source in declared) or "none"
+        raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; there is {names}")
+    for source in sources:
+        script.play(source)
 
-    def __init__(self, scenario: Scenario, until: float | None) -> None:
-        self._scenario = scenario
-        self._configuration = parse(scenario._config, "config")
-        self._actions = deque(sorted(scenario._actions, key=lambda timed: timed[0]))
-        self._until = until
-        self._decisions: list[Decision] = []
-        self._bindings: list[Binding] = []
 
-    def decided(self, decision: Decision) -> None:
-        self._decisions.append(decision)
-
-    def bound(self, binding: Binding) -> None:
-        self._bindings.append(binding)
-
-    async def main(self) -> Result:
-        """Run cluster, kubelet, scheduler and actions side by side."""
-        clock = LoopClock(asyncio.get_running_loop())
-        began = clock.now()
-        self._cluster = MemoryCluster(clock, self._scenario._objects)
-        self._kubelet = Kubelet(self._cluster, clock)
-        self._controllers: list[Controller] = [ClaimController(self._cluster)]
-        if self._scenario._volume_controller:
-            self._controllers.append(VolumeController(self._cluster))
-        self._scheduler = Scheduler(
-            self._configuration,
-            self._cluster,
-            clock,
-            registry=Registry.of(*self._scenario._plugins),
-            observers=[self, *self._scenario._observers],
-            engine=with_read_only_objects(PodEngine.of),
-            slice=0.0,
-            extender=lambda settings: SimulatedExtender(settings, self._cluster),
-        )
-        for script in self._scenario._scripts:
-            self._play_source(script)
-        self._over = asyncio.Event()
-        self._scheduler.on_idle = self._look
-        for controller in self._controllers:
-            controller.on_idle = self._look
-        last = self._actions[-1][0] if self._actions else 0.0
-        await self._act(0.0)
-        with anyio.move_on_after(self._until if self._until is not None else last + LONGEST):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._kubelet.run)
-                for controller in self._controllers:
-                    tasks.start_soon(controller.run)
-                tasks.start_soon(self._scheduler.run)
-                tasks.start_soon(self._play, asyncio.get_running_loop())
-                await self._over.wait()
-                tasks.cancel_scope.cancel()
-        return self._result(clock.now() - began)
-
-    def _play_source(self, script: SourceScript) -> None:
-        declared = list(self._scheduler.profiles.sources())
-        mine = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
-        if not mine:
-            names = ", ".join(f"{source.plugin}/{source.name}" for source in declared) or "none"
-            raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; there is {names}")
-        for source in mine:
-            script.play(source)
-
-    async def _play(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._actions:
-            moment = self._actions[0][0]
-            await asyncio.sleep(moment - loop.time())
-            await self._act(moment)
-        self._scheduler.engine.inbox.wake()
-
-    async def _act(self, moment: float) -> None:
-        """Do what is to happen up to now."""
-        while self._actions and self._actions[0][0] <= moment:
-            done = self._actions[0][1](self._cluster)
-            if inspect.isawaitable(done):
-                await done
-            self._actions.popleft()
-
-    def _look(self) -> None:
-        """Look, whenever the scheduler idles, whether anything can still happen."""
-        if self._until is not None or self._actions:
-            return
-        idle = all(controller.idle for controller in self._controllers)
-        if self._scheduler.settled and self._kubelet.due is None and idle:
-            self._over.set()
-
-    def _result(self, seconds: float) -> Result:
-        queue, profiles = self._scheduler.engine.queue, self._scheduler.profiles
-        # A queue lists its pods place by place, in the order of its counts.
-        places = (place for place, count in queue.pending().items() for _ in range(count))
-        return Result(
-            cluster=self._cluster,
-            decisions=tuple(self._decisions),
-            bindings=tuple(self._bindings),
-            seconds=seconds,
-            plugins=next(iter(profiles.values())).plugins,
-            waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
-        )
+def _result_of(simulation: Simulation) -> Result:
+    queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
+    # A queue lists its pods place by place, in the order of its counts.
+    places = (place for place, count in queue.pending().items() for _ in range(count))
+    return Result(
+        cluster=simulation.cluster,
+        decisions=tuple(simulation.decisions),
+        bindings=tuple(simulation.bindings),
+        seconds=simulation.seconds,
+        plugins=next(iter(profiles.values())).plugins,
+        waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
+    )

@@ -182,7 +182,7 @@ def room_of(module: str) -> str | None:
         ("kframework.core.runtime.registry", "from kframework import API_VERSION"),
         ("kframework.core.cycle.search", "from kframework.core.runtime.profile import Profile"),
         ("kframework.core.pod_engine", "from kframework.core.cycle.search import Search"),
-        ("kframework.cli", "from kframework.scheduler.simulate import simulate"),
+        ("kframework.cli", "from kframework.simulation.simulation import simulate"),
         ("kframework.plugins.node_name", "from kframework import Plugin, hookimpl"),
         ("kframework.plugins.node_name", "from kframework.config.args import ApiArgs"),
         ("kframework.plugins.node_name", "from kframework.state.nodes import NodeInfo"),

@@ -18,7 +18,7 @@ NOT_FOR_RUN = {
     "kframework.fake_api.server",
     "kframework.cli.simulate",
     "kframework.in_memory.cluster",
-    "kframework.scheduler.simulate",
+    "kframework.simulation.simulation",
     "kframework.testing",
     "kubernetes_asyncio",
     "opentelemetry",
@@ -117,7 +117,7 @@ def test_a_simulation_imports_nothing_that_speaks_http(tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
     imported = imported_by(SIMULATE.replace("CLUSTER", str(cluster)))
-    assert "kframework.scheduler.simulate" in imported
+    assert "kframework.simulation.simulation" in imported
     assert imported & NOT_FOR_SIMULATE == set()
 
 

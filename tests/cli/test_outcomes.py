@@ -13,7 +13,7 @@ from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
 from kframework.cli.outcomes import print_moved, print_outcomes, say_notices, summarise
 from kframework.core.cycle.decision import Decision, Result
-from kframework.scheduler.simulate import Outcome, SimulationResult
+from kframework.simulation.records import Outcome, SimulationResult
 
 PLACED = Outcome("shop/web", "node-a", "", 1, "batch", "Running")
 WAITING = Outcome("shop/huge", None, "no room", 3, "batch")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kframework.cli.outcomes import progress
-from kframework.scheduler.simulate import Progress
+from kframework.simulation.records import Progress
 
 
 def shown(capsys: pytest.CaptureFixture[str], *, alone: bool = True) -> str:

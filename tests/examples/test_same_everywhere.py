@@ -39,8 +39,8 @@ from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import simulate
 from kframework.simulation.inputs import read_cluster
+from kframework.simulation.simulation import Simulation
 from tests.support.rights import Authorizer
 
 #: How long the pods may take in real time, on a busy machine, in seconds.
@@ -287,9 +287,10 @@ def test_they_decide_alike(world: World, tmp_path: Path, capsys: pytest.CaptureF
     with outside(world) as url:
         files = Files.of(world, url, tmp_path)
         observers = [simulated, recorder]
-        result = simulate(
+        with Simulation(
             files.objects().objects, load_configuration(files.config), engine=recorded_by(recorder), observers=observers
-        )
+        ) as simulation:
+            result = simulation.run().result
         recorder.close()
     ends: Ends = {outcome.pod: (outcome.node, outcome.message) for outcome in result.outcomes}
     assert fulfilled(world.ends, ends), ends

@@ -15,8 +15,9 @@ from kframework import (
 )
 from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, ObjectMeta, ReplicaSet, StorageClass
+from kframework.simulation.script import Action
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Action, create, delete, patch
+from kframework.testing.scenario import create, delete, patch
 from tests.extension_points.scripted import plugin, run, scenario
 from tests.support.declared import team
 

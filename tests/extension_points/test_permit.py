@@ -21,8 +21,9 @@ from kframework import (
     unschedulable,
 )
 from kframework.in_memory.cluster import Fault, MemoryCluster
+from kframework.simulation.script import Action
 from kframework.testing import make_node, make_pod
-from kframework.testing.scenario import Action, Result, create, delete, patch
+from kframework.testing.scenario import Result, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 NODE_ADD = ClusterEvent("Node", ActionType.ADD)

@@ -35,7 +35,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import SimulationResult, simulate
+from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from tests.support.scale import seeds
 
@@ -152,7 +152,7 @@ def key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def asked(objects: Sequence[ApiObject]) -> tuple[SimulationResult, tuple[Remedy, ...]]:
+def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, tuple[Remedy, ...]]:
     """Run the scheduler, and ask in the end what would help the pod."""
     found: list[Remedy] = []
 
@@ -167,10 +167,12 @@ def asked(objects: Sequence[ApiObject]) -> tuple[SimulationResult, tuple[Remedy,
                     break
                 assert not scheduler.engine.cluster.statements
 
-    return simulate(objects, on_end=ask), tuple(found)
+    with Simulation(objects) as simulation:
+        ask(simulation.run().scheduler)
+    return simulation, tuple(found)
 
 
-def scheduled(simulation: SimulationResult) -> bool:
+def scheduled(simulation: Simulation) -> bool:
     (outcome,) = (outcome for outcome in simulation.outcomes if outcome.pod == "default/pending")
     return outcome.node is not None
 

@@ -12,7 +12,8 @@ import pytest
 from kframework.clock import LoopClock, run_virtual
 from kframework.scheduler import garbage
 from kframework.scheduler.garbage import COLLECTING, COLLECTING_ALL, THRESHOLDS, Collector, collecting_rarely, spare
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.records import Progress
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 
 
@@ -31,11 +32,11 @@ def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
 
 def test_a_simulation_spares_what_was_loaded_until_its_result_is_there() -> None:
     counts: list[tuple[tuple[int, int, int], bool]] = []
-    simulation = simulate(
-        [make_node("a"), make_pod()],
-        on_end=lambda scheduler: counts.append((gc.get_threshold(), gc.get_freeze_count() > 0)),
-    )
-    assert simulation.outcomes
+
+    def count(progress: Progress) -> None:
+        counts.append((gc.get_threshold(), gc.get_freeze_count() > 0))
+
+    assert Simulation([make_node("a"), make_pod()], on_progress=count).run().outcomes
     assert counts == [(THRESHOLDS, True)]
     assert not gc.get_freeze_count()
 

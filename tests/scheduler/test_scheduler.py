@@ -26,9 +26,9 @@ from kframework.observe.history import History
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import CONFIRMING, ENDING, FINISHING, Scheduler
-from kframework.scheduler.simulate import simulate
 from kframework.scheduler.slices import at_rest
 from kframework.scheduler.timeouts import GRACE
+from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Changed, Message
 from kframework.state.pods import Interned
 from kframework.state.queued_pod import QueuedPod
@@ -789,7 +789,7 @@ class Fails:
 
 def test_an_observer_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
     history = History()
-    simulation = simulate([make_node("a"), make_pod()], observers=[Fails(), history])
+    simulation = Simulation([make_node("a"), make_pod()], observers=[Fails(), history]).run()
     (decision,) = simulation.decisions
     assert history.recent(1) == [decision]
     assert history.binding(decision) is not None

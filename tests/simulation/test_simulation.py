@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,15 @@ def test_what_is_closed_can_be_looked_at() -> None:
     assert simulation.is_over
     assert simulation.explain("pod").explanation.node == "a"
     assert simulation.report("A title").startswith("<!doctype html>")
+
+
+def test_a_simulation_that_is_dropped_is_closed() -> None:
+    simulation = Simulation([make_node("a"), make_pod("one"), make_pod("two")])
+    simulation.step()
+    loop, dropped = simulation._run._loop, weakref.ref(simulation)
+    del simulation
+    assert dropped() is None
+    assert loop.is_closed()
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------

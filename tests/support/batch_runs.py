@@ -19,7 +19,7 @@ from kframework_batch.recording import recorded
 from kframework_batch.scenario import make_job
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
 from kframework.clock import Clock
@@ -28,7 +28,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
 from kframework.observe.metrics.series import written
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.simulate import MakeController
+from kframework.simulation.controllers import MakeController
 from kframework.testing import make_node
 from tests.faults.batch_world import RATE, World, configuration, objects
 
@@ -117,7 +117,7 @@ def ran(
     lie: Lie = truly,
 ) -> Run:
     """Schedule jobs, write down what was decided, and count latencies by what a lie makes of it."""
-    engines, history, latencies, recorder = list[BatchEngine](), SessionHistory(), LatencyMetrics(), Recorder(file)
+    history, latencies, recorder = SessionHistory(), LatencyMetrics(), Recorder(file)
     make = recorded(settings, recorder)
 
     def made(*parts: object) -> BatchEngine:
@@ -125,17 +125,11 @@ def ran(
         latencies.attach(engine)
         return engine
 
-    simulate_batch(
-        objects,
-        settings,
-        observers=[recorder, history, Lied(latencies, lie)],
-        engine=made,
-        duration=60.0,
-        on_end=lambda scheduler: engines.append(scheduler.engine),
-        controllers=controllers,
-    )
+    observers = [recorder, history, Lied(latencies, lie)]
+    with create_simulation(objects, settings, observers=observers, engine=made, controllers=controllers) as simulation:
+        engine = simulation.run(60.0).scheduler.engine
     recorder.close()
-    return Run(engines[0], file, list(history)[::-1], readings(latencies.series))
+    return Run(engine, file, list(history)[::-1], readings(latencies.series))
 
 
 class Lied(Observer):

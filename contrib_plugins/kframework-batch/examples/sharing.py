@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 
 from kframework_batch.config import parse
 from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
-from kframework_batch.scenario import Script, make_job
+from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
 from kframework_batch.shares import Shares
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_node, make_queue
 
+from kframework.simulation.script import Script
 from kframework.testing import create
 
 CONFIGURATION = """
@@ -69,13 +71,14 @@ def main(seed: int = 0) -> Shares:
     """Simulate the hour."""
     shares = Shares()
     come = [(seconds, create(job)) for seconds, job in arrivals(Random(seed))]
-    simulate_batch(
+    simulation = create_simulation(
         [*NODES, *QUEUES],
         Settings(compile_program(parse(CONFIGURATION)), seed=seed),
-        duration=3600.0,
         observers=[shares],
-        controllers=[lambda cluster, clock: Script(cluster, clock, come)],
+        controllers=[partial(Script, actions=come)],
     )
+    with simulation:
+        simulation.run(3600.0)
     return shares
 
 

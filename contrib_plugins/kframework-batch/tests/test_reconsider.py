@@ -17,14 +17,14 @@ from kframework_batch.registry import BatchRegistry
 from kframework_batch.scenario import make_job
 from kframework_batch.session_view import SessionView
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
 from kframework import ConfigError, NodeInfo, Status, unschedulable
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
 from kframework.observe.recording.engines import ReplayResult
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.simulate import MakeController
+from kframework.simulation.controllers import MakeController
 from kframework.simulation.recording import Recording
 from kframework.testing import make_node
 from tests.faults.lines import Line, changed, nth
@@ -73,14 +73,10 @@ def ran(
     settings = Settings(compile_program(parse(program)), seed=seed)
     recorder = Recorder(file, annotations=ENGINES.annotations)
     objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
-    simulate_batch(
-        objects,
-        settings,
-        observers=[recorder],
-        engine=recorded(settings, recorder),
-        duration=30.0,
-        controllers=controllers,
-    )
+    with create_simulation(
+        objects, settings, observers=[recorder], engine=recorded(settings, recorder), controllers=controllers
+    ) as simulation:
+        simulation.run(30.0)
     recorder.close()
     return file
 

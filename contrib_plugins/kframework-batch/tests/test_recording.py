@@ -14,7 +14,7 @@ from kframework_batch.recording import ENGINES, recorded
 from kframework_batch.scenario import make_job
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
 from kframework import ConfigError
@@ -25,8 +25,8 @@ from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.simulate import simulate
 from kframework.simulation.recording import Recording
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node
 from tests.faults.lines import Line, changed, lines_of, nth
 
@@ -49,7 +49,8 @@ def record(file: Path, *annotations: str, program: str = CONFIGURATION) -> Path:
     for job in jobs:
         job.metadata.annotations.update(ANNOTATIONS)
     objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
-    simulate_batch(objects, settings, observers=[recorder], engine=recorded(settings, recorder), duration=60.0)
+    with create_simulation(objects, settings, observers=[recorder], engine=recorded(settings, recorder)) as simulation:
+        simulation.run(60.0)
     recorder.close()
     return file
 
@@ -188,7 +189,7 @@ def test_what_was_decided_and_bound_is_a_table(file: Path) -> None:
 def test_another_engines_recording_is_refused(tmp_path: Path) -> None:
     pods = tmp_path / "pods.rec"
     recorder = Recorder(pods)
-    simulate([make_node("a")], engine=recorded_by(recorder), observers=[recorder])
+    Simulation([make_node("a")], engine=recorded_by(recorder), observers=[recorder]).run()
     recorder.close()
     with pytest.raises(InputError, match="is a recording of the pod engine and not of the engine 'batch'"):
         Recording(pods).replay_to(ENGINES)

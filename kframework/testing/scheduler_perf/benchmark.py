@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -12,7 +11,6 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, load_configuration
 from kframework.errors import KFrameworkError
-from kframework.scheduler.garbage import collecting_rarely
 from kframework.testing.scheduler_perf.definitions import Definition
 from kframework.testing.scheduler_perf.measurement import Measurement
 from kframework.testing.scheduler_perf.stage import Stage, Told
@@ -82,9 +80,8 @@ def run(definition: Definition, config: str | None, tell: Told) -> Result:
     """Run a workload in this process."""
     stage = None
     try:
-        with collecting_rarely():
-            stage = Stage(definition, _configuration(definition, config), tell)
-            asyncio.run(stage.run())
+        stage = Stage(definition, _configuration(definition, config), tell)
+        stage.run()
         failed = ""
     except* KFrameworkError as group:
         failed = "; ".join(_words(group))

@@ -1,7 +1,7 @@
-"""A cluster in memory with a scheduler, on real time, on which the steps of a workload are run one after the other.
+"""A simulation on real time, in which the steps of a workload run one after the other.
 
-There are no kubelets, as in scheduler_perf. What its clients create takes none of the time that is measured: objects
-come at once, and the scheduler hears of them afterwards.
+It has no kubelets, as in scheduler_perf. Creating objects takes none of the time that is measured: they are there at
+once, and the scheduler receives them afterwards.
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from functools import partial, singledispatchmethod
 import anyio
 from msgspec.structs import replace
 
-from kframework.clock import Seeds, SystemClock
+from kframework.clock import Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.runtime.registry import Registry
 from kframework.in_memory import admission
-from kframework.in_memory.claim_controller import ClaimController
-from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.garbage import collect
-from kframework.scheduler.scheduler import Scheduler
+from kframework.simulation.controllers import claim_controller, volume_controller
+from kframework.simulation.running import REAL, Time
+from kframework.simulation.simulation import Simulation
 from kframework.testing.scheduler_perf import made_objects
 from kframework.testing.scheduler_perf.allocation import allocate
 from kframework.testing.scheduler_perf.definitions import (
@@ -71,19 +69,22 @@ Told = Callable[[int, int], None]
 class Stage(Observer):
     """Runs the steps of one workload; `measurements` is what they measured."""
 
-    def __init__(self, definition: Definition, configuration: Configuration, tell: Told) -> None:
+    def __init__(self, definition: Definition, configuration: Configuration, tell: Told, *, time: Time = REAL) -> None:
         self.measurements: list[Measurement] = []
         self._definition = definition
         self._folder = definition.file.parent
         self._tell = tell
         self._seeds = Seeds(configuration.options.seed)
-        clock = SystemClock()
-        self._cluster = MemoryCluster(clock)
-        self._volumes = VolumeController(self._cluster)
-        self._claims = ClaimController(self._cluster)
-        self._scheduler = Scheduler(
-            configuration, self._cluster, clock, registry=Registry.installed(), observers=[self]
+        self.simulation: Simulation = Simulation(
+            (),
+            configuration,
+            observers=[self],
+            controllers=[volume_controller, claim_controller],
+            workload_controllers=(),
+            time=time,
+            max_records=0,
         )
+        self._cluster = self.simulation.cluster
         self._collector: Collector | None = None
         self._pods = 0
         #: How many pods of each namespace are on nodes.
@@ -95,23 +96,17 @@ class Stage(Observer):
         self._arrived = asyncio.Event()
         self._nodes = self._on_nodes = 0
 
-    async def run(self) -> None:
+    def run(self) -> None:
         """Run the steps; KFrameworkError for one that cannot be done, or pods that are not scheduled."""
-        operations = self._definition.operations()
-        stop = self._cluster.subscribe([Pod], self._changed)
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._volumes.run)
-                tasks.start_soon(self._claims.run)
-                tasks.start_soon(self._scheduler.run)
-                async with anyio.create_task_group() as self._beside:
-                    for index, operation in enumerate(operations):
-                        await self._run(operation, index)
-                    self._beside.cancel_scope.cancel()
-                self._scheduler.stop()
-                tasks.cancel_scope.cancel()
-        finally:
-            stop()
+        with self.simulation:
+            self._cluster.subscribe([Pod], self._changed)
+            self.simulation.run_until(self._run_all(self._definition.operations()))
+
+    async def _run_all(self, operations: Iterable[Known]) -> None:
+        async with anyio.create_task_group() as self._beside:
+            for index, operation in enumerate(operations):
+                await self._run(operation, index)
+            self._beside.cancel_scope.cancel()
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
@@ -342,8 +337,8 @@ class Stage(Observer):
 
     async def _caught_up(self) -> None:
         """Wait until all is taken in that was loaded: that is no pod's cost, as where informers have synced before."""
-        engine = self._scheduler.engine
-        while len(engine.inbox) or not engine.synced or not self._claims.idle:  # noqa: ASYNC110  # nobody would set one
+        engine, controllers = self.simulation.scheduler.engine, self.simulation.controllers
+        while len(engine.inbox) or not engine.synced or not all(each.idle for each in controllers):  # noqa: ASYNC110  # nobody would set one
             await asyncio.sleep(0)
 
     async def _sample(self, collector: Collector) -> None:

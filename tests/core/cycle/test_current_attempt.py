@@ -8,8 +8,7 @@ from typing import ClassVar
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.current_attempt import CURRENT
-from kframework.core.runtime.registry import Registry
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 
 CONFIGURATION = """
@@ -48,7 +47,7 @@ class Asking(Plugin):
 def test_work_belongs_to_its_attempt() -> None:
     Asking.noted.clear()
     objects = [make_node("a"), make_pod("first"), make_pod("second"), make_pod("never")]
-    simulate(objects, parse(CONFIGURATION), registry=Registry.of(Asking))
+    Simulation(objects, parse(CONFIGURATION), plugins=[Asking]).run()
     assert Asking.noted[:3] == [("pre_enqueue", name, None, 0) for name in ("first", "second", "never")]
     # Asked twice where remembered answers are verified.
     during = list(dict.fromkeys(entry for entry in Asking.noted if entry[0] in ("filter", "pre_bind")))

@@ -11,7 +11,7 @@ import pytest
 from kframework import CycleState, PendingPod
 from kframework.core.cycle.decision import Result
 from kframework.objects import ApiObject
-from kframework.scheduler.simulate import SimulationResult, simulate
+from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Scores
 from kframework.verbosity import V5, V10
@@ -19,7 +19,7 @@ from tests.core.test_pod_engine import Stage
 from tests.extension_points.scripted import held, plugin
 
 
-def run(caplog: pytest.LogCaptureFixture, level: int, *objects: ApiObject) -> SimulationResult:
+def run(caplog: pytest.LogCaptureFixture, level: int, *objects: ApiObject) -> Simulation:
     with caplog.at_level(level):
         return simulate(objects)
 

@@ -16,7 +16,7 @@ from kframework.observe.recording.annotations import KEPT, WithheldError, guarde
 from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.extension_points.scripted import alone
@@ -109,7 +109,8 @@ def run(file: Path, **options: Any) -> None:
     pod = make_pod("p", annotations={"example.com/zone": "b", "example.com/token": "hunter2"})
     registry = Registry.of(Reads)
     configuration = parse(alone(Reads), "config")
-    simulate([*nodes, pod], configuration, registry=registry, observers=[recorder], engine=recorded_by(recorder))
+    objects = [*nodes, pod]
+    Simulation(objects, configuration, registry=registry, observers=[recorder], engine=recorded_by(recorder)).run()
     recorder.close()
 
 

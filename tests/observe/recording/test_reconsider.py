@@ -21,7 +21,7 @@ from kframework.observe.recording.pod_engine import recorded_by
 from kframework.observe.recording.reconsider import Reconsiderer, reconsider
 from kframework.observe.recording.replay import follow
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.lines import lines_of
@@ -51,7 +51,7 @@ def record(
 ) -> Path:
     """Record a simulation."""
     recorder = Recorder(file)
-    simulate(objects, configuration, registry=registry, engine=recorded_by(recorder), observers=[recorder])
+    Simulation(objects, configuration, registry=registry, engine=recorded_by(recorder), observers=[recorder]).run()
     recorder.close()
     return file
 

@@ -22,7 +22,7 @@ from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
 from kframework.observe.tracing.export import otlp_exporter
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
 from tests.observe.tracing.test_spans import binding, decision
@@ -104,7 +104,7 @@ def to(collector: Collector) -> Tracing:
 def test_a_collector_receives_the_traces_of_a_run(collector: Collector) -> None:
     tracing, decisions = to(collector), list[Decision]()
     pods = [make_pod(f"p{number}") for number in range(3)]
-    simulate([make_node("a"), *pods], observers=[tracing, _Keeping(decisions)], timed_share=1.0)
+    Simulation([make_node("a"), *pods], observers=[tracing, _Keeping(decisions)], timed_share=1.0).run()
     tracing.close()
     assert len(decisions) == len(pods)
     for told in decisions:

@@ -16,7 +16,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
@@ -70,13 +70,13 @@ def traced(monkeypatch: pytest.MonkeyPatch, rate: int, pods: int = 3) -> tuple[I
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(Traced, "tracer", provider.get_tracer("plugin"), raising=False)
     tracing = Tracing(SimpleSpanProcessor(exporter), rate_per_million=rate, seed=0)
-    simulate(
+    Simulation(
         [make_node("a"), make_node("b"), *(make_pod(f"pod-{number}") for number in range(pods))],
         parse(alone(Traced)),
         registry=Registry.of(Traced),
         observers=[tracing],
         timed_share=1.0,
-    )
+    ).run()
     assert not get_current_span().get_span_context().is_valid
     return exporter, tracing
 

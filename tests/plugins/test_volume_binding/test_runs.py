@@ -13,7 +13,7 @@ from kframework.objects import ApiObject, Node, PersistentVolume, PersistentVolu
 from kframework.objects.claims import is_bound
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.plugins.volume_zone import VolumeZone
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, Scenario, create, delete, patch
 from tests.support.storage import HOSTNAME, ZONE, claim, ephemeral, mounted, near, storage_class, volume
@@ -24,7 +24,7 @@ CSI = storage_class("csi", "csi.example.com")
 
 def nodes_of(objects: Iterable[ApiObject]) -> dict[str, str | None]:
     """Simulate, and answer where each pod went."""
-    simulation = simulate(objects, registry=REGISTRY)
+    simulation = Simulation(objects, registry=REGISTRY).run()
     return {outcome.pod.removeprefix("default/"): outcome.node for outcome in simulation.outcomes}
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kframework.clock import run_virtual
 from kframework.config.load import default_configuration
 from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Service
+from kframework.simulation.running import VIRTUAL
 from kframework.testing.scheduler_perf import stage as stage_module
 from kframework.testing.scheduler_perf.stage import Stage
 from tests.testing.scheduler_perf.written import NODE, POD, definition
@@ -32,16 +32,14 @@ class Ran:
         self.told: list[tuple[int, int]] = []
         self._look = look
         self._definition = definition(folder, steps, node=NODE, pod=POD, large=LARGE, **templates)
-        self.seconds = run_virtual(self._run)
+        self.stage = Stage(self._definition, default_configuration(), self._tell, time=VIRTUAL)
+        self.cluster: MemoryCluster = self.stage.simulation.cluster
+        self.stage.simulation._run._loop.call_later(10.5, self._look, self)
+        self.stage.run()
+        self.seconds = self.stage.simulation.seconds
 
-    async def _run(self) -> float:
-        loop = asyncio.get_running_loop()
-        self.stage = Stage(self._definition, default_configuration(), lambda *said: self.told.append(said))
-        self.cluster: MemoryCluster = self.stage._cluster
-        loop.call_later(10.5, self._look, self)
-        began = loop.time()
-        await self.stage.run()
-        return loop.time() - began
+    def _tell(self, done: int, of: int) -> None:
+        self.told.append((done, of))
 
     def on_nodes(self, namespace: str = "") -> int:
         """Count the pods that are on nodes."""
@@ -89,7 +87,7 @@ def test_what_was_loaded_is_taken_in_before_pods_are_measured(run: Run, monkeypa
 
     async def collected(stage: Stage, *given: Any) -> None:
         await collect(stage, *given)
-        known.append(len(stage._scheduler.engine.cluster.nodes))
+        known.append(len(stage.simulation.scheduler.engine.cluster.nodes))
 
     monkeypatch.setattr(Stage, "_collect", collected)
     ran = run(NODES + "- {opcode: createPods, count: 1, collectMetrics: true}")

@@ -39,7 +39,7 @@ from kframework.simulation.inputs import read_cluster
 from kframework_batch.compare.command import compare
 
 if TYPE_CHECKING:
-    from kframework.engine import MakeEngine, Observer, Recorder, Scheduler
+    from kframework.engine import MakeEngine, Observer, Recorder
     from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
     from kframework_batch.settings import Settings
@@ -126,7 +126,7 @@ def simulate(
     from kframework_batch.session_spans import SessionSpans
     from kframework_batch.shares import Shares
     from kframework_batch.shown import BatchShown
-    from kframework_batch.simulation import podless, simulate_batch
+    from kframework_batch.simulation import create_simulation, podless
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
@@ -140,7 +140,6 @@ def simulate(
         observers: list[Observer] = [] if tracing is None else [tracing, SessionSpans(tracing)]
         if verbosity:
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
-        waiting: list[str] = []
         if shares is not None:
             held = Shares()
             observers.append(held)
@@ -153,29 +152,25 @@ def simulate(
         history, sessions = History(), SessionHistory()
         if page is not None:
             observers += [history, sessions]
-
-        def look(scheduler: Scheduler[BatchEngine]) -> None:
-            """Look at how things stand in the end."""
-            waiting.extend(podless(scheduler.cluster))
-            if page is not None:
-                shown, title = BatchShown(scheduler.engine, history, sessions), f"Simulation of {', '.join(filenames)}"
-                page.write(page_of(shown, title=title, start=VIRTUAL_EPOCH))
-
-        simulation = simulate_batch(
-            objects,
-            settings,
-            duration=duration,
-            observers=observers,
-            on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
-            on_end=look,
-            engine=_engine(settings, recorder),
-            timed_share=tracing.share if tracing is not None else 0.0,
+        simulation = closing.enter_context(
+            create_simulation(
+                objects,
+                settings,
+                observers=observers,
+                on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
+                engine=_engine(settings, recorder),
+                timed_share=tracing.share if tracing is not None else 0.0,
+            )
         )
-    say_notices(simulation, scheduler_names)
+        result, waiting = simulation.run(duration).result, [*podless(simulation.cluster)]
+        if page is not None:
+            shown = BatchShown(simulation.scheduler.engine, history, sessions)
+            page.write(page_of(shown, title=f"Simulation of {', '.join(filenames)}", start=VIRTUAL_EPOCH))
+    say_notices(result, scheduler_names)
     for line in waiting:
         say("notice", line)
-    print_outcomes(simulation, output)
-    summarise(simulation)
+    print_outcomes(result, output)
+    summarise(result)
 
 
 # -- run -----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from kframework.engine import (
     RecordedEngine,
     Recorder,
     ReplayResult,
-    Scheduler,
     finished,
     profiles_for,
 )
@@ -36,7 +35,7 @@ from kframework_batch.program import compile_program
 from kframework_batch.reconsider import AskedEngine, reconsider
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 
 
 class RecordedBatchEngine(RecordedEngine, BatchEngine):
@@ -83,13 +82,9 @@ class BatchEngines(EngineKind[BatchEngine]):
     ) -> EngineExplanation:
         program = compile_program(default_configuration() if config is None else load(config))
         objects = read_cluster(list(filenames), devices=devices).objects
-        sessions, found = SessionHistory(), list[EngineExplanation]()
-
-        def look(scheduler: Scheduler[BatchEngine]) -> None:
-            found.append(finished(explain_by_name(scheduler.engine, list(sessions), namespace, name)))
-
-        simulate_batch(objects, Settings(program), observers=[sessions], on_end=look)
-        return found[0]
+        sessions = SessionHistory()
+        with create_simulation(objects, Settings(program), observers=[sessions]) as simulation:
+            return finished(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         return reconsider(Recording(file), BatchEngines(AskedEngine), compile_program(load(config)))

@@ -6,17 +6,15 @@
     assert record.bound["train-worker-0"] == [1.0]
     assert record.bound["late-worker-0"] == [62.0]
 
-Nothing is faked but the cluster, its kubelets and the clock: it is `simulate_batch`, with somebody who interferes.
+Nothing is faked but the cluster, its kubelets and the clock: it is a simulation with a script.
 Sessions on a clock that stands still are cheaper to set up: see `kframework_batch.testing`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
-from typing import ClassVar
 
 import msgspec
 
@@ -24,8 +22,8 @@ from kframework import Clock
 from kframework.clock import seconds_of
 from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuantity
+from kframework.simulation.script import Action, Script, TimedAction
 from kframework.testing import RUN_SECONDS, Change, make_pod
-from kframework.testing.scenario import Action
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.engine import SCHEDULER
 from kframework_batch.objects import Job, JobSpec, PodGroup, Queue, TaskSpec
@@ -33,7 +31,7 @@ from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from kframework_batch.program import compile_program
 from kframework_batch.registry import BatchRegistry
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 from kframework_batch.task_status import has_ended
 
 
@@ -127,7 +125,7 @@ class Record(msgspec.Struct):
 
 
 class Scenario:
-    """A cluster, a configuration, and what happens when.
+    """A simulation with a script: a cluster, a configuration, and what happens when.
 
     `classes` are actions and plugins beside the installed ones, or in their place; `objects` is all that is neither
     node nor queue nor job.
@@ -148,7 +146,7 @@ class Scenario:
         program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.of(*classes))
         self._settings = Settings(program, seed=seed)
         self._objects: list[ApiObject] = [*objects, *nodes, *queues, *jobs]
-        self._actions: list[tuple[float, Action]] = []
+        self._actions: list[TimedAction] = []
 
     def at(self, seconds: float, *actions: Action) -> Scenario:
         """Let something happen so many seconds after the start; `kframework.testing` has actions for that."""
@@ -157,59 +155,33 @@ class Scenario:
 
     def run(self, until: float) -> Record:
         """Run for so many virtual seconds."""
-        scripts: list[Script] = []
-
-        def make(cluster: MemoryCluster, clock: Clock) -> Script:
-            scripts.append(Script(cluster, clock, self._actions))
-            return scripts[0]
-
-        simulate_batch(self._objects, self._settings, duration=until, controllers=[make])
-        return scripts[0].record
+        script = partial(Script, actions=self._actions)
+        with create_simulation(self._objects, self._settings, controllers=[script]) as simulation:
+            record = Record(simulation.cluster, simulation.clock.now(), [])
+            simulation.cluster.subscribe([Pod], _Stays(record, simulation.clock).on_change)
+            simulation.run(until)
+        return record
 
 
-class Script:
-    """Does to a cluster what is to happen when, and keeps a record of who was on which node."""
+class _Stays:
+    """Adds to a record who is on which node."""
 
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
-
-    def __init__(self, cluster: MemoryCluster, clock: Clock, actions: Iterable[tuple[float, Action]]) -> None:
-        self.on_idle: Callable[[], None] = lambda: None
-        self.record: Record = Record(cluster, clock.now(), [])
-        self._cluster = cluster
+    def __init__(self, record: Record, clock: Clock) -> None:
+        self._record = record
         self._clock = clock
-        self._actions = sorted(actions, key=lambda timed: timed[0])
         self._there: dict[str, Stay] = {}
-        cluster.subscribe([Pod], self._note)
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing more is to happen."""
-        return not self._actions
-
-    async def run(self) -> None:
-        """Do it all, each at its time."""
-        while self._actions:
-            seconds, action = self._actions[0]
-            await asyncio.sleep(seconds - self._now())
-            done = action(self._cluster)
-            if inspect.isawaitable(done):
-                await done
-            del self._actions[0]
-        self.on_idle()
-
-    def _now(self) -> float:
-        return self._clock.now() - self.record.began
-
-    def _note(self, change: Change) -> None:
-        pod = change.new if change.new is not None else change.old
+    def on_change(self, change: Change) -> None:
+        """Note a pod that was bound, has ended or is deleted."""
+        pod = change.subject
         assert isinstance(pod, Pod)
-        uid = pod.metadata.uid
+        uid, seconds = pod.metadata.uid, self._clock.now() - self._record.began
         if change.new is None or has_ended(pod):
             if uid in self._there:
-                self._there.pop(uid).ended = self._now()
+                self._there.pop(uid).ended = seconds
         elif pod.spec.node_name and uid not in self._there:
-            self._there[uid] = Stay(pod.metadata.name, pod.spec.node_name, self._now())
-            self.record.stays.append(self._there[uid])
+            self._there[uid] = Stay(pod.metadata.name, pod.spec.node_name, seconds)
+            self._record.stays.append(self._there[uid])
 
 
 def _of(pod: str, job: str) -> bool:

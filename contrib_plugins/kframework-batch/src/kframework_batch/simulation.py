@@ -1,60 +1,47 @@
-"""Simulation: sessions on a cluster in memory, on virtual time, with the controllers that make pods of jobs."""
+"""Simulations of sessions: on a cluster in memory, on virtual time, with the controllers that make pods of jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kframework.engine import (
-    Cluster,
-    MakeController,
-    MakeEngine,
-    MemoryCluster,
-    Observer,
-    Progress,
-    Scheduler,
-    SimulationResult,
-    simulate_engine,
-)
+from kframework import Simulation
+from kframework.engine import MakeEngine, MemoryCluster, Observer
 from kframework.objects import ApiObject, Pod
+from kframework.simulation.controllers import STANDARD_CONTROLLERS, MakeController
+from kframework.simulation.records import Progress
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
 from kframework_batch.settings import Settings
 
 
-def simulate_batch(
+def create_simulation(
     objects: Iterable[ApiObject],
     settings: Settings,
     *,
-    duration: float | None = None,
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_end: Callable[[Scheduler[BatchEngine]], None] = lambda scheduler: None,
     engine: MakeEngine[BatchEngine] | None = None,
     timed_share: float = 0.0,
     controllers: Iterable[MakeController] = (),
-) -> SimulationResult:
-    """Schedule the jobs and pods among these objects until nothing moves any more, or for `duration` virtual seconds.
+) -> Simulation[BatchEngine]:
+    """Create a simulation of sessions that schedule the jobs and pods among these objects.
 
-    `engine` makes one that is recorded, and `controllers` work beside those of jobs, pod groups and queues.
-    Deterministic, as `simulate` of the core is.
+    `engine` creates one that is recorded, and `controllers` run beside those of jobs, pod groups and queues.
     """
-    return simulate_engine(
+    return Simulation(
         objects,
         settings.configuration,
-        duration=duration,
         registry=settings.registry,
         observers=observers,
         on_progress=on_progress,
-        on_end=on_end,
         engine=engine or settings.engine(),
         timed_share=timed_share,
-        controllers=(*settings.simulated_controllers, *controllers),
+        controllers=(*STANDARD_CONTROLLERS, *settings.simulated_controllers, *controllers),
     )
 
 
-def podless(cluster: Cluster) -> Iterator[str]:
+def podless(cluster: MemoryCluster) -> Iterator[str]:
     """Say of each job in a simulation that was refused, or whose group was not let in, why; a line each."""
-    assert isinstance(cluster, MemoryCluster)
     with_pods = {uid for pod in cluster.objects(Pod) for uid in _owners(pod)}
     said = {uid: _why(group) for group in cluster.objects(PodGroup) for uid in _owners(group)}
     for job in cluster.objects(Job):

@@ -70,9 +70,10 @@ def test_a_time_of_arrival_is_a_number_of_seconds(text: str) -> None:
         Trace.of([msgspec.structs.replace(job, metadata=wrong)])
 
 
-def test_pauses_of_an_hour_need_a_duration() -> None:
-    with pytest.raises(InputError, match="nobody comes from 0 s to 4000 s"):
-        Trace.of([arriving(4000.0, make_job("a", 1))]).refuse_pauses()
+def test_job_that_arrives_after_a_long_pause_is_run() -> None:
+    for found in both(arriving(9000.0, make_job("late", 1, seconds=60.0))):
+        assert found.completed == 1
+        assert found.last == pytest.approx(9060.0, abs=3.0)
 
 
 def test_the_scarcest_resource_is_the_one_that_most_is_wanted_of() -> None:

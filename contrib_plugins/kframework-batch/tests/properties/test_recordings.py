@@ -19,16 +19,16 @@ from kframework_batch.program import compile_program
 from kframework_batch.reconsider import AskedEngine, reconsider
 from kframework_batch.recording import ENGINES, BatchEngines, recorded
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 
 from kframework.clock import Clock
-from kframework.engine import MakeController
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
+from kframework.simulation.controllers import MakeController
 from kframework.simulation.recording import Recording
 from tests.faults.batch_world import RATE, World, configuration, objects
 from tests.faults.lines import lines_of
@@ -95,7 +95,10 @@ def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
         return worlds[0]
 
     controllers: list[MakeController] = [harsh]
-    simulate_batch(objects(random), settings, observers=[recorder], engine=kept, controllers=controllers)
+    with create_simulation(
+        objects(random), settings, observers=[recorder], engine=kept, controllers=controllers
+    ) as simulation:
+        simulation.run()
     recorder.close()
     return worlds[0].troubles
 

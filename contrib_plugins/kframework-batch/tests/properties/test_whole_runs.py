@@ -6,14 +6,12 @@ from random import Random
 
 import pytest
 from kframework_batch.config import parse
-from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 
 from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.scheduler.scheduler import Scheduler
 from tests.faults.batch_world import RATE, World, configuration, leftovers, objects, untold
 from tests.support.scale import seeds
 
@@ -28,14 +26,11 @@ def run(seed: int, rate: float) -> tuple[World, list[str], tuple[object, ...]]:
         worlds.append(World(cluster, clock, Random(f"{seed}/world"), rate))
         return worlds[0]
 
-    complaints: list[str] = []
-
-    def look(scheduler: Scheduler[BatchEngine]) -> None:
+    with create_simulation(objects(random), settings, controllers=[make]) as simulation:
+        result = simulation.run().result
         world = worlds[0]
-        complaints.extend([*world.complaints, *leftovers(scheduler.engine), *untold(world)])
-        complaints.extend(f"{uid} was bound {times} times" for uid, times in world.bound.items() if times > 1)
-
-    result = simulate_batch(objects(random), settings, controllers=[make], on_end=look)
+        complaints = [*world.complaints, *leftovers(simulation.scheduler.engine), *untold(world)]
+        complaints += [f"{uid} was bound {times} times" for uid, times in world.bound.items() if times > 1]
     complaints += [f"{name} is retried for ever" for name in result.retrying]
     bindings = [(binding.pod, binding.node, binding.ended_at, binding.message) for binding in result.bindings]
     return worlds[0], complaints, (*bindings, *result.outcomes)

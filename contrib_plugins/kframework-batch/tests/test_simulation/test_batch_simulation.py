@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from kframework_batch.config import default_configuration
 from kframework_batch.program import compile_program
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
 
 from kframework.objects.manifest import read
-from kframework.scheduler.simulate import Outcome, Progress
+from kframework.simulation.records import Outcome, Progress
 from kframework.testing import make_node, make_pod
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
@@ -25,13 +26,13 @@ def settings() -> Settings:
     return Settings(PROGRAM)
 
 
-def placed(outcomes: tuple[Outcome, ...]) -> dict[str, str | None]:
+def placed(outcomes: Iterable[Outcome]) -> dict[str, str | None]:
     return {outcome.pod: outcome.node for outcome in outcomes}
 
 
 def test_jobs_become_pods_and_gangs_are_bound_whole_or_not_at_all(settings: Settings) -> None:
-    half = simulate_batch(read([str(EXAMPLE)]).objects, settings, duration=60.0)
-    whole = simulate_batch(read([str(EXAMPLE)]).objects, settings)
+    half = create_simulation(read([str(EXAMPLE)]).objects, settings).run(60.0).result
+    whole = create_simulation(read([str(EXAMPLE)]).objects, settings).run().result
     for outcomes, waiting in ((half.outcomes, {"resnet"}), (whole.outcomes, set())):
         nodes = placed(outcomes)
         assert len(nodes) == 13
@@ -41,7 +42,7 @@ def test_jobs_become_pods_and_gangs_are_bound_whole_or_not_at_all(settings: Sett
 
 def test_the_same_seed_gives_the_same_decisions() -> None:
     def nodes(seed: int) -> dict[str, str | None]:
-        return placed(simulate_batch(read([str(EXAMPLE)]).objects, Settings(PROGRAM, seed=seed)).outcomes)
+        return placed(create_simulation(read([str(EXAMPLE)]).objects, Settings(PROGRAM, seed=seed)).run().outcomes)
 
     assert nodes(1) == nodes(1)
     assert len({str(nodes(seed)) for seed in range(4)}) > 1
@@ -49,7 +50,7 @@ def test_the_same_seed_gives_the_same_decisions() -> None:
 
 def test_pods_of_other_schedulers_are_left_alone(settings: Settings) -> None:
     pods = [make_pod("mine", scheduler_name="volcano"), make_pod("theirs")]
-    assert placed(simulate_batch([make_node("a"), *pods], settings).outcomes) == {
+    assert placed(create_simulation([make_node("a"), *pods], settings).run().outcomes) == {
         "default/mine": "a",
         "default/theirs": None,
     }
@@ -57,12 +58,7 @@ def test_pods_of_other_schedulers_are_left_alone(settings: Settings) -> None:
 
 def test_progress_and_the_end_are_told(settings: Settings) -> None:
     told: list[Progress] = []
-    sessions: list[int] = []
-    simulate_batch(
-        [make_node("a"), make_pod("mine", scheduler_name="volcano")],
-        settings,
-        on_progress=told.append,
-        on_end=lambda scheduler: sessions.append(scheduler.engine.sessions),
-    )
+    objects = [make_node("a"), make_pod("mine", scheduler_name="volcano")]
+    with create_simulation(objects, settings, on_progress=told.append) as simulation:
+        assert simulation.run().scheduler.engine.sessions >= 1
     assert told == [Progress(1, 1)]
-    assert sessions[0] >= 1

@@ -8,7 +8,7 @@ from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import podless, simulate_batch
+from kframework_batch.simulation import create_simulation, podless
 
 from kframework.clock import SystemClock
 from kframework.engine import MemoryCluster
@@ -39,14 +39,9 @@ REFUSAL = (
     ids=lambda given: given.metadata.name if isinstance(given, Job) else "",
 )
 def test_jobs_without_pods_say_why(job: Job, lines: list[str]) -> None:
-    said: list[str] = []
-    simulate_batch(
-        [make_node("n", cpu=4), job],
-        Settings(compile_program(default_configuration())),
-        duration=20.0,
-        on_end=lambda scheduler: said.extend(podless(scheduler.cluster)),
-    )
-    assert said == lines
+    settings = Settings(compile_program(default_configuration()))
+    with create_simulation([make_node("n", cpu=4), job], settings) as simulation:
+        assert list(podless(simulation.run(20.0).cluster)) == lines
 
 
 def test_where_no_session_was_held_yet_there_is_no_reason() -> None:

@@ -15,7 +15,7 @@ from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKi
 from kframework.observe.recording.reader import Recorded
 from kframework.observe.recording.replay import Mode, Replay, follow, replay
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
 from tests.faults.lines import Line, changed, lines_of
@@ -118,14 +118,13 @@ def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> N
 
 def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "recording")
-    simulate(
+    Simulation(
         [make_node("a"), make_pod("web")],
         parse(alone(changing_plugin())),
         registry=Registry.of(changing_plugin()),
-        duration=100,
         engine=recorded_by(recorder),
         observers=[recorder],
-    )
+    ).run(100)
     recorder.close()
     followed = follow(tmp_path / "recording", Registry.of(changing_plugin()))
     (source,) = followed.engine.sources

@@ -19,7 +19,7 @@ from kframework.observe.recording.pod_engine import PodEngineKind, recorded_by
 from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.simulate import simulate
+from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Changed, Synced
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone
@@ -199,14 +199,13 @@ def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
     recorder, asked = Recorder(tmp_path / "recording"), list[str]()
     registry = Registry.of(changing_plugin())
     pods = [make_pod("web"), make_pod("big", cpu=64)]
-    simulate(
+    Simulation(
         [make_node("a", cpu=4), *pods],
         parse(alone(changing_plugin())),
         registry=registry,
-        duration=400,
         engine=recorded_by(recorder),
         observers=[recorder],
-    )
+    ).run(400)
     recorder.close()
     told = [line for line in lines_of(tmp_path / "recording")[1:] if line["what"].startswith("Source")]
     assert [line["what"] for line in told[:6]] == ["SourceChanged"] * 4 + ["SourceFailed"] * 2

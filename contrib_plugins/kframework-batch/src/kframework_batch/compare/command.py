@@ -84,8 +84,6 @@ def compare(
     settings = _settings(config, scheduler_name, seed or 0)
     configuration = _for_pods(pod_config, plugins, scheduler_name, seed)
     trace = Trace.of(read_cluster(filenames, configuration, plugins).objects)
-    if duration is None:
-        trace.refuse_pauses()
     with ExitStack() as closing:
         # Opened at once, so that a simulation is not in vain that could not be drawn.
         file = closing.enter_context(open(picture, "w", encoding="utf-8")) if picture is not None else None
@@ -115,9 +113,7 @@ def _settings(config: str | None, scheduler_name: str, seed: int) -> Settings:
 
 def _for_pods(file: str | None, plugins: list[type[Plugin]], scheduler_name: str, seed: int | None) -> Configuration:
     """Load the configuration of the pod engine; the default profile goes by the jobs' schedulerName."""
-    configuration = configured(file, plugins)
-    if seed is not None:
-        configuration = replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
+    configuration = configured(file, plugins, seed)
     profiles = configuration.profiles
     if file is None:
         return replace(configuration, profiles=(replace(profiles[0], scheduler_name=scheduler_name),))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from time import process_time
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from kframework import Clock, InputError, Plugin, Watch
-from kframework.engine import Configuration, MakeController, MemoryCluster, Observer, Registry, simulate_engine
+from kframework import Clock, InputError, Plugin, Simulation, Watch
+from kframework.engine import Configuration, Engine, MemoryCluster
 from kframework.objects import ApiObject, Node
+from kframework.simulation.controllers import STANDARD_CONTROLLERS
+from kframework.simulation.script import Script
 from kframework.testing import create
 from kframework_batch.compare.measures import Measures, measure
 from kframework_batch.compare.replay import Course
@@ -18,14 +19,13 @@ from kframework_batch.compare.timeline import Timeline, gang_of
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.resource import Resource
-from kframework_batch.scenario import Script
 from kframework_batch.settings import Settings
-from kframework_batch.simulation import simulate_batch
+from kframework_batch.simulation import create_simulation
+
+E = TypeVar("E", bound=Engine)
 
 #: Says on a Job when it comes, in seconds since the start; one without it is there from the start.
 ARRIVES_SECONDS = "kframework.dev/arrives-seconds"
-#: A simulation in which nothing has moved for so long is over.
-_PAUSE = 3600.0
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,9 @@ class Trace:
         parts = {name: amount / capacity[name] for name, amount in wanted.items() if capacity.get(name)}
         return max(parts, key=lambda name: parts[name], default="cpu")
 
-    def refuse_pauses(self) -> None:
-        """Refuse what a simulation does not wait for: an hour in which nobody comes."""
-        moments = [0.0, *(seconds for seconds, _ in self.arrivals)]
-        for before, after in pairwise(moments):
-            if after - before >= _PAUSE:
-                raise InputError(f"nobody comes from {before:g} s to {after:g} s; give --duration")
+    def arrive(self, cluster: MemoryCluster, clock: Clock) -> Script:
+        """Return the script by which the jobs arrive."""
+        return Script(cluster, clock, [(seconds, create(job)) for seconds, job in self.arrivals])
 
 
 class LetIn(Controller):
@@ -103,13 +100,9 @@ class LetIn(Controller):
 
 def run_sessions(trace: Trace, settings: Settings, duration: float | None) -> tuple[Measures, Course]:
     """Run a trace through sessions of batches."""
-    return _measured(
-        trace,
-        duration,
-        lambda observers, controllers: simulate_batch(
-            trace.objects, settings, duration=duration, observers=observers, controllers=controllers
-        ),
-    )
+    timeline = Timeline()
+    simulation = create_simulation(trace.objects, settings, observers=[timeline], controllers=[trace.arrive])
+    return _measured(trace, simulation, timeline, duration)
 
 
 def run_pods(
@@ -120,32 +113,25 @@ def run_pods(
     duration: float | None,
 ) -> tuple[Measures, Course]:
     """Run a trace through the pod engine, with the controllers of batches beside it."""
-    return _measured(
-        trace,
-        duration,
-        lambda observers, controllers: simulate_engine(
-            trace.objects,
-            configuration,
-            duration=duration,
-            registry=Registry.of(*plugins),
-            observers=observers,
-            controllers=[*settings.simulated_controllers, LetIn, *controllers],
-        ),
+    timeline = Timeline()
+    simulation = Simulation(
+        trace.objects,
+        configuration,
+        plugins=plugins,
+        observers=[timeline],
+        controllers=[*STANDARD_CONTROLLERS, *settings.simulated_controllers, LetIn, trace.arrive],
     )
+    return _measured(trace, simulation, timeline, duration)
 
 
 def _measured(
-    trace: Trace, duration: float | None, simulate: Callable[[list[Observer], list[MakeController]], object]
+    trace: Trace, simulation: Simulation[E], timeline: Timeline, duration: float | None
 ) -> tuple[Measures, Course]:
-    """Let jobs come in a simulation, and measure what comes of them."""
-    timeline = Timeline()
-
-    def arriving(cluster: MemoryCluster, clock: Clock) -> Script:
-        timeline.follow(cluster, clock)
-        return Script(cluster, clock, [(seconds, create(job)) for seconds, job in trace.arrivals])
-
+    """Run a simulation in which the jobs of a trace arrive, and measure what comes of them."""
+    timeline.follow(simulation.cluster, simulation.clock)
     began = process_time()
-    simulate([timeline], [arriving])
+    with simulation:
+        simulation.run(duration)
     spent = process_time() - began
     resource = trace.scarcest
     return measure(

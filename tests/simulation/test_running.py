@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import asyncio
 from bdb import BdbQuit
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kframework import CycleState, PendingPod, Plugin, error
 from kframework.clock import VIRTUAL_EPOCH
+from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS
-from kframework.objects import ApiObject, Job, PodTemplate
+from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
-from kframework.scheduler.scheduler import Scheduler
-from kframework.scheduler.simulate import MakeController, Outcome, Progress, SimulatedRun, simulate
+from kframework.simulation.controllers import STANDARD_CONTROLLERS, MakeController
+from kframework.simulation.records import Outcome, Progress, SimulationResult
+from kframework.simulation.script import Script
+from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create
 from tests.extension_points.scripted import alone, held, plugin
-from tests.in_memory.workloads.stage import deployment, job, template
 from tests.support.declared import Gang, gang, team
 from tests.support.extending import GPU, Server, configuration, lets_pass, verbs
 
 NO_WAY_OUT = (
     "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 )
+
+
+def simulate(
+    objects: Iterable[ApiObject],
+    configuration: Configuration | None = None,
+    *,
+    duration: float | None = None,
+    controllers: Sequence[MakeController] = (),
+    **given: Any,
+) -> SimulationResult:
+    """Simulate these objects, with the controllers beside the standard ones."""
+    beside = [*STANDARD_CONTROLLERS, *controllers]
+    with Simulation(objects, configuration, controllers=beside, **given) as simulation:
+        return simulation.run(duration).result
 
 
 def test_every_pod_has_an_outcome_in_the_order_of_creation() -> None:
@@ -212,20 +228,16 @@ def test_observers_and_progress_see_it_happen() -> None:
     assert progress == [Progress(1, 1)]
 
 
-def test_who_looks_in_the_end_sees_the_scheduler_with_all_that_it_knows() -> None:
-    seen: list[tuple[str, int, int]] = []
-
-    def look(scheduler: Scheduler) -> None:
-        (pod,) = scheduler.engine.handlers.pending.values()
-        seen.append((pod.key, len(scheduler.engine.cluster.pods), len(scheduler.engine.queue)))
-
-    simulate([make_node("a", cpu=1), make_pod(cpu=1), make_pod("two", cpu=1)], on_end=look)
-    assert seen == [("default/two", 1, 1)]
+def test_the_scheduler_can_be_inspected_between_runs() -> None:
+    with Simulation([make_node("a", cpu=1), make_pod(cpu=1), make_pod("two", cpu=1)]) as simulation:
+        engine = simulation.run().scheduler.engine
+        (pod,) = engine.handlers.pending.values()
+        assert (pod.key, len(engine.cluster.pods), len(engine.queue)) == ("default/two", 1, 1)
 
 
 def test_a_run_goes_on_step_by_step_as_it_does_at_once() -> None:
     objects = [make_node("a"), *(make_pod(f"p{number}", cpu=1) for number in range(6))]
-    with closing(SimulatedRun(objects, default_configuration())) as run:
+    with Simulation(objects) as run:
         seen = list[Decision]()
         while (decision := run.step()) is not None:
             seen.append(decision)
@@ -241,11 +253,11 @@ def outcome(decision: Decision) -> tuple[int, str, str, float]:
 @pytest.mark.blocks_loop
 async def test_what_changes_between_two_steps_is_taken_in() -> None:
     # A loop runs already, as it does in a notebook.
-    with closing(SimulatedRun([make_node("a", cpu=1), make_pod("p", cpu=2)], default_configuration())) as run:
+    with Simulation([make_node("a", cpu=1), make_pod("p", cpu=2)]) as run:
         run.run()
         assert (run.is_over, run.result.outcomes[0].node) == (True, None)
         run.cluster.add(make_node("b"))
-        run.run_for(30.0)
+        run.run(30.0)
         assert (run.seconds, run.result.outcomes[0].node) == (30.0, "b")
 
 
@@ -267,6 +279,49 @@ def test_the_same_input_gives_the_same_decisions(seed: int) -> None:
     assert nodes() == nodes()
     other = parse(text.replace(f"seed: {seed}", "seed: 2"))
     assert nodes() != [decision.node for decision in simulate(objects, other).decisions], "the seed decides ties"
+
+
+# -- work and limits ---------------------------------------------------------------------------------------------------
+
+
+def test_the_end_waits_for_a_script_however_long_it_pauses() -> None:
+    """Pods that are retried in vain do not end a simulation in which something is still to happen."""
+    failing = plugin("F", filter=error("broken"))
+    late = [(3 * 3600.0, create(make_pod("late")))]
+    objects = [make_node("a"), make_pod("lost")]
+    result = simulate(objects, parse(alone(failing)), plugins=[failing], controllers=[partial(Script, actions=late)])
+    assert [outcome.pod for outcome in result.outcomes] == ["default/lost", "default/late"]
+    assert result.seconds == 4 * 3600.0
+
+
+def test_a_limit_ends_what_would_go_on() -> None:
+    failing = plugin("F", filter=error("broken"))
+    with Simulation([make_node("a"), make_pod("lost")], parse(alone(failing)), plugins=[failing]) as simulation:
+        assert simulation.run_to_end(100.0).seconds == 100.0
+        assert not simulation.is_over
+        assert (simulation.run_to_end(9000.0).seconds, simulation.is_over) == (3600.0, True)
+
+
+def test_work_beside_the_scheduler_ends_the_run_and_hands_on_its_result() -> None:
+    async def work(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with Simulation([make_node("a"), make_pod("pod")]) as simulation:
+        assert simulation.run_until(work(20.0)) == simulation.seconds == 20.0
+        assert simulation.outcomes[0].node == "a"
+        with pytest.raises(ValueError, match="no"):
+            simulation.run_until(fail())
+
+
+def test_only_so_many_records_are_kept() -> None:
+    objects = [make_node("a"), *(make_pod(f"p{number}") for number in range(5))]
+    with Simulation(objects, max_records=2) as simulation:
+        assert [decision.attempt for decision in simulation.run().decisions] == [4, 5]
+        assert len(simulation.bindings) == 2
 
 
 # -- extenders -----------------------------------------------------------------------------------------------------
@@ -378,22 +433,3 @@ def test_who_quits_the_debugger_in_a_hook_or_a_coroutine_ends_the_simulation() -
     for quitting in (in_hook, beside):
         with pytest.raises(KeyboardInterrupt):
             simulate([make_node("a"), make_pod("pod")], parse(alone(quitting)), registry=Registry.of(quitting))
-
-
-def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:
-    containers: dict[str, object] = {"containers": [{"name": "app", "image": "app:1"}]}
-    web = deployment(3, template=PodTemplate(metadata=template().metadata, spec=containers))
-    result = simulate([make_node("n1", cpu=4), web])
-    assert [outcome.node for outcome in result.outcomes] == ["n1"] * 3
-    assert result.seconds < 60
-
-
-def test_a_job_of_a_file_runs_to_its_end_and_goes() -> None:
-    work = job(40, completions=2, ttl_seconds_after_finished=30)
-    run = SimulatedRun([make_node("n1"), work], default_configuration())
-    with closing(run):
-        run.run_for(60)
-        assert [outcome.phase for outcome in run.result.outcomes] == ["Succeeded", "Running"]
-        run.run()
-        assert (run.result.outcomes, run.cluster.objects(Job)) == ((), [])
-        assert 105 < run.seconds < 120

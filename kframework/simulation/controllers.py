@@ -1,0 +1,88 @@
+"""The controllers of a simulated cluster: what starts pods, binds volumes, allocates claims and runs workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from kframework.clock import Clock
+from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.volume_controller import VolumeController
+from kframework.objects import (
+    ApiObject,
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+#: The kinds that say with a template which pods to create.
+_WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
+#: Controllers that run only if they are named: no scheduler reads what they create, and a simulation reports in the
+#: end on pods that have ended too.
+_OFF_BY_DEFAULT = tuple(
+    f"-{name}"
+    for name in (
+        "endpoints",
+        "endpointslice",
+        "serviceaccount",
+        "root-ca-certificate-publisher",
+        "pod-garbage-collector",
+    )
+)
+
+
+class Controller(Protocol):
+    """A controller beside the scheduler: the kubelets, a binder of volumes, a controller that creates a job's pods."""
+
+    #: Called whenever the controller has nothing left to do.
+    on_idle: Callable[[], None]
+
+    @property
+    def kinds(self) -> Sequence[type[ApiObject]]:
+        """The kinds that it follows."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes."""
+        ...
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        ...
+
+
+#: Creates a controller for a cluster.
+MakeController = Callable[[MemoryCluster, Clock], Controller]
+
+
+def volume_controller(cluster: MemoryCluster, clock: Clock) -> VolumeController:
+    """Create the controller that binds and provisions volumes."""
+    return VolumeController(cluster)
+
+
+def claim_controller(cluster: MemoryCluster, clock: Clock) -> ClaimController:
+    """Create the controller of claims to devices."""
+    return ClaimController(cluster)
+
+
+#: What every cluster has: kubelets, volumes and claims to devices.
+STANDARD_CONTROLLERS: tuple[MakeController, ...] = (Kubelet, volume_controller, claim_controller)
+
+
+def create_workload_controllers(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
+    """Create the named controllers of workloads if the cluster has an object that says which pods to create."""
+    objects = (each for kind in (*_WORKLOADS, CronJob) for each in cluster.objects(kind))
+    make_pods = (not isinstance(each, _WORKLOADS) or each.spec.template.spec for each in objects)
+    if not names or not any(make_pods):
+        return ()
+    from kframework.in_memory.garbage_collector import GarbageCollector  # most simulations need none of it
+    from kframework.in_memory.workloads.selection import selected
+
+    return *selected((*names, *_OFF_BY_DEFAULT), cluster, clock), GarbageCollector(cluster)

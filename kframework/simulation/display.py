@@ -1,0 +1,129 @@
+"""How results show themselves, in a terminal and in a notebook: tables, explanations, and a picture of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from operator import attrgetter
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
+
+import msgspec
+
+from kframework.errors import visible
+from kframework.observe.text_table import table
+from kframework.observe.web.nodes import Nodes
+
+if TYPE_CHECKING:
+    from kframework.explain.explanation import Explanation
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+#: So many rows are printed, and shown in a notebook; `to_dicts` leaves none out.
+SHOWN = 50
+
+
+class Table(Sequence[T], Generic[T]):
+    """Records, and the columns that are shown of them: their fields, or what is `computed` from a record."""
+
+    def __init__(self, rows: Iterable[T], columns: Sequence[str], **computed: Callable[[T], object]) -> None:
+        self._rows = tuple(rows)
+        self._columns = columns
+        self._computed = computed
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Table[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Table[T]:
+        if isinstance(index, int):
+            return self._rows[index]
+        return Table(self._rows[index], self._columns, **self._computed)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def to_dicts(self) -> list[dict[str, object]]:
+        """Return each record as a dictionary of all its fields, as pandas.DataFrame and polars.DataFrame take them."""
+        return [msgspec.to_builtins(row) for row in self._rows]
+
+    def __repr__(self) -> str:
+        return "\n".join([*table(list(map(str.upper, self._columns)), self._cells()), *self._rest()])
+
+    def _repr_html_(self) -> str:
+        """Return the table as a notebook shows it."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
+        # Only the last column is long: a name that is cut at its hyphen is hard to read.
+        rows = (
+            "".join(f'<td style="white-space:nowrap">{escape(visible(cell))}</td>' for cell in row[:-1])
+            + f"<td>{escape(visible(row[-1]))}</td>"
+            for row in self._cells()
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        rest = "".join(f"<p>{escape(line)}</p>" for line in self._rest())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+    def _cells(self) -> list[list[str]]:
+        cells = [self._computed.get(name, attrgetter(name)) for name in self._columns]
+        return [[_text(cell(row)) for cell in cells] for row in self._rows[:SHOWN]]
+
+    def _rest(self) -> list[str]:
+        more = len(self._rows) - SHOWN
+        return [f"… and {more} more"] if more > 0 else []
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+class PodExplanation:
+    """Why a pod waits or is where it is, and what would help; `explanation` has all of it as values."""
+
+    def __init__(self, explanation: Explanation) -> None:
+        self.explanation: Explanation = explanation
+
+    def to_dict(self) -> dict[str, object]:
+        """Return all that is known, as `kframework explain -o json` prints it."""
+        found: dict[str, object] = msgspec.to_builtins(self.explanation)
+        return found
+
+    def __str__(self) -> str:
+        from kframework.explain.text import text_of  # most simulations explain nothing
+
+        return text_of(self.explanation)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the text as a notebook shows it."""
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+#: So many nodes are drawn, in rows of so many squares of so many pixels.
+DRAWN, _A_ROW, _SIZE = 2_000, 50, 14
+
+
+def node_picture(nodes: Nodes) -> str:
+    """Draw the nodes in the order in which they are looked at; each says on a touch what it offers and what is used."""
+    names = nodes.names[:DRAWN]
+    squares = "".join(_square(nodes, place) for place in range(len(names)))
+    height = -(-len(names) // _A_ROW) * _SIZE
+    width = min(len(names), _A_ROW) * _SIZE
+    more = len(nodes.names) - len(names)
+    rest = f"<p>… and {more} more nodes</p>" if more else ""
+    return f'<svg width="{width}" height="{height}" role="img" aria-label="nodes">{squares}</svg>{rest}'
+
+
+def _square(nodes: Nodes, place: int) -> str:
+    row, column = divmod(place, _A_ROW)
+    used = [(each.resource, each.requested[place], each.allocatable[place]) for each in nodes.fills]
+    full = max((requested / offered for _, requested, offered in used if offered), default=0.0)
+    lines = [nodes.names[place], *(f"{name}: {requested} of {offered}" for name, requested, offered in used)]
+    tip = escape(visible("; ".join(lines)))
+    # From a light blue where nothing runs to a dark one where nothing more fits.
+    lightness = round(92 - 60 * min(full, 1.0))
+    return (
+        f'<rect x="{column * _SIZE}" y="{row * _SIZE}" width="{_SIZE - 2}" height="{_SIZE - 2}"'
+        f' fill="hsl(215 70% {lightness}%)"><title>{tip}</title></rect>'
+    )

@@ -1,0 +1,170 @@
+"""The event loop of a simulation, which runs only while it is told to: to the end, for a time, or to an attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Generic, NamedTuple, TypeVar
+
+import anyio
+
+from kframework.clock import VirtualTimeLoop, beside_running_loop
+from kframework.core.cycle.decision import Decision
+from kframework.errors import quitting
+from kframework.in_memory.kubelet import Kubelet
+from kframework.scheduler.garbage import collecting_rarely, spare
+from kframework.scheduler.scheduler import SLICE, E, Scheduler
+from kframework.simulation.controllers import Controller
+from kframework.simulation.records import Records
+from kframework.simulation.script import Script
+
+T = TypeVar("T")
+
+#: A simulation is over when nothing has moved for so long, in seconds.
+IDLE_LIMIT = 3600.0
+
+
+class Time(NamedTuple):
+    """The time of a simulation: its event loop, and how long the scheduler works before others run, in seconds."""
+
+    create_loop: Callable[[], asyncio.AbstractEventLoop]
+    slice: float
+
+
+#: Time that jumps to the next thing that is due.
+VIRTUAL = Time(VirtualTimeLoop, 0.0)
+#: The time of the machine, for benchmarks.
+REAL = Time(asyncio.new_event_loop, SLICE)
+
+
+class Run(Generic[E]):
+    """Runs a scheduler and its controllers.
+
+    Attributes:
+        is_over: whether nothing moved any more when the loop last stopped.
+        retrying: the pods that were still being retried when nothing had moved for an hour.
+        stuck: where the bindings of such pods were, and how their last ones ended.
+    """
+
+    def __init__(
+        self, runner: asyncio.Runner, scheduler: Scheduler[E], controllers: Sequence[Controller], records: Records
+    ) -> None:
+        self._runner = runner
+        self._loop = runner.get_loop()
+        self._scheduler = scheduler
+        self._controllers = controllers
+        #: Controllers that have more to do although nothing changes: pods that will end, actions that are due later.
+        self._timed = [each for each in controllers if isinstance(each, Kubelet | Script)]
+        self._records = records
+        self._work: asyncio.Task[None] | None = None
+        self._stops_at_end = False
+        self.is_over: bool = False
+        self.retrying: tuple[str, ...] = ()
+        self.stuck: dict[str, str] = {}
+        scheduler.on_idle = self._end_if_idle
+        for controller in controllers:
+            controller.on_idle = self._end_if_idle
+
+    def run_to_end(self, limit: float | None = None) -> None:
+        """Run until nothing moves any more, for `limit` seconds at most."""
+        self._stops_at_end = True
+        try:
+            self._run_loop(limit)
+        finally:
+            self._stops_at_end = False
+
+    def run_for(self, seconds: float) -> None:
+        """Run for so many seconds, whether anything moves or not."""
+        self._run_loop(seconds)
+
+    def run_until(self, work: Coroutine[object, object, T]) -> T:
+        """Run until this work has ended, and return its result."""
+        task = self._loop.create_task(work)
+        task.add_done_callback(self._stop)
+        self._run_loop()
+        return task.result()
+
+    def step(self) -> Decision | None:
+        """Run until the next attempt to schedule a pod has ended, and return it; None if there is none any more."""
+        decisions: list[Decision] = []
+
+        def stop(decision: Decision) -> None:
+            decisions.append(decision)
+            self._loop.stop()
+
+        self._records.on_decision = stop
+        try:
+            self.run_to_end()
+        finally:
+            self._records.on_decision = lambda decision: None
+        return decisions[0] if decisions else None
+
+    def close(self) -> None:
+        """Stop all that runs, and raise what any of it fails with."""
+        try:
+            if self._work is not None and not self._work.done():
+                self._work.remove_done_callback(self._stop)
+                self._work.cancel()
+                with quitting(), suppress(asyncio.CancelledError):
+                    beside_running_loop(self._loop.run_until_complete, self._work)
+        finally:
+            beside_running_loop(self._runner.close)
+
+    def _run_loop(self, limit: float | None = None) -> None:
+        self.is_over = False
+        timer = None if limit is None else self._loop.call_later(limit, self._loop.stop)
+        try:
+            with quitting(), collecting_rarely():
+                spare()
+                if self._work is None:
+                    self._work = self._loop.create_task(self._main())
+                    self._work.add_done_callback(self._stop)
+                beside_running_loop(self._loop.run_forever)
+                if self._work.done():
+                    self._work.result()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _main(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for controller in self._controllers:
+                tasks.start_soon(controller.run)
+            tasks.start_soon(self._scheduler.run)
+            tasks.start_soon(self._end_if_stuck)
+
+    def _stop(self, work: asyncio.Task[object]) -> None:
+        self._loop.stop()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _end_if_idle(self) -> None:
+        """End when neither the scheduler nor a controller has anything left to do."""
+        if self._stops_at_end and self._scheduler.settled and all(each.idle for each in self._controllers):
+            self.retrying, self.stuck = (), {}
+            self._end()
+
+    async def _end_if_stuck(self) -> None:
+        """End when nothing has moved for an hour, although the scheduler still has something to do."""
+        now = self._scheduler.clock.now
+        while True:
+            still = now() - self._records.moved_at
+            if still >= IDLE_LIMIT and self._stops_at_end and all(each.idle for each in self._timed):
+                self.retrying = self._scheduler.engine.retrying()
+                self.stuck = {pod: where for pod in self.retrying if (where := self._describe_binding(pod))}
+                self._end()
+            await asyncio.sleep(max(IDLE_LIMIT - still, 1.0))
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._loop.stop()
+
+    def _describe_binding(self, pod: str) -> str:
+        """Say where the binding of a pod is, and how its last one ended; "" if its last attempt led to none."""
+        reserved = (each for each in self._scheduler.engine.cluster.waiting if each.pod.key == pod)
+        where = "".join(each.whereabouts(self._scheduler.clock.now()) for each in reserved)
+        last = next((each for each in reversed(self._records.bindings) if each.pod == pod), None)
+        tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
+        ended = last.message if last is not None and (where or last.attempt == tried) else ""
+        return "; before, ".join(filter(None, (where, ended)))

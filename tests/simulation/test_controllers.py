@@ -1,0 +1,40 @@
+"""The controllers of a simulated cluster create pods of workloads, volumes of claims, and end what has run."""
+
+from __future__ import annotations
+
+from kframework.objects import Job, PodTemplate
+from kframework.simulation.controllers import create_workload_controllers
+from kframework.simulation.simulation import Simulation, simulate
+from kframework.testing import make_node
+from tests.in_memory.workloads.stage import deployment, job, template
+
+
+def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:
+    containers: dict[str, object] = {"containers": [{"name": "app", "image": "app:1"}]}
+    web = deployment(3, template=PodTemplate(metadata=template().metadata, spec=containers))
+    result = simulate([make_node("n1", cpu=4), web]).result
+    assert [outcome.node for outcome in result.outcomes] == ["n1"] * 3
+    assert result.seconds < 60
+
+
+def test_a_job_of_a_file_runs_to_its_end_and_goes() -> None:
+    work = job(40, completions=2, ttl_seconds_after_finished=30)
+    with Simulation([make_node("n1"), work]) as run:
+        run.run(60)
+        assert [outcome.phase for outcome in run.result.outcomes] == ["Succeeded", "Running"]
+        run.run()
+        assert (run.result.outcomes, run.cluster.objects(Job)) == ((), [])
+        assert 105 < run.seconds < 120
+
+
+def test_workloads_without_controllers_have_no_pods() -> None:
+    with Simulation([make_node("n1"), job(40)], workload_controllers=()) as simulation:
+        assert not simulation.run().outcomes
+        assert len(simulation.controllers) == 3
+
+
+def test_no_workload_controllers_are_created_for_a_cluster_without_workloads() -> None:
+    with Simulation([make_node("n1")]) as simulation:
+        assert not [*create_workload_controllers(("*",), simulation.cluster, simulation.clock)]
+        simulation.create(job(40))
+        assert [*create_workload_controllers(("*",), simulation.cluster, simulation.clock)]

@@ -1,0 +1,81 @@
+"""Results show themselves: tables, explanations, and the picture of the nodes."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+import kframework
+from kframework.observe.web.nodes import Fill, Nodes
+from kframework.simulation.display import DRAWN, SHOWN, Table, node_picture
+from kframework.testing import make_node, make_pod
+
+
+class Row(msgspec.Struct, frozen=True):
+    name: str
+    share: float | None = None
+    hidden: int = 1
+
+
+def table(*rows: Row) -> Table[Row]:
+    return Table(rows, ("name", "share"), share=lambda each: each.share)
+
+
+def test_it_prints_as_a_table() -> None:
+    assert repr(table(Row("a", 0.5), Row("bb"))).split("\n") == ["NAME  SHARE", "a     0.50", "bb"]
+
+
+def test_it_is_a_sequence() -> None:
+    rows = table(Row("a"), Row("b"), Row("c"))
+    assert (len(rows), rows[1].name, [each.name for each in rows[1:]]) == (3, "b", ["b", "c"])
+    assert isinstance(rows[:2], Table)
+
+
+def test_dictionaries_leave_nothing_out() -> None:
+    rows = [Row(str(number)) for number in range(SHOWN + 2)]
+    assert table(*rows).to_dicts()[-1] == {"name": str(SHOWN + 1), "share": None, "hidden": 1}
+    assert repr(table(*rows)).endswith("… and 2 more")
+
+
+def test_a_notebook_shows_what_stands_in_a_cluster_as_text() -> None:
+    html = table(Row("<script>\x1b[2J", 1.0))._repr_html_()
+    assert "&lt;script&gt;\\x1b[2J</td><td>1.00</td>" in html
+    assert html.startswith("<table><thead><tr><th>name</th><th>share</th></tr></thead>")
+
+
+def test_it_prints_itself_in_words() -> None:
+    explained = kframework.simulate([make_node("a", cpu=1), make_pod("big", cpu=2)]).explain("big")
+    assert repr(explained) == str(explained)
+    assert str(explained).startswith("Pod:")
+    html = explained._repr_html_()
+    assert html.startswith("<pre>Pod:") and "&lt;none&gt;" in html
+    assert explained.to_dict()["attempts"] == explained.explanation.attempts == 1
+
+
+def nodes(count: int, requested: int = 0) -> Nodes:
+    fills = [Fill("cpu", [4000] * count, [requested] * count), Fill("gpu", [0] * count, [0] * count)]
+    names = [f"n<{number}" for number in range(count)]
+    return Nodes(names=names, zones=[], zone=[0] * count, cordoned=[], tainted=[], fills=fills)
+
+
+def lightness(picture: str) -> list[int]:
+    return [int(found) for found in re.findall(r"hsl\(215 70% (\d+)%\)", picture)]
+
+
+def test_each_node_says_what_is_used() -> None:
+    picture = node_picture(nodes(2, requested=1000))
+    assert "<title>n&lt;0; cpu: 1000 of 4000; gpu: 0 of 0</title>" in picture
+    assert picture.count("<rect ") == 2
+
+
+def test_a_fuller_node_is_darker() -> None:
+    shades = [lightness(node_picture(nodes(1, requested)))[0] for requested in (0, 2000, 4000, 9000)]
+    assert shades[0] > shades[1] > shades[2] == shades[3]
+
+
+def test_most_of_many_nodes_are_drawn() -> None:
+    picture = node_picture(nodes(DRAWN + 3))
+    assert picture.count("<rect ") == DRAWN
+    assert picture.endswith("<p>… and 3 more nodes</p>")
+    assert node_picture(nodes(0)).startswith('<svg width="0" height="0"')
