@@ -62,11 +62,6 @@ if TYPE_CHECKING:  # isort: off
         hookimpl as hookimpl,
         hookwrapper as hookwrapper,
     )
-    from kframework.framework.pod_suggestions import (
-        DropVolume as DropVolume,
-        LowerRequest as LowerRequest,
-        Tolerate as Tolerate,
-    )
     from kframework.framework.source import (
         Source as Source,
         SourceChange as SourceChange,
@@ -81,12 +76,17 @@ if TYPE_CHECKING:  # isort: off
         unschedulable as unschedulable,
     )
     from kframework.framework.suggestions import (
-        DeletePod as DeletePod,
-        FreeResource as FreeResource,
-        RemoveLabel as RemoveLabel,
-        RemoveTaint as RemoveTaint,
-        SetLabel as SetLabel,
         Suggestion as Suggestion,
+        Suggestions as Suggestions,
+        Target as Target,
+        delete_pod as delete_pod,
+        drop_volume as drop_volume,
+        free_resource as free_resource,
+        lower_request as lower_request,
+        remove_label as remove_label,
+        remove_taint as remove_taint,
+        set_label as set_label,
+        tolerate as tolerate,
     )
     from kframework.objects import (
         ApiObject as ApiObject,

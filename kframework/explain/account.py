@@ -13,7 +13,7 @@ from kframework.explain.preempting import preempting
 from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.explain.summary import summarise
 from kframework.explain.waiting import state_of, waiting
-from kframework.framework.suggestions import amount_of
+from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.observe.outside_data import outside_data
@@ -39,10 +39,10 @@ def explaining(
     evaluation = FullEvaluation(engine, asked)
     account = _Account(evaluation)
     yield from in_slices(account.work(), evaluation.aside)
-    found: tuple[Remedy, ...] = ()
+    found: list[Proposal] = []
     if account.wants_help:
         found = yield from remedies(engine, asked)
-    return account.explanation(history, found)
+    return account.explanation(history, tuple(map(Remedy.from_proposal, found)))
 
 
 class _Account:
@@ -88,7 +88,7 @@ class _Account:
             uid=pod.uid,
             profile=pod.scheduler_name,
             priority=pod.priority,
-            requests={resource: amount_of(resource, amount) for resource, amount in pod.template.fit},
+            requests={resource: format_amount(resource, amount) for resource, amount in pod.template.fit},
             claims=tuple(claim.name for claim in pod.spec.resource_claims),
             at=self._at,
             state=state,

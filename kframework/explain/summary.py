@@ -15,7 +15,7 @@ from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.explain.explanation import Assessment, Details, KeptRoom, NodeScore, Rejection, Score
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
-from kframework.explain.remedies.suggestions import Suggestions
+from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.values.scores import Scores
 from kframework.values.status import Code, Status
 
@@ -186,7 +186,7 @@ def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, l
     places: Places = np.flatnonzero(said != PASS)
     if not len(places):
         return []
-    efforts = yield from Suggestions(evaluation.profile).efforts(evaluation, plugin, evaluation.rows[places])
+    efforts = yield from SuggestHooks(evaluation.profile).efforts(evaluation, plugin, evaluation.rows[places])
     places = places[np.argsort(efforts, kind="stable")]
     _, firsts = np.unique(said[places], return_index=True)
     alike = (places[said[places] == said[places[first]]] for first in sorted(firsts.tolist())[:_DETAILED_REJECTIONS])

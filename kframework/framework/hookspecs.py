@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.events import ClusterEvent
-    from kframework.framework.suggestions import Efforts, Suggestions
+    from kframework.framework.suggestions import ChangeEstimates, Suggestions
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.queued_pod import QueuedPod
@@ -232,9 +232,9 @@ class ExplainPlugin(Protocol):
 class SuggestPlugin(Protocol):
     """Say what would answer this plugin's rejections, for `kframework explain`.
 
-    A suggestion is a change of `kframework.framework.suggestions` or `pod_suggestions`, or several that are made
-    together as a tuple. It is no promise: each is tried in a what-if, all plugins are asked again, and what is not
-    needed of it is left out before anybody hears of it. Nothing is asked here while pods are scheduled.
+    A `Suggestion` is one change; a tuple stands for several that are made together. It is no promise: each is tried
+    in a what-if in which all plugins run again, and what is not needed of it is left out. This hook does not run while
+    pods are scheduled.
 
     Of a plugin without this hook it is only known that, where it answers Unschedulable, the pods on the node may be
     in the way: one or another of them is tried without.
@@ -257,7 +257,7 @@ class SuggestNodesPlugin(Protocol):
     """Say where suggestions are worth trying first."""
 
     @hookspec
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         """Estimate how many changes of the cluster, those of the pod aside, `suggest` comes to on each of these rows.
 
         It says where to look first. A change that is smaller than others counts as a fraction of one; 1000 more say

@@ -1,188 +1,202 @@
-"""What a plugin may suggest to a pod that it rejects: to change a node, or that a pod goes.
+"""Suggestions: changes of single objects that may let a pod be scheduled, and the ones that several plugins make.
 
-Changes of the pending pod itself stand in `pod_suggestions`. Each knows what it makes of an object, what it would be
-with one unit less, and how to say it in the words of kubectl.
+A suggestion carries its own patch, so a plugin can suggest what only it knows of without a new class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from kframework.objects import DeviceTaint, Node, Pod, Taint
+from kframework.objects import Container, DeviceTaint, NodeSpec, PodSpec, Resources, Taint, Toleration, Volume
 from kframework.objects.quantity import Quantity, nano
+from kframework.objects.requests import fit_requests
 from kframework.objects.taints import is_cordon
 
 if TYPE_CHECKING:
     from kframework.state.pods import PodInfo
 
-#: More changes than that are no help, so nobody needs to suggest them.
-MOST = 32
+#: The most changes that are tried together: more are no help.
+MAX_SUGGESTIONS = 32
 
-#: Added to an effort where no change of the cluster is known to help; the rest still tells which node is nearer.
-BEYOND_HELP = 1000.0
+#: Added to an estimate where no change of the cluster is known to help; the rest still orders the nodes.
+UNFIXABLE = 1000.0
 
-#: So many pods are suggested to be deleted one by one.
-_FEW = 16
+#: The most pods that `delete_any` suggests to delete.
+_MAX_DELETIONS = 16
 
-#: So many pods are named in a line; the others are counted.
-_NAMED = 3
+#: The most names in a line; the others are counted.
+_MAX_NAMES = 3
 
-
-class Change(msgspec.Struct, frozen=True, tag_field="kind", rename="camel"):
-    """The root of all changes; in JSON `kind` tells them apart."""
-
-    @property
-    def text(self) -> str:
-        """The change as a request to whoever can make it."""
-        raise NotImplementedError
-
-    @property
-    def amount(self) -> int:
-        """How many units of something it changes; 1 where they cannot be counted."""
-        return 1
-
-    def with_amount(self, amount: int) -> Self:
-        """Return the change by another number of units, where they can be counted."""
-        return replace(self, amount=amount)
-
-    def less(self) -> Self | None:
-        """Return the change with one unit less; None if that is no change."""
-        return self.with_amount(self.amount - 1) if self.amount > 1 else None
+#: Returns an object as it is after a change, or None to delete it.
+Patch = Callable[[Any], Any]
 
 
-class NodeChange(Change, frozen=True):
-    """A change of one node."""
+class Target(NamedTuple):
+    """The object that a suggestion changes: a node, a claim to devices, another pod, or (no name) the pending pod."""
 
-    node: str
-
-    def on_node(self, node: Node) -> Node:
-        """Return the node as it is after the change."""
-        raise NotImplementedError
-
-
-class PodChange(Change, frozen=True):
-    """A change of the pending pod itself, or of the template it is made from."""
-
-    def on_pod(self, pod: Pod) -> Pod:
-        """Return the pod as it is after the change."""
-        raise NotImplementedError
+    claim: str = ""
+    pod: str = ""
+    uid: str = ""
+    node: str = ""
 
 
-class Uncordon(NodeChange, frozen=True, tag="uncordon"):
-    """Make a cordoned node schedulable again."""
-
-    @property
-    def text(self) -> str:
-        return f"uncordon {self.node}"
-
-    def on_node(self, node: Node) -> Node:
-        taints = tuple(taint for taint in node.spec.taints if not is_cordon(taint))
-        return replace(node, spec=replace(node.spec, unschedulable=False, taints=taints))
+PENDING_POD = Target()
 
 
-class RemoveTaint(NodeChange, frozen=True, tag="removeTaint"):
-    """Take a taint off a node."""
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change of one object.
 
-    taint: Taint
-
-    @property
-    def text(self) -> str:
-        return f"remove the taint {written(self.taint)} from {self.node}"
-
-    def on_node(self, node: Node) -> Node:
-        taints = tuple(taint for taint in node.spec.taints if not _alike(taint, self.taint))
-        return replace(node, spec=replace(node.spec, taints=taints))
-
-
-class SetLabel(NodeChange, frozen=True, tag="setLabel"):
-    """Give a label of a node this value."""
-
-    key: str
-    value: str
-
-    @property
-    def text(self) -> str:
-        return f"label {self.node} with {self.key}={self.value}"
-
-    def on_node(self, node: Node) -> Node:
-        return replace(node, metadata=replace(node.metadata, labels={**node.metadata.labels, self.key: self.value}))
-
-
-class RemoveLabel(NodeChange, frozen=True, tag="removeLabel"):
-    """Take a label off a node."""
-
-    key: str
-
-    @property
-    def text(self) -> str:
-        return f"remove the label {self.key} from {self.node}"
-
-    def on_node(self, node: Node) -> Node:
-        labels = {key: value for key, value in node.metadata.labels.items() if key != self.key}
-        return replace(node, metadata=replace(node.metadata, labels=labels))
-
-
-class FreeResource(NodeChange, frozen=True, tag="freeResource"):
-    """Free so much of a resource on a node: milli-CPU of `cpu`, their number of `pods`, units (bytes) of all else.
-
-    `examples` are pods (`namespace/name`) that need not stay for that: were they deleted, the pod would be schedulable.
+    Attributes:
+        text: The change as a request to whoever can make it.
+        target: The object to change. Claims and pods are named `namespace/name`.
+        patch: Returns the object as it is after the change, or None to delete it.
+        kind: What is changed, such as `setLabel`. Explanations let the kinds take turns.
+        arguments: What JSON says beside kind and target.
+        examples: Deletions of pods that do the same, if all are made.
     """
 
-    resource: str
+    text: str
+    target: Target
+    patch: Patch = field(compare=False, repr=False)
+    kind: str
+    arguments: Mapping[str, object] = field(default_factory=dict, hash=False)
+    examples: tuple[Suggestion, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the change as JSON shows it."""
+        target = {name: value for name, value in self.target._asdict().items() if value}
+        examples = {"examples": [each.target.pod for each in self.examples]} if self.examples else {}
+        arguments: dict[str, object] = msgspec.json.decode(msgspec.json.encode(self.arguments))
+        return {"kind": self.kind, **target, **arguments, **examples}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount(Suggestion):
+    """A change by an amount, of which explanations look for the smallest that suffices."""
+
     amount: int
-    examples: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        examples = f" (e.g. delete {listed(self.examples)})" if self.examples else ""
-        return f"free {self._what} on {self.node}{examples}"
-
-    @property
-    def _what(self) -> str:
-        if self.resource == "pods":
-            return "room for one more pod" if self.amount == 1 else f"room for {self.amount} more pods"
-        amount = amount_of(self.resource, self.amount)
-        if _is_in_bytes(self.resource) and amount.isdigit():
-            return f"{amount} {'byte' if self.amount == 1 else 'bytes'} of {self.resource}"
-        return f"{amount} {self.resource}"
-
-    def on_node(self, node: Node) -> Node:
-        """Return the node offering so much more, which comes to the same."""
-        allocatable = dict(node.status.allocatable)
-        more = self.amount * (10**6 if self.resource == "cpu" else 10**9)
-        allocatable[self.resource] = str(Quantity(nano(allocatable.get(self.resource, 0)) + more))
-        return replace(node, status=replace(node.status, allocatable=allocatable))
+    with_amount: Callable[[int], Amount] = field(compare=False, repr=False)
 
 
-class DeletePod(Change, frozen=True, tag="deletePod"):
-    """Delete a pod (`namespace/name`), or let it run elsewhere."""
+#: Changes that are made together.
+Proposal = tuple[Suggestion, ...]
 
-    pod: str
-    uid: str
-    node: str
+#: What a plugin suggests, best first.
+Suggestions = Iterable[Suggestion | Proposal]
 
-    @property
-    def text(self) -> str:
-        return f"delete pod {self.pod} on {self.node}"
-
-    @classmethod
-    def of(cls, pod: PodInfo) -> DeletePod:
-        """Make the change for a pod on a node."""
-        return cls(pod.key, pod.uid, pod.node_name)
+#: How many changes it takes, one number for each row; a small change is a fraction of one.
+ChangeEstimates = NDArray[np.int64] | NDArray[np.float64]
 
 
-#: One change, or several that are made together.
-Suggestion = Change | tuple[Change, ...]
-Suggestions = Iterable[Suggestion]
+def patch_field(path: str, change: Callable[[Any], object]) -> Patch:
+    """Return a patch of the field at a dotted path; an object in which part of the path is None stays as it is."""
+    name, _, rest = path.partition(".")
+    inner = patch_field(rest, change) if rest else change
 
-#: How many changes it takes, one number per row; a small change is a fraction of one.
-Efforts = NDArray[np.int64] | NDArray[np.float64]
+    def patch(obj: Any) -> Any:
+        value = getattr(obj, name)
+        return obj if value is None else replace(obj, **{name: inner(value)})
+
+    return patch
+
+
+def remove_item(path: str, item: object) -> Patch:
+    """Return a patch that takes an item out of a list, or a key out of a mapping."""
+
+    def remove(items: Any) -> object:
+        if isinstance(items, Mapping):
+            return {key: value for key, value in items.items() if key != item}
+        return tuple(each for each in items if each != item)
+
+    return patch_field(path, remove)
+
+
+def each_or_all(suggestions: Iterable[Suggestion]) -> Suggestions:
+    """Suggest each of several changes alone, then all together."""
+    several = tuple(suggestions)
+    return (*several, several)
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def uncordon(node: str) -> Suggestion:
+    """Suggest to make a cordoned node schedulable again."""
+
+    def patch(spec: NodeSpec) -> NodeSpec:
+        return replace(spec, unschedulable=False, taints=tuple(each for each in spec.taints if not is_cordon(each)))
+
+    return Suggestion(f"uncordon {node}", Target(node=node), patch_field("spec", patch), "uncordon")
+
+
+def remove_taint(node: str, taint: Taint) -> Suggestion:
+    """Suggest to take a taint off a node."""
+    removed = format_taint(taint)
+    patch = patch_field("spec.taints", lambda taints: tuple(each for each in taints if format_taint(each) != removed))
+    text = f"remove the taint {removed} from {node}"
+    return Suggestion(text, Target(node=node), patch, "removeTaint", {"taint": taint})
+
+
+def set_label(node: str, key: str, value: str) -> Suggestion:
+    """Suggest to give a label of a node this value."""
+    patch = patch_field("metadata.labels", lambda labels: {**labels, key: value})
+    text = f"label {node} with {key}={value}"
+    return Suggestion(text, Target(node=node), patch, "setLabel", {"key": key, "value": value})
+
+
+def remove_label(node: str, key: str) -> Suggestion:
+    """Suggest to take a label off a node."""
+    text = f"remove the label {key} from {node}"
+    return Suggestion(text, Target(node=node), remove_item("metadata.labels", key), "removeLabel", {"key": key})
+
+
+def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodInfo] = ()) -> Amount:
+    """Suggest to free an amount of a resource: milli-CPU of `cpu`, their number of `pods`, units (bytes) of all else.
+
+    `examples` are pods on the node that need not stay: if all are deleted, the pending pod fits.
+    """
+    more = amount * (10**6 if resource == "cpu" else 10**9)
+
+    def patch(allocatable: Mapping[str, Any]) -> Mapping[str, object]:
+        return {**allocatable, resource: str(Quantity(nano(allocatable.get(resource, 0)) + more))}
+
+    return Amount(
+        f"free {_format_room(resource, amount)} on {node}",
+        Target(node=node),
+        patch_field("status.allocatable", patch),  # to offer more comes to the same
+        "freeResource",
+        {"resource": resource, "amount": amount, "examples": []},
+        tuple(map(delete_pod, examples)),
+        amount=amount,
+        with_amount=lambda less: free_resource(node, resource, less, examples),
+    )
+
+
+# -- other pods --------------------------------------------------------------------------------------------------------
+
+
+def delete_pod(pod: PodInfo) -> Suggestion:
+    """Suggest to delete a pod, or to let it run elsewhere."""
+    target = Target(pod=pod.key, uid=pod.uid, node=pod.node_name)
+    return Suggestion(f"delete pod {pod.key} on {pod.node_name}", target, lambda deleted: None, "deletePod")
+
+
+def delete_all(pods: Iterable[PodInfo]) -> Proposal:
+    """Suggest to delete all these pods together."""
+    return tuple(map(delete_pod, by_importance(pods)))
+
+
+def delete_any(pods: Iterable[PodInfo]) -> Iterator[Suggestion]:
+    """Suggest to delete one of these pods: a few, the least important first."""
+    return map(delete_pod, by_importance(pods)[:_MAX_DELETIONS])
 
 
 def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
@@ -190,46 +204,116 @@ def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
     return sorted(pods, key=lambda pod: (pod.priority, pod.key))
 
 
-def delete_all(pods: Iterable[PodInfo]) -> Suggestion:
-    """Suggest to delete all these pods."""
-    return tuple(map(DeletePod.of, by_importance(pods)))
+# -- the pending pod ---------------------------------------------------------------------------------------------------
 
 
-def delete_any(pods: Iterable[PodInfo]) -> Iterator[Suggestion]:
-    """Suggest to delete one pod or another of these, the least important first; a few are tried."""
-    return map(DeletePod.of, by_importance(pods)[:_FEW])
+def tolerate(taint: Taint) -> Suggestion:
+    """Suggest that the pod tolerate a taint."""
+    operator = "Equal" if taint.value else "Exists"
+    toleration = Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
+    patch = patch_field("spec.tolerations", lambda tolerations: (*tolerations, toleration))
+    text = f"let the pod tolerate {format_taint(taint)}"
+    return Suggestion(text, PENDING_POD, patch, "tolerate", {"taint": taint})
 
 
-# -- words ---------------------------------------------------------------------------------------------------------
+def drop_item(kind: str, text: str, path: str, item: object, **arguments: object) -> Suggestion:
+    """Suggest that the pod do without an item of a list, or a key of a mapping."""
+    return Suggestion(text, PENDING_POD, remove_item(path, item), kind, arguments)
 
 
-def amount_of(resource: str, amount: int) -> str:
-    """Write an amount of a resource as in a manifest, exactly."""
+def drop_volume(volume: Volume) -> Suggestion:
+    """Suggest that the pod do without a volume."""
+    claim = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim is not None else ""
+    text = f"drop the pod's volume {volume.name}{f' (claim {claim})' if claim else ''}"
+    return drop_item("dropVolume", text, "spec.volumes", volume, volume=volume.name, claim=claim)
+
+
+def drop_volumes(pod: PodInfo) -> Suggestions:
+    """Suggest that the pod do without one of its volumes, or without all."""
+    return each_or_all(map(drop_volume, pod.spec.volumes))
+
+
+def lower_request(resource: str, amount: int, to: int) -> Amount:
+    """Suggest that the pod request less of a resource: milli-CPU of `cpu`, whole units (bytes) of all else."""
+    before, after = format_amount(resource, to + amount), format_amount(resource, to)
+    lowered = f"lower the pod's {resource} request from {before} to {after}"
+    return Amount(
+        lowered if to else f"drop the pod's request for {resource}",
+        PENDING_POD,
+        patch_field("spec", lambda spec: _lower_requests(spec, resource, to)),
+        "lowerRequest",
+        {"resource": resource, "amount": amount, "to": to},
+        amount=amount,
+        with_amount=lambda less: lower_request(resource, less, to + amount - less),
+    )
+
+
+def _lower_requests(spec: PodSpec, resource: str, to: int) -> PodSpec:
+    """Lower what a pod requests of a resource: where it is stated for the whole pod, else of the largest containers."""
+    unit = 10**6 if resource == "cpu" else 10**9
+    target = max(to * unit - nano(spec.overhead.get(resource, 0)), 0)
+    if spec.resources is not None and resource in spec.resources.requests:
+        return replace(spec, resources=_with_request(spec.resources, resource, target))
+    for name in ("containers", "init_containers"):
+        containers: list[Container] = list(getattr(spec, name))
+        for index in sorted(range(len(containers)), key=lambda index: -_requested(containers[index], resource)):
+            excess = fit_requests(spec).get(resource, 0) * unit - to * unit
+            if excess <= 0:
+                return spec
+            container = containers[index]
+            less = max(_requested(container, resource) - excess, 0)
+            containers[index] = replace(container, resources=_with_request(container.resources, resource, less))
+            spec = replace(spec, **{name: tuple(containers)})
+    return spec
+
+
+def _requested(container: Container, resource: str) -> int:
+    return nano(container.resources.requests.get(resource, 0))
+
+
+def _with_request(resources: Resources, resource: str, amount: int) -> Resources:
+    """Set a request in nanos, where there is one; a limit that must equal the request follows."""
+    lowered = {resource: str(Quantity(amount))}
+    requests = {**resources.requests, **lowered} if resource in resources.requests else resources.requests
+    bound_to_limit = resource in resources.limits and resource not in ("cpu", "memory", "ephemeral-storage")
+    return Resources(requests=requests, limits={**resources.limits, **lowered} if bound_to_limit else resources.limits)
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Format an amount of a resource as in a manifest, exactly."""
     if resource == "cpu":
         return str(Quantity(amount * 10**6))
     return str(Quantity(amount * 10**9, "BinarySI")) if _is_in_bytes(resource) else str(amount)
+
+
+def _format_room(resource: str, amount: int) -> str:
+    if resource == "pods":
+        return "room for one more pod" if amount == 1 else f"room for {amount} more pods"
+    text = format_amount(resource, amount)
+    if _is_in_bytes(resource) and text.isdigit():
+        return f"{text} {'byte' if amount == 1 else 'bytes'} of {resource}"
+    return f"{text} {resource}"
 
 
 def _is_in_bytes(resource: str) -> bool:
     return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
-def written(taint: Taint | DeviceTaint) -> str:
-    """Write a taint, of a node or of a device, as `kubectl taint` does."""
+def format_taint(taint: Taint | DeviceTaint) -> str:
+    """Format a taint of a node or a device as `kubectl taint` does."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def listed(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Name a few and count the rest."""
-    if len(names) > _NAMED:
-        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
-    return joined(names)
+    if len(names) > _MAX_NAMES:
+        return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
+    return join_clauses(names)
 
 
-def joined(parts: Sequence[str]) -> str:
+def join_clauses(parts: Sequence[str]) -> str:
     """Join parts with commas, the last with an `and`."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
-
-
-def _alike(one: Taint, other: Taint) -> bool:
-    return (one.key, one.value, one.effect) == (other.key, other.value, other.effect)

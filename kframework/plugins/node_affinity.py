@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -16,8 +16,16 @@ from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
-from kframework.framework.pod_suggestions import DropNodeRequirement, DropNodeSelector
-from kframework.framework.suggestions import Efforts, RemoveLabel, SetLabel, Suggestions
+from kframework.framework.suggestions import (
+    PENDING_POD,
+    ChangeEstimates,
+    Suggestion,
+    Suggestions,
+    drop_item,
+    patch_field,
+    remove_label,
+    set_label,
+)
 from kframework.objects import (
     Node,
     NodeSelector,
@@ -142,22 +150,27 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         terms = _terms(own) if own is not None else []
         if node is None:
             fields = dict.fromkeys(field for term in terms for field in term.match_fields)
-            yield tuple(map(DropNodeRequirement, fields))
+            yield tuple(map(drop_node_requirement, fields))
             return
         labels: Mapping[str, str] | None = {**node.labels, **pod.spec.node_selector}
         for selector in (self._added_selector, own):
             if labels is not None and selector is not None:
                 labels = _meeting(selector, labels, node)
         if labels is not None and all(labels.get(key) == node.labels.get(key) for key in _GIVEN):
-            removed = (RemoveLabel(node.name, key) for key in node.labels if key not in labels)
-            added = (SetLabel(node.name, key, value) for key, value in labels.items() if node.labels.get(key) != value)
+            removed = (remove_label(node.name, key) for key in node.labels if key not in labels)
+            added = (set_label(node.name, key, value) for key, value in labels.items() if node.labels.get(key) != value)
             yield (*removed, *added)
-        missed = ((key, value) for key, value in pod.spec.node_selector.items() if node.labels.get(key) != value)
+        drop = partial(drop_item, "dropNodeSelector")
+        dropped = (
+            drop(f"drop {key}={value} from the pod's nodeSelector", "spec.node_selector", key, key=key, value=value)
+            for key, value in pod.spec.node_selector.items()
+            if node.labels.get(key) != value
+        )
         closest = min((_unmet(term, node.labels, node) for term in terms), key=len, default=[])
-        yield (*(DropNodeSelector(key, value) for key, value in missed), *map(DropNodeRequirement, closest))
+        yield (*dropped, *map(drop_node_requirement, closest))
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         """Count the labels that the pod's nodeSelector and the closest term of its node affinity miss."""
         missing, own = np.zeros(nodes.capacity)[rows], required_node_selector(pod.spec)
         for key, value in pod.spec.node_selector.items():
@@ -306,3 +319,31 @@ def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) ->
             return {**labels, key: str(int(values[0]) - 1)}
         case _:
             return None
+
+
+# -- what a pod may do without -----------------------------------------------------------------------------------------
+
+
+def drop_node_requirement(requirement: NodeSelectorRequirement) -> Suggestion:
+    """Suggest to drop a requirement, on a label or on the name of the node, from the pod's required node affinity."""
+
+    def without(term: NodeSelectorTerm) -> NodeSelectorTerm:
+        return NodeSelectorTerm(
+            match_expressions=tuple(each for each in term.match_expressions if each != requirement),
+            match_fields=tuple(each for each in term.match_fields if each != requirement),
+        )
+
+    def patch(selector: NodeSelector) -> NodeSelector | None:
+        terms = tuple(map(without, selector.node_selector_terms))
+        # A term that requires nothing matches no node in Kubernetes; meant here is that any node will do.
+        met = all(term.match_expressions or term.match_fields for term in terms)
+        return NodeSelector(node_selector_terms=terms) if terms and met else None
+
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return Suggestion(
+        f"drop {requirement.key} {requirement.operator}{values} from the pod's node affinity",
+        PENDING_POD,
+        patch_field("spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution", patch),
+        "dropNodeRequirement",
+        {"requirement": requirement},
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
-from kframework.framework.pod_suggestions import DropHostPort
-from kframework.framework.suggestions import Suggestion, delete_all
+from kframework.framework.suggestions import PENDING_POD, Suggestion, Suggestions, delete_all, patch_field
+from kframework.objects import Container, PodSpec
 from kframework.objects.ports import HostPort, any_conflict
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -55,14 +56,14 @@ class NodePorts(Plugin):
         return _TAKEN
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """Delete whoever holds the ports, or do without these."""
         assert node is not None  # only `filter` rejects
         wanted = pod.template.host_ports
         held = [port for other in node.pods for port in other.template.host_ports]
         return [
             delete_all(other for other in node.pods if any_conflict(wanted, other.template.host_ports)),
-            tuple(DropHostPort.of(port) for port in dict.fromkeys(wanted) if any_conflict((port,), held)),
+            tuple(drop_host_port(port) for port in dict.fromkeys(wanted) if any_conflict((port,), held)),
         ]
 
     @hookimpl
@@ -71,6 +72,27 @@ class NodePorts(Plugin):
             ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
             ClusterEvent(EventResource.NODE, ActionType.ADD),
         ]
+
+
+def drop_host_port(wanted: HostPort) -> Suggestion:
+    """Suggest that the pod do without a port of its node."""
+
+    def without(container: Container) -> Container:
+        ports = tuple(
+            replace(port, host_port=0)
+            if (port.host_ip or wanted.ip, port.protocol or "TCP", port.host_port) == wanted
+            else port
+            for port in container.ports
+        )
+        return replace(container, ports=ports)
+
+    def patch(spec: PodSpec) -> PodSpec:
+        init_containers = tuple(map(without, spec.init_containers))
+        return replace(spec, containers=tuple(map(without, spec.containers)), init_containers=init_containers)
+
+    text = f"drop the pod's host port {wanted.port}/{wanted.protocol}"
+    port = {"port": wanted.port, "protocol": wanted.protocol, "ip": wanted.ip}
+    return Suggestion(text, PENDING_POD, patch_field("spec", patch), "dropHostPort", port)
 
 
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:

@@ -9,7 +9,7 @@ import numpy as np
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
-from kframework.framework.suggestions import Suggestion, Uncordon
+from kframework.framework.suggestions import Suggestions, uncordon
 from kframework.objects import Node, PodSpec
 from kframework.objects.taints import CORDON, tolerates
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -46,9 +46,9 @@ class NodeUnschedulable(Plugin):
         return _CORDONED
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         assert node is not None  # only `filter` rejects
-        return [Uncordon(node.name)]
+        return [uncordon(node.name)]
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

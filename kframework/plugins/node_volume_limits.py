@@ -11,8 +11,7 @@ import numpy as np
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.suggestions import Suggestions, delete_any
+from kframework.framework.suggestions import Suggestions, delete_any, drop_volumes
 from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.framework.pod_suggestions import RemoveGate
-from kframework.framework.suggestions import Suggestion
+from kframework.framework.suggestions import Suggestions, drop_item
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Status, unresolvable
 
@@ -24,8 +23,14 @@ class SchedulingGates(Plugin):
         return unresolvable(REASON.format(" ".join(gate.name for gate in gates))) if gates else None
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: object, status: Status) -> list[Suggestion]:
-        return [tuple(RemoveGate(gate.name) for gate in pod.spec.scheduling_gates)]
+    def suggest(self, state: CycleState, pod: PendingPod, node: object, status: Status) -> Suggestions:
+        path = "spec.scheduling_gates"
+        return [
+            tuple(
+                drop_item("removeGate", f"remove the scheduling gate {gate.name}", path, gate, gate=gate.name)
+                for gate in pod.spec.scheduling_gates
+            )
+        ]
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

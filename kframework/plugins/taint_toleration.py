@@ -8,8 +8,7 @@ from typing import ClassVar
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
-from kframework.framework.pod_suggestions import Tolerate
-from kframework.framework.suggestions import Efforts, RemoveTaint, Suggestion, Uncordon
+from kframework.framework.suggestions import ChangeEstimates, Suggestions, remove_taint, tolerate, uncordon
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, is_cordon, tolerates
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -51,20 +50,20 @@ class TaintToleration(Plugin):
         return _UNTOLERATED
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> list[Suggestion]:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """Take the taints away, that of a cordon with it, or let the pod tolerate them."""
         assert node is not None  # only `filter` rejects
         untolerated = _untolerated(node.taints, pod.spec.tolerations)
         return [
             tuple(
-                Uncordon(node.name) if node.unschedulable and is_cordon(taint) else RemoveTaint(node.name, taint)
+                uncordon(node.name) if node.unschedulable and is_cordon(taint) else remove_taint(node.name, taint)
                 for taint in untolerated
             ),
-            tuple(map(Tolerate, untolerated)),
+            tuple(map(tolerate, untolerated)),
         ]
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         """Count the taints; that of a cordoned node goes when it is uncordoned, which NodeUnschedulable suggests."""
         tolerations = pod.spec.tolerations
         taints = nodes.taint_sets.answers(rows, lambda taints: len(_untolerated(taints, tolerations)))

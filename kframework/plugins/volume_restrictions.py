@@ -11,8 +11,7 @@ import numpy as np
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.suggestions import Suggestions, delete_all, delete_any
+from kframework.framework.suggestions import Suggestions, delete_all, delete_any, drop_volumes
 from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

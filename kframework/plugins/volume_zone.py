@@ -13,8 +13,7 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
-from kframework.framework.pod_suggestions import drop_volumes
-from kframework.framework.suggestions import Suggestions
+from kframework.framework.suggestions import Suggestions, drop_volumes
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -43,7 +43,7 @@ spec: {schedulerName: another, containers: [{name: c}]}
 
 
 TIERED = """
-from kframework import Plugin, SetLabel, hookimpl, unresolvable
+from kframework import Plugin, hookimpl, set_label, unresolvable
 
 class Tiered(Plugin):
     name = "Tiered"
@@ -55,7 +55,7 @@ class Tiered(Plugin):
 
     @hookimpl
     def suggest(self, state, pod, node, status):
-        return [SetLabel(node.name, "tier", "gold")]
+        return [set_label(node.name, "tier", "gold")]
 """
 
 

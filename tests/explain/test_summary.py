@@ -12,7 +12,7 @@ from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Rows
 from kframework.explain import summary
 from kframework.explain.explanation import Details, KeptRoom, NodeScore, Rejection
 from kframework.explain.full_evaluation import evaluate
-from kframework.framework.suggestions import Efforts
+from kframework.framework.suggestions import ChangeEstimates
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
@@ -188,7 +188,7 @@ class Sized(Plugin):
         return [f"{node.name} is {status.message}", "  by far"]
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         return np.array([1 / int(node.name[1:] or 1) if node.name[1:].isdigit() else 9.0 for node in _at(nodes, rows)])
 
 

@@ -1,63 +1,255 @@
-"""Changes of the cluster: what they do, what is left of them with one unit less, and how they are said."""
+"""Suggestions that several plugins make: what they say, what they do, and what they are with another amount."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import pytest
 
-from kframework.explain.remedies.remedies import Remedy, in_words
 from kframework.framework.suggestions import (
-    Change,
-    DeletePod,
-    FreeResource,
-    NodeChange,
-    RemoveLabel,
-    RemoveTaint,
-    SetLabel,
-    Uncordon,
-    amount_of,
-    listed,
-    written,
+    PENDING_POD,
+    Suggestion,
+    Target,
+    delete_all,
+    delete_any,
+    delete_pod,
+    drop_volume,
+    drop_volumes,
+    each_or_all,
+    format_amount,
+    format_names,
+    format_taint,
+    free_resource,
+    lower_request,
+    patch_field,
+    remove_item,
+    remove_label,
+    remove_taint,
+    set_label,
+    tolerate,
+    uncordon,
 )
-from kframework.objects import Taint
-from kframework.objects.requests import allocatable
-from kframework.objects.taints import CORDON, is_cordon
-from kframework.testing import make_node
+from kframework.objects import PersistentVolumeClaimSource, Pod, Resources, Taint, Volume
+from kframework.objects.requests import allocatable, fit_requests
+from kframework.objects.taints import CORDON, first_untolerated
+from kframework.testing import make_container, make_node, make_pod, pending_pod
 
 GPU = Taint(key="dedicated", value="gpu", effect="NoSchedule")
-WEB, DB = DeletePod("default/web", "1", "a"), DeletePod("default/db", "2", "a")
+WEB = pending_pod(make_pod("web", node_name="a"))
+DATA = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="db-0"))
+
+SUGGESTIONS: list[tuple[Suggestion, str, dict[str, object]]] = [
+    (uncordon("a"), "uncordon a", {"kind": "uncordon", "node": "a"}),
+    (
+        remove_taint("a", GPU),
+        "remove the taint dedicated=gpu:NoSchedule from a",
+        {"kind": "removeTaint", "node": "a", "taint": msgspec.to_builtins(GPU)},
+    ),
+    (
+        set_label("a", "disk", "ssd"),
+        "label a with disk=ssd",
+        {"kind": "setLabel", "node": "a", "key": "disk", "value": "ssd"},
+    ),
+    (
+        remove_label("a", "disk"),
+        "remove the label disk from a",
+        {"kind": "removeLabel", "node": "a", "key": "disk"},
+    ),
+    (
+        free_resource("a", "cpu", 500),
+        "free 500m cpu on a",
+        {"kind": "freeResource", "node": "a", "resource": "cpu", "amount": 500, "examples": []},
+    ),
+    (
+        free_resource("a", "cpu", 2000, [WEB]),
+        "free 2 cpu on a",
+        {"kind": "freeResource", "node": "a", "resource": "cpu", "amount": 2000, "examples": ["default/web"]},
+    ),
+    (
+        delete_pod(WEB),
+        "delete pod default/web on a",
+        {"kind": "deletePod", "pod": "default/web", "uid": WEB.uid, "node": "a"},
+    ),
+    (
+        tolerate(Taint(key="a", value="b", effect="NoExecute")),
+        "let the pod tolerate a=b:NoExecute",
+        {"kind": "tolerate", "taint": {"key": "a", "value": "b", "effect": "NoExecute"}},
+    ),
+    (
+        lower_request("cpu", 500, 1500),
+        "lower the pod's cpu request from 2 to 1500m",
+        {"kind": "lowerRequest", "resource": "cpu", "amount": 500, "to": 1500},
+    ),
+    (
+        drop_volume(DATA),
+        "drop the pod's volume data (claim db-0)",
+        {"kind": "dropVolume", "volume": "data", "claim": "db-0"},
+    ),
+    (
+        drop_volume(Volume(name="tmp")),
+        "drop the pod's volume tmp",
+        {"kind": "dropVolume", "volume": "tmp", "claim": ""},
+    ),
+]
+
+
+@pytest.mark.parametrize(("suggestion", "text", "document"), SUGGESTIONS)
+def test_suggestion_has_text_and_json(suggestion: Suggestion, text: str, document: dict[str, object]) -> None:
+    assert suggestion.text == text
+    assert suggestion.to_dict() == document
+    assert list(suggestion.to_dict()) == list(document)
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("amount", "resource", "text"),
     [
-        (Uncordon("a"), "uncordon a"),
-        (RemoveTaint("a", GPU), "remove the taint dedicated=gpu:NoSchedule from a"),
-        (SetLabel("a", "disk", "ssd"), "label a with disk=ssd"),
-        (RemoveLabel("a", "disk"), "remove the label disk from a"),
-        (WEB, "delete pod default/web on a"),
-        (FreeResource("a", "cpu", 500), "free 500m cpu on a"),
-        (FreeResource("a", "cpu", 2000, ("default/web",)), "free 2 cpu on a (e.g. delete default/web)"),
-        (FreeResource("a", "memory", 1 << 30), "free 1Gi memory on a"),
-        (FreeResource("a", "memory", 1), "free 1 byte of memory on a"),
-        (FreeResource("a", "ephemeral-storage", 1001), "free 1001 bytes of ephemeral-storage on a"),
-        (FreeResource("a", "nvidia.com/gpu", 2), "free 2 nvidia.com/gpu on a"),
-        (FreeResource("a", "pods", 1), "free room for one more pod on a"),
-        (FreeResource("a", "pods", 3), "free room for 3 more pods on a"),
+        (1 << 30, "memory", "free 1Gi memory on a"),
+        (1, "memory", "free 1 byte of memory on a"),
+        (1001, "ephemeral-storage", "free 1001 bytes of ephemeral-storage on a"),
+        (2, "nvidia.com/gpu", "free 2 nvidia.com/gpu on a"),
+        (1, "pods", "free room for one more pod on a"),
+        (3, "pods", "free room for 3 more pods on a"),
     ],
 )
-def test_a_change_is_said(change: Change, text: str) -> None:
-    assert change.text == text
+def test_freed_amount_is_formatted_by_resource(amount: int, resource: str, text: str) -> None:
+    assert free_resource("a", resource, amount).text == text
 
 
-def test_changes_are_joined_and_deletions_told_together() -> None:
-    elsewhere = DeletePod("default/far", "3", "b")
-    assert in_words([WEB]) == "delete pod default/web on a"
-    assert in_words([WEB, DB]) == "delete pods default/web and default/db on a"
-    assert in_words([WEB, DB, elsewhere]) == "delete pods default/web, default/db and default/far"
-    assert in_words([WEB, Uncordon("a"), DB]) == "uncordon a and delete pods default/web and default/db on a"
-    joined = in_words([Uncordon("a"), RemoveLabel("a", "x"), WEB])
-    assert joined == "uncordon a, remove the label x from a and delete pod default/web on a"
+def test_lowered_request_is_dropped_at_zero() -> None:
+    memory = lower_request("memory", 1 << 30, 1 << 30)
+    assert memory.text == "lower the pod's memory request from 2Gi to 1Gi"
+    assert lower_request("x.io/gpu", 2, 0).text == "drop the pod's request for x.io/gpu"
+
+
+def test_equal_suggestions_say_the_same_of_the_same_object() -> None:
+    assert set_label("a", "disk", "ssd") == set_label("a", "disk", "ssd")
+    assert len({uncordon("a"), uncordon("a"), uncordon("b")}) == 2
+    assert free_resource("a", "cpu", 2, [WEB]) != free_resource("a", "cpu", 2)
+
+
+def test_plugin_can_suggest_a_change_of_its_own_kind() -> None:
+    patch = patch_field("spec.priority", lambda priority: priority + 1)
+    raised = Suggestion("raise the pod's priority", PENDING_POD, patch, "raisePriority")
+    assert raised.to_dict() == {"kind": "raisePriority"}
+    assert raised.patch(make_pod(priority=1)).spec.priority == 2
+    assert raised.patch(make_pod()) == make_pod()
+
+
+def test_pods_are_deleted_the_least_important_first() -> None:
+    pods = [pending_pod(make_pod(name, node_name="a", priority=priority)) for name, priority in [("x", 2), ("y", 1)]]
+    assert [each.target.pod for each in delete_all(pods)] == ["default/y", "default/x"]
+    assert list(delete_any(pods)) == list(delete_all(pods))
+    many = [pending_pod(make_pod(f"pod-{number}", node_name="a")) for number in range(20)]
+    assert len(list(delete_any(many))) == 16
+    assert delete_pod(WEB).patch(WEB.object) is None
+
+
+def test_changes_are_suggested_alone_then_together() -> None:
+    one, other = uncordon("a"), uncordon("b")
+    assert list(each_or_all([one, other])) == [one, other, (one, other)]
+    pod = pending_pod(make_pod(volumes=[DATA]))
+    assert list(drop_volumes(pod)) == [drop_volume(DATA), (drop_volume(DATA),)]
+
+
+# -- patches -----------------------------------------------------------------------------------------------------------
+
+
+def test_uncordoning_removes_the_taint_too() -> None:
+    freed = uncordon("node").patch(make_node(unschedulable=True, taints=[CORDON, GPU]))
+    assert not freed.spec.unschedulable
+    assert freed.spec.taints == (GPU,)
+
+
+def test_taint_is_removed_whenever_it_was_added() -> None:
+    other = Taint(key="dedicated", value="gpu", effect="NoExecute")
+    timed = msgspec.structs.replace(GPU, time_added="2026-01-01T00:00:00Z")
+    assert remove_taint("node", GPU).patch(make_node(taints=[timed, other])).spec.taints == (other,)
+
+
+def test_label_is_set_and_removed() -> None:
+    node = make_node("a", labels={"disk": "hdd"})
+    assert set_label("a", "disk", "ssd").patch(node).metadata.labels["disk"] == "ssd"
+    assert "disk" not in remove_label("a", "disk").patch(node).metadata.labels
+    assert node.metadata.labels["disk"] == "hdd"
+
+
+@pytest.mark.parametrize(
+    ("resource", "before", "amount", "after"),
+    [("cpu", "1500m", 250, 1750), ("memory", "1Gi", 1, (1 << 30) + 1), ("pods", 110, 2, 112), ("x.io/y", None, 3, 3)],
+)
+def test_freed_resource_is_offered_on_top(resource: str, before: str | int | None, amount: int, after: int) -> None:
+    node = make_node(cpu=None, memory=None, pods=None, allocatable={} if before is None else {resource: before})
+    assert allocatable(free_resource("node", resource, amount).patch(node))[resource] == after
+
+
+def requested(pod: Pod, resource: str = "cpu") -> int:
+    return fit_requests(pod.spec).get(resource, 0)
+
+
+def sized(**fields: Any) -> Pod:
+    return make_pod(cpu=None, memory=None, **fields)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        sized(containers=[make_container(cpu=2)]),
+        sized(containers=[make_container("a", cpu="500m"), make_container("b", cpu="1500m")]),
+        sized(containers=[make_container("a", cpu=1), make_container("b", cpu=1)], overhead={"cpu": "200m"}),
+        sized(containers=[make_container("a", cpu="100m")], init_containers=[make_container("i", cpu=3)]),
+        sized(
+            containers=[make_container("a", cpu=1)],
+            init_containers=[make_container("side", cpu=1, sidecar=True), make_container("i", cpu=3)],
+        ),
+    ],
+)
+@pytest.mark.parametrize("to", [300, 999, 1000])
+def test_request_is_lowered_to_the_very_unit(pod: Pod, to: int) -> None:
+    assert requested(lower_request("cpu", requested(pod) - to, to).patch(pod)) == to
+
+
+def test_request_of_the_whole_pod_is_lowered_there() -> None:
+    pod = sized(containers=[make_container(cpu=2)])
+    whole = msgspec.structs.replace(pod.spec, resources=Resources(requests={"cpu": "3", "memory": "1Gi"}))
+    lowered = lower_request("cpu", 1000, 2000).patch(msgspec.structs.replace(pod, spec=whole))
+    assert lowered.spec.resources == Resources(requests={"cpu": "2", "memory": "1Gi"})
+    assert lowered.spec.containers == pod.spec.containers
+
+
+def test_limit_of_a_device_follows_its_request() -> None:
+    gpus: dict[str, str | int | float] = {"x.io/gpu": 2}
+    pod = sized(containers=[make_container(requests=gpus, limits=gpus | {"cpu": 4})])
+    (container,) = lower_request("x.io/gpu", 1, 1).patch(pod).spec.containers
+    assert container.resources == Resources(requests={"x.io/gpu": "1"}, limits={"x.io/gpu": "1", "cpu": 4})
+
+
+@pytest.mark.parametrize("value", ["b", ""])
+def test_taint_is_tolerated(value: str) -> None:
+    taint = Taint(key="a", value=value, effect="NoSchedule")
+    tolerations = tolerate(taint).patch(make_pod(tolerations=["old"])).spec.tolerations
+    assert first_untolerated([taint], tolerations, ("NoSchedule",)) is None
+    assert len(tolerations) == 2
+
+
+def test_item_is_removed_from_list_and_mapping() -> None:
+    pod = make_pod(volumes=[DATA, Volume(name="tmp")], node_selector={"a": "1", "b": "2"})
+    assert [volume.name for volume in drop_volume(DATA).patch(pod).spec.volumes] == ["tmp"]
+    assert remove_item("spec.node_selector", "a")(pod).spec.node_selector == {"b": "2"}
+
+
+# -- amounts -----------------------------------------------------------------------------------------------------------
+
+
+def test_amount_can_be_changed() -> None:
+    cpu = free_resource("a", "cpu", 2, [WEB])
+    assert cpu.amount == 2
+    assert cpu.with_amount(7) == free_resource("a", "cpu", 7, [WEB])
+    assert lower_request("cpu", 2, 5).with_amount(1) == lower_request("cpu", 1, 6)
+    assert cpu.target == Target(node="a")
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,8 +261,8 @@ def test_changes_are_joined_and_deletions_told_together() -> None:
         (["a", "b", "c", "d"], "a, b and 2 more"),
     ],
 )
-def test_few_are_named_and_the_rest_is_counted(names: list[str], text: str) -> None:
-    assert listed(names) == text
+def test_few_names_are_listed_and_the_rest_is_counted(names: list[str], text: str) -> None:
+    assert format_names(names) == text
 
 
 @pytest.mark.parametrize(
@@ -84,67 +276,10 @@ def test_few_are_named_and_the_rest_is_counted(names: list[str], text: str) -> N
         ("example.com/x", 2048, "2048"),
     ],
 )
-def test_amounts_are_written_exactly(resource: str, amount: int, text: str) -> None:
-    assert amount_of(resource, amount) == text
+def test_amount_is_formatted_exactly(resource: str, amount: int, text: str) -> None:
+    assert format_amount(resource, amount) == text
 
 
-def test_taints_are_written_as_kubectl_does() -> None:
-    assert written(GPU) == "dedicated=gpu:NoSchedule"
-    assert written(CORDON) == "node.kubernetes.io/unschedulable:NoSchedule"
-
-
-# -- what they do ------------------------------------------------------------------------------------------------------
-
-
-def test_uncordoning_takes_the_taint_away_too() -> None:
-    node = make_node(unschedulable=True, taints=[CORDON, GPU])
-    freed = Uncordon("node").on_node(node)
-    assert not freed.spec.unschedulable
-    assert freed.spec.taints == (GPU,)
-    assert is_cordon(CORDON) and not is_cordon(GPU)
-
-
-def test_a_taint_is_told_by_key_value_and_effect_whenever_it_was_added() -> None:
-    other = Taint(key="dedicated", value="gpu", effect="NoExecute")
-    timed = msgspec.structs.replace(GPU, time_added="2026-01-01T00:00:00Z")
-    assert RemoveTaint("node", GPU).on_node(make_node(taints=[timed, other])).spec.taints == (other,)
-
-
-def test_labels_come_and_go() -> None:
-    node = make_node("a", labels={"disk": "hdd"})
-    assert SetLabel("a", "disk", "ssd").on_node(node).metadata.labels["disk"] == "ssd"
-    assert "disk" not in RemoveLabel("a", "disk").on_node(node).metadata.labels
-    assert node.metadata.labels["disk"] == "hdd"
-
-
-@pytest.mark.parametrize(
-    ("resource", "before", "amount", "after"),
-    [("cpu", "1500m", 250, 1750), ("memory", "1Gi", 1, (1 << 30) + 1), ("pods", 110, 2, 112), ("x.io/y", None, 3, 3)],
-)
-def test_what_is_freed_is_offered_on_top(resource: str, before: str | int | None, amount: int, after: int) -> None:
-    node = make_node(cpu=None, memory=None, pods=None, allocatable={} if before is None else {resource: before})
-    assert allocatable(FreeResource("node", resource, amount).on_node(node))[resource] == after
-
-
-# -- one unit less -----------------------------------------------------------------------------------------------------
-
-
-def test_only_amounts_have_less() -> None:
-    cpu = FreeResource("a", "cpu", 2, ("default/web",))
-    assert (cpu.amount, cpu.less()) == (2, FreeResource("a", "cpu", 1, ("default/web",)))
-    assert cpu.with_amount(7) == FreeResource("a", "cpu", 7, ("default/web",))
-    assert FreeResource("a", "cpu", 1).less() is None
-    assert (WEB.amount, WEB.less()) == (1, None)
-
-
-def test_remedies_are_read_back_from_json() -> None:
-    changes = (Uncordon("a"), RemoveTaint("a", GPU), FreeResource("a", "cpu", 500, ("default/web",)), WEB)
-    remedy = Remedy(in_words(changes), changes)
-    text = msgspec.json.encode(remedy)
-    assert msgspec.json.decode(text, type=Remedy) == remedy
-    kinds = [change["kind"] for change in msgspec.json.decode(text)["changes"]]
-    assert kinds == ["uncordon", "removeTaint", "freeResource", "deletePod"]
-
-
-def test_every_change_of_a_node_names_it() -> None:
-    assert all("node" in kind.__struct_fields__ for kind in NodeChange.__subclasses__())
+def test_taint_is_formatted_as_kubectl_does() -> None:
+    assert format_taint(GPU) == "dedicated=gpu:NoSchedule"
+    assert format_taint(CORDON) == "node.kubernetes.io/unschedulable:NoSchedule"

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Generator, Iterator, Sequence
 
 from kframework import (
     ActionType, ClearNomination, ClusterEvent, CycleState, Diagnosis, EventResource, Handle, NodeInfo, NodeTable,
-    Nominate, PendingPod, Plugin, PluginArgs, PodInfo, Preempt, QueuedPod, Rows, Scores, SetLabel, Skip, Status,
-    Suggestion, Wait, hookimpl, hookwrapper, unschedulable,
+    Nominate, PendingPod, Plugin, PluginArgs, PodInfo, Preempt, QueuedPod, Rows, Scores, Skip, Status,
+    Suggestion, Wait, hookimpl, hookwrapper, set_label, unschedulable,
 )
 from kframework.framework.hookspecs import FilterPlugin, ScorePlugin
 
@@ -73,7 +73,7 @@ class Rack(Plugin[RackArgs]):
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: object, status: Status) -> Iterator[Suggestion]:
         if isinstance(node, NodeInfo):
-            yield SetLabel(node.name, "rack", "a")
+            yield set_label(node.name, "rack", "a")
 
     @hookimpl
     def post_filter(

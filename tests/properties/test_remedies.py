@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from kframework.explain.remedies.remedies import Remedy, remedies
+from kframework.explain.remedies.remedies import format_proposal, remedies
 from kframework.framework.suggestions import (
-    Change,
-    DeletePod,
-    FreeResource,
-    PodChange,
-    RemoveLabel,
-    RemoveTaint,
-    SetLabel,
-    Uncordon,
+    PENDING_POD,
+    Amount,
+    Proposal,
+    Suggestion,
+    free_resource,
+    remove_taint,
+    set_label,
+    uncordon,
 )
 from kframework.objects import (
     Affinity,
@@ -37,10 +38,13 @@ from kframework.objects import (
 from kframework.scheduler.scheduler import Scheduler
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
+from tests.support.helping import deletion
 from tests.support.scale import seeds
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 APPS = ["web", "db"]
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 @pytest.mark.parametrize("seed", seeds())
@@ -51,13 +55,14 @@ def test_every_line_helps_and_one_unit_less_does_not(seed: int) -> None:
         assert not found
         return
     assert found
-    for remedy in found:
-        assert helps(objects, remedy.changes), remedy.text
-        for less in one_less(remedy.changes):
-            assert not helps(objects, less), f"{remedy.text}: so much is not needed, {less} would do"
-        for each in (change for change in remedy.changes if isinstance(change, FreeResource) and change.examples):
-            others = [change for change in remedy.changes if change is not each]
-            assert helps(without(objects, each.examples), others), remedy.text
+    for changes in found:
+        text = format_proposal(changes)
+        assert helps(objects, changes), text
+        for less in one_less(changes):
+            assert not helps(objects, less), f"{text}: so much is not needed, {less} would do"
+        for each in (change for change in changes if change.examples):
+            others = [change for change in changes if change is not each]
+            assert helps(objects, [*each.examples, *others]), text
 
 
 @pytest.mark.parametrize("seed", seeds())
@@ -65,7 +70,7 @@ def test_no_smaller_set_of_changes_was_overlooked_on_the_way(seed: int) -> None:
     """Single changes of the kinds that are tried by hand here are found where there are any."""
     objects = cluster(Random(seed))
     simulation, found = asked(objects)
-    if not scheduled(simulation) and all(len(remedy.changes) > 1 for remedy in found):
+    if not scheduled(simulation) and all(len(changes) > 1 for changes in found):
         for change in by_hand(objects):
             assert not helps(objects, [change]), f"overlooked: {change.text}"
 
@@ -73,17 +78,17 @@ def test_no_smaller_set_of_changes_was_overlooked_on_the_way(seed: int) -> None:
 # -- the slow, obvious way -----------------------------------------------------------------------------------------
 
 
-def by_hand(objects: Sequence[ApiObject]) -> Iterable[Change]:
+def by_hand(objects: Sequence[ApiObject]) -> Iterable[Suggestion]:
     """List single changes of nodes, and every pod that could be deleted."""
     for node in objects:
         if isinstance(node, Node):
             name = node.metadata.name
-            yield Uncordon(name)
-            yield from (RemoveTaint(name, taint) for taint in node.spec.taints)
-            yield from (SetLabel(name, "disk", value) for value in ("ssd", "hdd"))
-            yield from (FreeResource(name, resource, in_use(objects, name, resource)) for resource in ("cpu", "pods"))
+            yield uncordon(name)
+            yield from (remove_taint(name, taint) for taint in node.spec.taints)
+            yield from (set_label(name, "disk", value) for value in ("ssd", "hdd"))
+            yield from (free_resource(name, resource, in_use(objects, name, resource)) for resource in ("cpu", "pods"))
         elif isinstance(node, Pod) and node.spec.node_name:
-            yield DeletePod(key(node), node.metadata.uid, node.spec.node_name)
+            yield deletion(node)
 
 
 def in_use(objects: Iterable[ApiObject], node: str, resource: str) -> int:
@@ -94,16 +99,17 @@ def in_use(objects: Iterable[ApiObject], node: str, resource: str) -> int:
     return sum(int(str(pod.spec.containers[0].resources.requests["cpu"]).rstrip("m")) for pod in pods)
 
 
-def one_less(changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
+def one_less(changes: Sequence[Suggestion]) -> Iterator[Proposal]:
     """List what is left of these changes with one unit less of one of them."""
     for place, change in enumerate(changes):
-        less = change.less()
-        yield (*changes[:place], *(() if less is None else (less,)), *changes[place + 1 :])
+        amount = change.amount if isinstance(change, Amount) else 1
+        less = (change.with_amount(amount - 1),) if isinstance(change, Amount) and amount > 1 else ()
+        yield (*changes[:place], *less, *changes[place + 1 :])
 
 
-def helps(objects: Sequence[ApiObject], changes: Sequence[Change]) -> bool:
+def helps(objects: Sequence[ApiObject], changes: Sequence[Suggestion]) -> bool:
     """Make the changes, run the scheduler, and tell whether it finds a node."""
-    deleted = [change.pod for change in changes if isinstance(change, DeletePod)]
+    deleted = [change.target.pod for change in changes if change.target.pod]
     return scheduled(simulate([changed(obj, changes) for obj in without(objects, deleted)]))
 
 
@@ -111,40 +117,49 @@ def without(objects: Iterable[ApiObject], pods: Sequence[str]) -> list[ApiObject
     return [obj for obj in objects if not isinstance(obj, Pod) or key(obj) not in pods]
 
 
-def changed(obj: ApiObject, changes: Iterable[Change]) -> ApiObject:
+def changed(obj: ApiObject, changes: Iterable[Suggestion]) -> ApiObject:
     """Do to an object what the changes say, as by hand."""
     for change in changes:
-        match obj, change:
-            case Pod() as pod, PodChange() if not pod.spec.node_name:
-                obj = change.on_pod(pod)
-            case Node() as node, Uncordon() if node.metadata.name == change.node:
-                taints = tuple(each for each in node.spec.taints if each.key != "node.kubernetes.io/unschedulable")
-                obj = put(node, spec=put(node.spec, unschedulable=False, taints=taints))
-            case Node() as node, RemoveTaint() if node.metadata.name == change.node:
-                taints = tuple(each for each in node.spec.taints if each != change.taint)
-                obj = put(node, spec=put(node.spec, taints=taints))
-            case Node() as node, SetLabel() if node.metadata.name == change.node:
-                labels = node.metadata.labels | {change.key: change.value}
-                obj = put(node, metadata=put(node.metadata, labels=labels))
-            case Node() as node, RemoveLabel() if node.metadata.name == change.node:
-                labels = {name: value for name, value in node.metadata.labels.items() if name != change.key}
-                obj = put(node, metadata=put(node.metadata, labels=labels))
-            case Node() as node, FreeResource() if node.metadata.name == change.node:
-                obj = put(node, status=put(node.status, allocatable=more(node, change)))
+        said = change.to_dict()
+        match obj, said:
+            case Pod() as pod, _ if change.target == PENDING_POD and not pod.spec.node_name:
+                obj = change.patch(pod)
+            case Node() as node, _ if node.metadata.name == said.get("node"):
+                obj = changed_node(node, said)
     return obj
 
 
-def more(node: Node, change: FreeResource) -> dict[str, str | int | float]:
+def changed_node(node: Node, change: dict[str, Any]) -> Node:
+    match change["kind"]:
+        case "uncordon":
+            taints = tuple(each for each in node.spec.taints if each.key != "node.kubernetes.io/unschedulable")
+            return put(node, spec=put(node.spec, unschedulable=False, taints=taints))
+        case "removeTaint":
+            taints = tuple(each for each in node.spec.taints if msgspec.to_builtins(each) != change["taint"])
+            return put(node, spec=put(node.spec, taints=taints))
+        case "setLabel":
+            labels = node.metadata.labels | {change["key"]: change["value"]}
+            return put(node, metadata=put(node.metadata, labels=labels))
+        case "removeLabel":
+            labels = {name: value for name, value in node.metadata.labels.items() if name != change["key"]}
+            return put(node, metadata=put(node.metadata, labels=labels))
+        case "freeResource":
+            offered = more(node, change["resource"], change["amount"])
+            return put(node, status=put(node.status, allocatable=offered))
+    return node  # a pod on it goes
+
+
+def more(node: Node, resource: str, amount: int) -> dict[str, str | int | float]:
     """Let a node offer more; the clusters here count cpu in milli and memory in bytes."""
     offered = dict(node.status.allocatable)
-    if change.resource == "cpu":
-        offered["cpu"] = f"{int(str(offered['cpu']).rstrip('m')) + change.amount}m"
+    if resource == "cpu":
+        offered["cpu"] = f"{int(str(offered['cpu']).rstrip('m')) + amount}m"
     else:
-        offered[change.resource] = int(offered.get(change.resource, 0)) + change.amount
+        offered[resource] = int(offered.get(resource, 0)) + amount
     return offered
 
 
-def put(struct: msgspec.Struct, **fields: object):  # type: ignore[no-untyped-def]  # of the type that goes in
+def put(struct: T, **fields: object) -> T:
     return msgspec.structs.replace(struct, **fields)
 
 
@@ -152,9 +167,9 @@ def key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, tuple[Remedy, ...]]:
+def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, list[Proposal]]:
     """Run the scheduler, and ask in the end what would help the pod."""
-    found: list[Remedy] = []
+    found: list[Proposal] = []
 
     def ask(scheduler: Scheduler) -> None:
         for pod in scheduler.engine.handlers.pending.values():
@@ -169,7 +184,7 @@ def asked(objects: Sequence[ApiObject]) -> tuple[Simulation, tuple[Remedy, ...]]
 
     with Simulation(objects) as simulation:
         ask(simulation.run().scheduler)
-    return simulation, tuple(found)
+    return simulation, found
 
 
 def scheduled(simulation: Simulation) -> bool:

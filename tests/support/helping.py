@@ -11,17 +11,19 @@ from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.explain.remedies.remedies import Remedy, remedies
-from kframework.explain.remedies.suggestions import Proposal, Suggestions
+from kframework.explain.remedies.remedies import format_proposal, remedies
+from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.explain.remedies.trials import Trial
+from kframework.framework.suggestions import Proposal, Suggestion, delete_pod
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed
 from kframework.state.pods import PendingPod
+from kframework.testing import pending_pod
 from kframework.values.status import Code, Status
 
-__all__ = ["engine_of", "lines", "pending", "sought", "suggested"]
+__all__ = ["deletion", "engine_of", "lines", "pending", "sought", "suggested"]
 
 _CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -55,14 +57,19 @@ def suggested(
     """Ask a plugin what would answer its rejection of a node, or of the pod as a whole (no name)."""
     engine = engine_of(objects)
     trial = Trial(engine.cluster, engine.profiles[pod.spec.scheduler_name], pending(engine, pod))
-    return Suggestions(trial.profile).of(trial, trial.nodes.named(node), Status(code, ("no",), plugin))
+    return SuggestHooks(trial.profile).of(trial, trial.nodes.named(node), Status(code, ("no",), plugin))
 
 
-def sought(engine: PodEngine, pod: Pod) -> tuple[Remedy, ...]:
+def deletion(pod: Pod) -> Suggestion:
+    """Suggest to delete a pod that names its node."""
+    return delete_pod(pending_pod(pod))
+
+
+def sought(engine: PodEngine, pod: Pod) -> list[Proposal]:
     """Find what would help a pod."""
     return finished(remedies(engine, pending(engine, pod)))
 
 
 def lines(pod: Pod, *objects: ApiObject, plugins: Iterable[type[Plugin]] = ()) -> list[str]:
     """Say what would help a pod in a cluster of these objects."""
-    return [remedy.text for remedy in sought(engine_of(objects, *plugins), pod)]
+    return [format_proposal(changes) for changes in sought(engine_of(objects, *plugins), pod)]

@@ -17,7 +17,6 @@ from kframework import (
     ClusterEvent,
     CycleState,
     EventResource,
-    LowerRequest,
     NodeInfo,
     NodeTable,
     PendingPod,
@@ -27,8 +26,10 @@ from kframework import (
     Skip,
     StateKey,
     Status,
+    Suggestion,
     default_normalize,
     hookimpl,
+    lower_request,
     unresolvable,
 )
 
@@ -66,14 +67,14 @@ class Cheapest(Plugin[CheapestArgs]):
     @hookimpl
     def suggest(
         self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status
-    ) -> list[tuple[LowerRequest, ...]]:
+    ) -> list[tuple[Suggestion, ...]]:
         if node is None:
             return []
         # How much of the node the pod can pay for; one that is free was not rejected.
         share = state[LIMIT] / self.args.price(node)
         asked = zip(("cpu", "memory"), pod.non_zero, strict=True)
         paid = [(resource, amount, int(share * node.allocatable(resource))) for resource, amount in asked]
-        return [tuple(LowerRequest(resource, amount - to, to) for resource, amount, to in paid if amount > to)]
+        return [tuple(lower_request(resource, amount - to, to) for resource, amount, to in paid if amount > to)]
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:

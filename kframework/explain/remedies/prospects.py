@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.rejections import PASS
 from kframework.explain.full_evaluation import FullEvaluation
-from kframework.explain.remedies.suggestions import Suggestions
-from kframework.framework.suggestions import BEYOND_HELP, MOST
+from kframework.explain.remedies.suggestions import SuggestHooks
+from kframework.framework.suggestions import MAX_SUGGESTIONS, UNFIXABLE
 from kframework.values.scores import Scores
 
 _Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ class _Rejecting(NamedTuple):
 class Prospects:
     """What stands in the pod's way on the nodes that PreFilter leaves."""
 
-    def __init__(self, evaluation: FullEvaluation, suggestions: Suggestions) -> None:
+    def __init__(self, evaluation: FullEvaluation, suggestions: SuggestHooks) -> None:
         self.evaluation = evaluation
         self._suggestions = suggestions
         #: The rows that are looked at; all else is aligned to them.
@@ -54,10 +54,10 @@ class Prospects:
                 continue
             size, changes = np.zeros((2, len(self.rows)))
             efforts = yield from self._suggestions.efforts(self.evaluation, name, self.rows[rejected])
-            changes[rejected], size[rejected] = np.ceil(efforts), efforts % BEYOND_HELP
+            changes[rejected], size[rejected] = np.ceil(efforts), efforts % UNFIXABLE
             self.pattern += rejected.astype(np.int64) << len(self.rejecting)
             self.rejecting[name] = _Rejecting(changes, size)
-            self.effort += np.where(changes <= MOST, changes, 1)
+            self.effort += np.where(changes <= MAX_SUGGESTIONS, changes, 1)
             if self.evaluation.profile.plugins[name].reads == "node":
                 self.changes += changes
             else:
@@ -68,7 +68,7 @@ class Prospects:
 
     def promising(self, each: int) -> list[int]:
         """List the rows where changes of the cluster may help: so many for each pattern of rejections, best first."""
-        return self._best(np.flatnonzero(self.changes <= MOST), self.changes, each)
+        return self._best(np.flatnonzero(self.changes <= MAX_SUGGESTIONS), self.changes, each)
 
     def easiest(self, each: int) -> list[int]:
         """List the rows with the least to do, be it to the pod itself: so many for each pattern, best first."""

@@ -8,26 +8,35 @@ left out, down to the last unit.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
-from typing import cast
 
 import msgspec
-from msgspec.structs import replace
 
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.remedies.prospects import Prospects
-from kframework.explain.remedies.suggestions import Proposal, Suggestions, of_pod
+from kframework.explain.remedies.suggestions import SuggestHooks, of_pod
 from kframework.explain.remedies.trials import Trials
-from kframework.framework.claim_suggestions import ClaimChange
-from kframework.framework.pod_suggestions import AnyChange
-from kframework.framework.suggestions import MOST, Change, DeletePod, FreeResource, joined, listed
+from kframework.framework.suggestions import (
+    MAX_SUGGESTIONS,
+    Amount,
+    Proposal,
+    Suggestion,
+    format_names,
+    join_clauses,
+)
 from kframework.scheduler.slices import in_slices
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PendingPod
 from kframework.values.status import Status
 
-#: The kinds of change, the one that is shown first, first.
-_ORDER: dict[type[Change], int] = {kind: place for place, kind in enumerate(AnyChange.__args__)}
+#: The kinds of change in the order in which they are shown; others come last.
+_KINDS = (
+    *("removeGate", "uncordon", "removeTaint", "setLabel", "removeLabel", "freeResource", "deletePod"),
+    *("tolerate", "lowerRequest", "dropHostPort", "dropNodeSelector", "dropNodeRequirement", "dropPodTerm"),
+    *("raiseMaxSkew", "dropSpread", "dropVolume"),
+    *("tolerateDevices", "lowerCount", "dropClause", "dropConstraint", "dropClaim"),
+)
 
 #: At most so many remedies are found.
 _SHOWN = 5
@@ -48,17 +57,22 @@ class Remedy(msgspec.Struct, frozen=True):
     """
 
     text: str
-    changes: tuple[AnyChange, ...]
+    changes: tuple[dict[str, object], ...]
+
+    @classmethod
+    def from_proposal(cls, changes: Proposal) -> Remedy:
+        """Show changes as an explanation does."""
+        return cls(format_proposal(changes), tuple(change.to_dict() for change in changes))
 
 
-def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, tuple[Remedy, ...]]:
+def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[Proposal]]:
     """Find what would help a pending pod, in slices: single changes, or else the fewest on one node.
 
     The kinds of change take turns. Nothing is found for a pod that is schedulable as it is.
     """
     search = _Search(engine, pod)
     yield from in_slices(search.work(), FullEvaluation(engine, pod).aside)
-    return tuple(Remedy(in_words(changes), cast("tuple[AnyChange, ...]", changes)) for changes in search.proved)
+    return search.proved
 
 
 class _Search:
@@ -68,7 +82,7 @@ class _Search:
         self._engine = engine
         self._pod = pod
         self._profile = engine.profiles[pod.scheduler_name]
-        self._suggestions = Suggestions(self._profile)
+        self._suggestions = SuggestHooks(self._profile)
         self.proved: list[Proposal] = []
 
     def work(self) -> Iterator[None]:
@@ -163,7 +177,7 @@ class _Search:
             with self._trials.made(base) as trial:
                 said = trial.rejections(name)
                 proposals = self._suggestions.of(trial, trial.nodes[row], said[0]) if said else []
-            for change in (each[0] for each in proposals if len(each) == 1 and isinstance(each[0], ClaimChange)):
+            for change in (each[0] for each in proposals if len(each) == 1 and each[0].target.claim):
                 yield
                 with self._trials.made((*base, change)) as trial:
                     found += [] if trial.rejections(name) else [(*base, change)]
@@ -173,7 +187,7 @@ class _Search:
         """Add the first proposal that answers a plugin's rejection; None if none does."""
         for proposal in proposals:
             tried = (*changes, *(change for change in proposal if change not in changes))
-            if len(changes) < len(tried) <= MOST:
+            if len(changes) < len(tried) <= MAX_SUGGESTIONS:
                 with self._trials.made(tried) as trial:
                     if all(each.plugin != status.plugin for each in trial.rejections(name)):
                         return tried
@@ -202,12 +216,12 @@ class _Search:
             others = (*before, *behind)
             if others and (yield from self._trials.anywhere(others)):
                 return (yield from self._needed(others))
-            amount = yield from self._least(before, change, behind)
-            if amount < change.amount:
+            if isinstance(change, Amount):
+                amount = yield from self._least(before, change, behind)
                 changes = (*before, change.with_amount(amount), *behind)
-        return tuple(sorted(changes, key=lambda change: (_ORDER[type(change)], change.text)))
+        return tuple(sorted(changes, key=lambda change: (_order(change), change.text)))
 
-    def _least(self, before: Proposal, change: Change, behind: Proposal) -> Generator[None, None, int]:
+    def _least(self, before: Proposal, change: Amount, behind: Proposal) -> Generator[None, None, int]:
         """Find the least amount of a change that will do: mostly it is as it should be."""
         too_little, enough = 0, change.amount
         tried = enough - 1
@@ -221,35 +235,41 @@ class _Search:
 
     def _illustrated(self, changes: Proposal) -> Proposal:
         """Keep the examples of pods to delete only where that would really do."""
-        freed = [change for change in changes if isinstance(change, FreeResource) and change.examples]
-        others = [change for change in changes if change not in freed]
-        deletions = [DeletePod.of(pod) for change in freed for pod in self._examples(change)]
-        with self._trials.made([*others, *deletions]) as trial:
-            if not freed or not trial.rejections(freed[0].node):
+        freed = [change for change in changes if change.examples]
+        with self._trials.made([each for change in changes for each in change.examples or (change,)]) as trial:
+            if not freed or not trial.rejections(freed[0].target.node):
                 return changes
-        return tuple(replace(each, examples=()) if isinstance(each, FreeResource) else each for each in changes)
-
-    def _examples(self, change: FreeResource) -> list[PodInfo]:
-        node = self._engine.cluster.nodes.named(change.node)
-        return [pod for pod in node.pods if pod.key in change.examples] if node is not None else []
+        return tuple(replace(change, examples=()) for change in changes)
 
 
-def in_words(changes: Sequence[Change]) -> str:
-    """Say changes, all of which it takes, in one line."""
-    deleted = [change for change in changes if isinstance(change, DeletePod)]
-    parts = [change.text for change in changes if not isinstance(change, DeletePod)]
+def format_proposal(changes: Iterable[Suggestion]) -> str:
+    """Format changes, all of which it takes, in one line."""
+    parts = [_with_examples(change) for change in changes if not change.target.pod]
+    deleted = [change for change in changes if change.target.pod]
     if len(deleted) > 1:
-        nodes = {change.node for change in deleted}
+        nodes = {change.target.node for change in deleted}
         where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
-        return joined([*parts, f"delete pods {listed([change.pod for change in deleted])}{where}"])
-    return joined([*parts, *(change.text for change in deleted)])
+        return join_clauses([*parts, f"delete pods {_pods(deleted)}{where}"])
+    return join_clauses([*parts, *(change.text for change in deleted)])
+
+
+def _with_examples(change: Suggestion) -> str:
+    return f"{change.text} (e.g. delete {_pods(change.examples)})" if change.examples else change.text
+
+
+def _pods(deleted: Iterable[Suggestion]) -> str:
+    return format_names([change.target.pod for change in deleted])
+
+
+def _order(change: Suggestion) -> tuple[int, str]:
+    return (_KINDS.index(change.kind) if change.kind in _KINDS else len(_KINDS)), change.kind
 
 
 def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:
     """Let the kinds of change take turns, each in the order found."""
-    by_kind: dict[int, list[Proposal]] = {}
+    by_kind: dict[tuple[int, str], list[Proposal]] = {}
     for changes in found:
-        by_kind.setdefault(_ORDER[type(changes[min(base, len(changes) - 1)])], []).append(changes)
-    kinds = [by_kind[kind] for kind in sorted(by_kind)]
+        by_kind.setdefault(_order(changes[min(base, len(changes) - 1)]), []).append(changes)
+    kinds = [by_kind[order] for order in sorted(by_kind)]
     for turn in zip_longest(*kinds):
         yield from (changes for changes in turn if changes is not None)

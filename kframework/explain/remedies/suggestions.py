@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from kframework.core.runtime.profile import Profile
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
 from kframework.explain.remedies.trials import Trial
-from kframework.framework.claim_suggestions import ClaimChange
-from kframework.framework.pod_suggestions import AnyChange
-from kframework.framework.suggestions import BEYOND_HELP, Change, PodChange, delete_any
+from kframework.framework.suggestions import UNFIXABLE, Proposal, Suggestion, delete_any
 from kframework.state.nodes import NodeInfo
 from kframework.values.status import Code, Status
-
-#: Changes that are made together.
-Proposal = tuple[Change, ...]
 
 #: So many of the nodes with the same rejection are looked at to find out whether anything is suggested there.
 _FEW = 8
@@ -28,8 +23,8 @@ _FEW = 8
 _MANY = 200
 
 
-class Suggestions:
-    """Asks the plugins of a profile; one whose hook does something wrong is told of once, and asked no more."""
+class SuggestHooks:
+    """Calls the `suggest` hooks of a profile; a fault is logged once, and the plugin is not called again."""
 
     def __init__(self, profile: Profile) -> None:
         self._hooks = OptionalHooks(profile)
@@ -49,7 +44,7 @@ class Suggestions:
 
         Yields wherever it may pause; nothing is known of the rest if nodes come or go meanwhile.
         """
-        efforts = np.full(len(rows), BEYOND_HELP)
+        efforts = np.full(len(rows), UNFIXABLE)
         if self._hooks.of(plugin, "suggest_nodes") is not None:
             for begin in range(0, len(rows), _MANY):
                 if begin:
@@ -67,12 +62,12 @@ class Suggestions:
             else:
                 said = (self.of(asked, asked.nodes[row], status) for row in rows[alike][:_FEW].tolist())
                 helps = any(not of_pod(each) for proposals in said for each in proposals)
-            efforts[alike] = 1 if helps else BEYOND_HELP
+            efforts[alike] = 1 if helps else UNFIXABLE
         return efforts
 
     def _estimated(self, asked: FullEvaluation, plugin: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Ask the plugin, if it may still be asked."""
-        beyond, estimate = np.full(len(rows), BEYOND_HELP), self._hooks.of(plugin, "suggest_nodes")
+        beyond, estimate = np.full(len(rows), UNFIXABLE), self._hooks.of(plugin, "suggest_nodes")
         if estimate is None:
             return beyond
         estimated = partial(estimate, asked.state, asked.pod, asked.nodes, rows)
@@ -81,7 +76,7 @@ class Suggestions:
 
 def of_pod(proposal: Proposal) -> bool:
     """Return whether a proposal changes the pod itself or what its claims ask for, be it beside others."""
-    return any(isinstance(change, PodChange | ClaimChange) for change in proposal)
+    return any(not change.target.node for change in proposal)
 
 
 def _proposals(suggestions: object) -> list[Proposal]:
@@ -89,8 +84,8 @@ def _proposals(suggestions: object) -> list[Proposal]:
     proposals: list[Proposal] = []
     for each in cast("list[object]", suggestions):
         changes = each if isinstance(each, tuple) else (each,)
-        if not all(isinstance(change, AnyChange) for change in changes):
-            raise TypeError(f"suggested {each!r}, which is no change of kframework.framework.suggestions")
+        if not all(isinstance(change, Suggestion) for change in changes):
+            raise TypeError(f"suggested {each!r}, which is no kframework.Suggestion")
         proposals += [changes] if changes else []
     return proposals
 

@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
-import msgspec
 import numpy as np
 
 from kframework.core.cycle.layers import ask_filter_rows
@@ -15,9 +14,8 @@ from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep
-from kframework.framework.claim_suggestions import ClaimChange
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.suggestions import Change, DeletePod, NodeChange, PodChange
+from kframework.framework.suggestions import PENDING_POD, Proposal, Suggestion
 from kframework.objects import Node, ResourceClaim
 from kframework.plugins.dynamic_resources.holders import DeviceHolders
 from kframework.plugins.dynamic_resources.requests import key_of
@@ -26,8 +24,6 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.state.statement import Statement
 from kframework.values.status import Status, unresolvable
-
-_key = msgspec.json.encode
 
 #: So many nodes are asked about one by one in one piece of work.
 _PIECE = 128
@@ -105,15 +101,15 @@ class Trials:
         self.profile = profile
         self._claim_store = cluster.objects(ResourceClaim)
         self._pod = pod
-        self._changed: dict[bytes, PendingPod] = {_key([]): pod}
+        self._changed: dict[Proposal, PendingPod] = {(): pod}
 
     @contextmanager
-    def made(self, changes: Sequence[Change]) -> Iterator[Trial]:
+    def made(self, changes: Sequence[Suggestion]) -> Iterator[Trial]:
         """Open a what-if in which the changes are made and PreFilter was asked; one that cannot be made is left out."""
         pod = self.changed(changes)
         with self.cluster.statement() as statement:
             for change in changes:
-                gone = self.cluster.pods.get(change.uid) if isinstance(change, DeletePod) else None
+                gone = self.cluster.pods.get(change.target.uid)
                 if gone is not None and gone.row >= 0:
                     statement.remove(gone)
             for claim in self._claims(changes):
@@ -124,34 +120,34 @@ class Trials:
                 statement.set_node(node)
             yield Trial(self.cluster, self.profile, pod)
 
-    def changed(self, changes: Iterable[Change]) -> PendingPod:
+    def changed(self, changes: Iterable[Suggestion]) -> PendingPod:
         """Return the pod as these changes make it."""
-        own = [change for change in changes if isinstance(change, PodChange)]
-        key = _key(own)
-        if key not in self._changed:
+        own = tuple(change for change in changes if change.target == PENDING_POD)
+        if own not in self._changed:
             pod = self._pod.object
             for change in own:
-                pod = change.on_pod(pod)
-            self._changed[key] = PendingPod(pod, self.cluster.interned)
-        return self._changed[key]
+                pod = change.patch(pod)
+            self._changed[own] = PendingPod(pod, self.cluster.interned)
+        return self._changed[own]
 
-    def _nodes(self, changes: Iterable[Change]) -> Iterable[Node]:
+    def _nodes(self, changes: Iterable[Suggestion]) -> Iterable[Node]:
         nodes: dict[str, Node] = {}
         for change in changes:
-            if isinstance(change, NodeChange) and (info := self.cluster.nodes.named(change.node)) is not None:
-                nodes[change.node] = change.on_node(nodes.get(change.node, info.object))
+            name = change.target.node
+            if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
+                nodes[name] = change.patch(nodes.get(name, info.object))
         return nodes.values()
 
-    def _claims(self, changes: Iterable[Change]) -> Iterable[ResourceClaim]:
+    def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:
         """Return the claims to devices that change: those of pods that go, and those that are changed themselves."""
-        gone = {change.uid for change in changes if isinstance(change, DeletePod)}
+        gone = {change.target.uid for change in changes if change.target.pod}
         claims = {key_of(claim): claim for claim in self._claim_store.index(DeviceHolders).freed(gone)}
         for change in changes:
-            if isinstance(change, ClaimChange):
-                namespace, _, name = change.claim.partition("/")
-                claim = claims.get(change.claim) or self._claim_store.get(name, namespace)
-                if claim is not None:
-                    claims[change.claim] = change.on_claim(claim)
+            key = change.target.claim
+            namespace, _, name = key.partition("/")
+            claim = claims.get(key) or self._claim_store.get(name, namespace)
+            if claim is not None:
+                claims[key] = change.patch(claim)
         return claims.values()
 
     def _assume(self, statement: Statement, claim: ResourceClaim) -> None:
@@ -164,7 +160,7 @@ class Trials:
         else:
             statement.record(lambda: store.assume(before.metadata, before))
 
-    def anywhere(self, changes: Sequence[Change]) -> Generator[None, None, bool]:
+    def anywhere(self, changes: Sequence[Suggestion]) -> Generator[None, None, bool]:
         """Return whether the pod can be scheduled at all once the changes are made; in pieces."""
         with self.made(changes) as trial:
             passing = trial.passing()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kframework.framework.suggestions import written
+from kframework.framework.suggestions import format_taint
 from kframework.objects import ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.holders import DeviceHolders, Holder
@@ -57,4 +57,4 @@ def _of_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[Poo
 
 
 def _shown(device: PoolDevice, pool: Pool, holders: DeviceHolders) -> NodeDevice:
-    return NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(written, device.taints)), pool.wrong)
+    return NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)

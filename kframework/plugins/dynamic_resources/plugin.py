@@ -20,7 +20,7 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.suggestions import Efforts, Suggestions
+from kframework.framework.suggestions import ChangeEstimates, Suggestions
 from kframework.objects import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from kframework.objects.claims import is_controlled_by
 from kframework.objects.node_selectors import NodeSelectorTerms
@@ -287,7 +287,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return suggestions.suggested(self.devices, claims, pod, node, self.handle.pods)
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         claims = state[CLAIMS]
         assert claims is not None  # only where there are claims are nodes rejected
         return suggestions.estimated(self.devices, claims, nodes, rows)

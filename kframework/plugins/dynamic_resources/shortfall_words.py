@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from kframework.framework.suggestions import listed
+from kframework.framework.suggestions import format_names
 from kframework.objects import ResourceClaim
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, UNAVAILABLE, ClaimsInCycle
@@ -38,7 +38,7 @@ def explained(devices: Devices, claims: ClaimsInCycle, node: NodeInfo) -> list[s
 
 def _elsewhere(claim: ResourceClaim) -> str:
     held = [f"{result.pool}/{result.device}" for result in results_of(claim)]
-    return f"{claim_in_words(claim)} has its devices already, and not for this node: {listed(held)}"
+    return f"{claim_in_words(claim)} has its devices already, and not for this node: {format_names(held)}"
 
 
 def in_words(shortfalls: Shortfalls) -> Iterator[str]:

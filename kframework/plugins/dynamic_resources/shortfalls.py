@@ -12,8 +12,7 @@ from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
-from kframework.framework.claim_suggestions import constraint_in_words
-from kframework.framework.suggestions import written
+from kframework.framework.suggestions import format_taint
 from kframework.objects import DeviceAttribute, DeviceConstraint, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.allocator import BudgetExceeded
@@ -205,7 +204,7 @@ class Shortfalls:
 
 def _taint_loss(asked: Asked, device: PoolDevice) -> Loss | None:
     against = asked.untolerated(device)
-    return Loss(Why.TAINT, written(against[0])) if against else None
+    return Loss(Why.TAINT, format_taint(against[0])) if against else None
 
 
 def _counters_left(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
@@ -278,9 +277,16 @@ def _best_value(attribute: str, concerned: Sequence[Shortfall]) -> DeviceAttribu
 
 
 def _keeping(shortfall: Shortfall, kept: set[PoolDevice], constraint: DeviceConstraint) -> Shortfall:
-    loss = Loss(Why.CONSTRAINT, constraint_in_words(constraint))
+    loss = Loss(Why.CONSTRAINT, format_constraint(constraint))
     verdicts = {
         device: loss if before is None and device not in kept else before
         for device, before in shortfall.verdicts.items()
     }
     return shortfall._replace(verdicts=verdicts)
+
+
+def format_constraint(constraint: DeviceConstraint) -> str:
+    """Name a constraint by its attribute."""
+    if constraint.match_attribute is not None:
+        return f"matchAttribute {constraint.match_attribute}"
+    return f"distinctAttribute {constraint.distinct_attribute}"

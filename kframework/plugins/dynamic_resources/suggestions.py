@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 
 import numpy as np
 from msgspec.structs import replace
 
-from kframework.framework.claim_suggestions import DropClause, DropConstraint, LowerCount, TolerateDevices
-from kframework.framework.pod_suggestions import DropClaim, LowerRequest
-from kframework.framework.suggestions import BEYOND_HELP, MOST, Change, Efforts, Suggestion, delete_all
-from kframework.objects import ResourceClaim
+from kframework.framework.suggestions import (
+    MAX_SUGGESTIONS,
+    UNFIXABLE,
+    Amount,
+    ChangeEstimates,
+    Patch,
+    Proposal,
+    Suggestion,
+    Suggestions,
+    Target,
+    delete_all,
+    drop_item,
+    each_or_all,
+    format_taint,
+    lower_request,
+    patch_field,
+    remove_item,
+)
+from kframework.objects import (
+    CELSelector,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
 from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, ClaimsInCycle
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.requests import Asked, key_of
+from kframework.plugins.dynamic_resources.requests import key_of
 from kframework.plugins.dynamic_resources.selectors.clauses import clauses
-from kframework.plugins.dynamic_resources.shortfalls import Shortfall, Shortfalls, Why
+from kframework.plugins.dynamic_resources.shortfalls import Shortfall, Shortfalls, Why, format_constraint
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo
@@ -29,20 +54,14 @@ _FEW = 16
 #: How far away the farthest node is from having enough devices, in devices.
 _FAR = 900
 
+#: One way to satisfy a request, or the only one.
+Way = ExactDeviceRequest | DeviceSubRequest
+
 #: The pods on nodes by uid.
 Pods = Mapping[str, PodInfo]
 
 
-def drop_claims(pod: PodInfo) -> Iterator[Suggestion]:
-    """Suggest that the pod do without one of its claims, or without all."""
-    dropped = [DropClaim(each.name) for each in pod.spec.resource_claims]
-    yield from dropped
-    yield tuple(dropped)
-
-
-def suggested(
-    devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node: NodeInfo, pods: Pods
-) -> Iterator[Suggestion]:
+def suggested(devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node: NodeInfo, pods: Pods) -> Suggestions:
     """Suggest what may give a pod its devices on a node, best first: to do without only where nothing else is known."""
     held = claims.unusable(node.table, np.array([node.row]))
     proposals = list(_given_up(held, pods, pod))
@@ -59,7 +78,7 @@ def suggested(
 # -- what others have ----------------------------------------------------------------------------------------------
 
 
-def _freeing(devices: Devices, shortfalls: Shortfalls, pods: Pods, pod: PodInfo) -> Iterator[Suggestion]:
+def _freeing(devices: Devices, shortfalls: Shortfalls, pods: Pods, pod: PodInfo) -> Iterator[Proposal]:
     """Suggest to delete the pods that have devices which are lacking: those of one claim, or of all."""
     lacking = [each for each in shortfalls.every if each.short or shortfalls.are_met]
     wanted = dict.fromkeys(device for each in lacking for device in _taken(devices, shortfalls, each))
@@ -76,7 +95,7 @@ def _taken(devices: Devices, shortfalls: Shortfalls, shortfall: Shortfall) -> It
             yield from shortfalls.consumers(device)
 
 
-def _given_up(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> Iterator[Suggestion]:
+def _given_up(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> Iterator[Proposal]:
     """Suggest to delete the pods that use one of these claims, the least important first; or those of more and more."""
     users = [[pods.get(user.uid) for user in claim.status.reserved_for if user.uid != pod.uid] for claim in claims]
     units = [[each for each in unit if each is not None] for unit in users if unit and None not in unit]
@@ -85,7 +104,7 @@ def _given_up(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> Iter
         yield delete_all(unit)
     for count in range(2, len(units) + 1):
         together = list(dict.fromkeys(each for unit in units[:count] for each in unit))
-        if len(together) > MOST:
+        if len(together) > MAX_SUGGESTIONS:
             return
         yield delete_all(together)
 
@@ -94,80 +113,111 @@ def _given_up(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> Iter
 
 
 def _asking_for_less(
-    claims: ClaimsInCycle, shortfalls: Shortfalls, pod: PodInfo, freed: Sequence[Suggestion]
-) -> Iterator[Suggestion]:
+    claims: ClaimsInCycle, shortfalls: Shortfalls, pod: PodInfo, freed: Sequence[Proposal]
+) -> Iterator[Proposal]:
     """Suggest changes of each request that cannot be satisfied; or all that are known, and all that others free."""
     resources = {each.request_name: each.resource_name for each in claims.mappings(shortfalls.node)}
-    fixes = [_fixes(ways, shortfalls.are_met, resources, pod) for ways in shortfalls.by_request]
+    unmet = [ways for ways in shortfalls.by_request if shortfalls.are_met or all(each.short for each in ways)]
+    fixes = [[fix for each in ways for fix in _fixes_of(each, resources, pod) if fix] for ways in unmet]
     needed = [each for each in fixes if each]
     if needed:
         yield from (tuple(chain.from_iterable(each)) for each in islice(product(*needed), _FEW))
         everything = tuple(dict.fromkeys(chain.from_iterable(chain.from_iterable(needed))))
         yield everything
-        yield from ((*(each if isinstance(each, tuple) else (each,)), *everything) for each in freed)
+        yield from ((*each, *everything) for each in freed)
 
 
-def _fixes(
-    ways: Sequence[Shortfall], are_met: bool, resources: Mapping[str, str], pod: PodInfo
-) -> list[tuple[Change, ...]]:
-    """List the changes any of which may satisfy a request; none where it can be satisfied as it is."""
-    if not are_met and not all(each.short for each in ways):
-        return []
-    return [fix for each in ways for fix in _fixes_of(each, resources, pod) if fix]
-
-
-def _fixes_of(shortfall: Shortfall, resources: Mapping[str, str], pod: PodInfo) -> Iterator[tuple[Change, ...]]:
-    asked = shortfall.asked
+def _fixes_of(shortfall: Shortfall, resources: Mapping[str, str], pod: PodInfo) -> Iterator[Proposal]:
+    """Yield the changes of one way to satisfy a request; the taints of its devices are tolerated together."""
+    asked, short, left = shortfall.asked, shortfall.short, len(shortfall.left)
+    claim, request = key_of(asked.claim), asked.name
     if asked.claim.metadata.name == NOT_MADE_YET:
         resource = resources.get(asked.request, "")
         amount = dict(pod.template.fit).get(resource, 0)
-        if amount:
-            less = min(shortfall.short or amount, amount)
-            yield (LowerRequest(resource, less, amount - less),)
+        less = min(short or amount, amount)
+        yield (lower_request(resource, less, amount - less),) if amount else ()
         return
-    yield _tolerating(shortfall)
-    if shortfall.left and not asked.all:
-        if shortfall.short:
-            yield _lowered(asked, len(shortfall.left))
-        if len(shortfall.left) > 1 or not shortfall.short:
-            yield _lowered(asked, 1)
-    yield from _selecting_more(shortfall)
-    yield from _unconstrained(shortfall)
-
-
-def _lowered(asked: Asked, to: int) -> tuple[Change, ...]:
-    return (LowerCount(key_of(asked.claim), asked.name, asked.count - to, to),) if asked.count > to else ()
-
-
-def _tolerating(shortfall: Shortfall) -> tuple[Change, ...]:
-    asked, tainted = shortfall.asked, shortfall.lost_to(Why.TAINT)
-    taints = dict.fromkeys(replace(taint, time_added=None) for device in tainted for taint in asked.untolerated(device))
-    return tuple(TolerateDevices(key_of(asked.claim), asked.name, taint) for taint in taints)
-
-
-def _selecting_more(shortfall: Shortfall) -> Iterator[tuple[Change, ...]]:
-    asked = shortfall.asked
-    against = {loss.what for loss in shortfall.losses if loss.why is Why.SELECTOR}
+    against = (taint for device in shortfall.lost_to(Why.TAINT) for taint in asked.untolerated(device))
+    taints = dict.fromkeys(replace(taint, time_added=None) for taint in against)
+    yield tuple(tolerate_devices(claim, request, taint) for taint in taints)
+    if left and not asked.all:
+        counts = dict.fromkeys((left, 1) if short else (1,))
+        yield from ((lower_count(claim, request, asked.count - to, to),) for to in counts if asked.count > to)
+    unmet = {loss.what for loss in shortfall.losses if loss.why is Why.SELECTOR}
     for selector in asked.selectors:
         expression = selector.cel.expression if selector.cel is not None else ""
-        parts = clauses(expression)
-        for clause in parts:
-            if clause in against:
-                rest = " && ".join(part for part in parts if part != clause)
-                yield (DropClause(key_of(asked.claim), asked.name, clause, expression, rest),)
-
-
-def _unconstrained(shortfall: Shortfall) -> Iterator[tuple[Change, ...]]:
-    asked = shortfall.asked
+        yield from ((drop_clause(claim, request, expression, each),) for each in clauses(expression) if each in unmet)
     if shortfall.lost_to(Why.CONSTRAINT):
-        for constraint in asked.claim.spec.devices.constraints:
-            yield (DropConstraint(key_of(asked.claim), constraint),)
+        yield from ((drop_constraint(claim, each),) for each in asked.claim.spec.devices.constraints)
+
+
+def tolerate_devices(claim: str, request: str, taint: DeviceTaint) -> Suggestion:
+    """Suggest that a request tolerate a taint of devices."""
+    operator = "Equal" if taint.value else "Exists"
+    toleration = DeviceToleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
+    text = f"let request {request} of claim {claim} tolerate {format_taint(taint)}"
+    patch = _patch_request(request, lambda way: replace(way, tolerations=(*way.tolerations, toleration)))
+    return Suggestion(text, Target(claim), patch, "tolerateDevices", {"request": request, "taint": taint})
+
+
+def lower_count(claim: str, request: str, amount: int, to: int) -> Amount:
+    """Suggest that a request ask for fewer devices."""
+    return Amount(
+        f"lower the count in request {request} of claim {claim} from {to + amount} to {to}",
+        Target(claim),
+        _patch_request(request, lambda way: replace(way, count=to)),
+        "lowerCount",
+        {"request": request, "amount": amount, "to": to},
+        amount=amount,
+        with_amount=lambda less: lower_count(claim, request, less, to + amount - less),
+    )
+
+
+def drop_clause(claim: str, request: str, expression: str, clause: str) -> Suggestion:
+    """Suggest to drop a clause from a selector of a request, and the selector with its last clause."""
+    rest = " && ".join(each for each in clauses(expression) if each != clause)
+    reduced = (DeviceSelector(cel=CELSelector(expression=rest)),) if rest else ()
+
+    def patch(way: Way) -> Way:
+        kept = ((each,) if each.cel is None or each.cel.expression != expression else reduced for each in way.selectors)
+        return replace(way, selectors=tuple(chain.from_iterable(kept)))
+
+    text = f"drop {clause} from request {request} of claim {claim}"
+    arguments = {"request": request, "clause": clause, "selector": expression, "rest": rest}
+    return Suggestion(text, Target(claim), _patch_request(request, patch), "dropClause", arguments)
+
+
+def _patch_request(name: str, change: Callable[[Way], Way]) -> Patch:
+    """Return a patch of one of a claim's requests; one of several ways to satisfy it is called `request/way`."""
+
+    def patch(request: DeviceRequest) -> DeviceRequest:
+        if request.name == name and request.exactly is not None:
+            return replace(request, exactly=change(request.exactly))
+        ways = (change(way) if f"{request.name}/{way.name}" == name else way for way in request.first_available)
+        return replace(request, first_available=tuple(ways))
+
+    return patch_field("spec.devices.requests", lambda requests: tuple(map(patch, requests)))
+
+
+def drop_constraint(claim: str, constraint: DeviceConstraint) -> Suggestion:
+    """Suggest to drop a constraint from a claim."""
+    text = f"drop {format_constraint(constraint)} from claim {claim}"
+    patch = remove_item("spec.devices.constraints", constraint)
+    return Suggestion(text, Target(claim), patch, "dropConstraint", {"constraint": constraint})
+
+
+def drop_claims(pod: PodInfo) -> Suggestions:
+    """Suggest that the pod do without one of its claims, or without all."""
+    return each_or_all(
+        drop_item("dropClaim", f"drop the pod's claim {each.name}", "spec.resource_claims", each, name=each.name)
+        for each in pod.spec.resource_claims
+    )
 
 
 # -- where to look first -------------------------------------------------------------------------------------------
 
 
-def estimated(devices: Devices, claims: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> Efforts:
+def estimated(devices: Devices, claims: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
     """Estimate the effort on each row: one change where enough devices are in reach, and some of them in use.
 
     It counts devices whatever they are, so it is quick.
@@ -190,7 +240,7 @@ def _effort(devices: Devices, wanted: int, node: NodeInfo) -> float:
     try:
         pools = devices.pools.of(node)
     except AllocationError:
-        return BEYOND_HELP + _FAR
+        return UNFIXABLE + _FAR
     is_in_use = devices.allocated.is_in_use
     reached, in_use = 0, 0
     for pool in pools:
@@ -199,8 +249,8 @@ def _effort(devices: Devices, wanted: int, node: NodeInfo) -> float:
             in_use += sum([is_in_use(device.id) for device in pool.devices])
     near = 1 / (2 + reached - in_use)
     if reached < wanted:
-        return BEYOND_HELP + min(wanted - reached, _FAR)
-    return near if in_use else BEYOND_HELP + near
+        return UNFIXABLE + min(wanted - reached, _FAR)
+    return near if in_use else UNFIXABLE + near
 
 
 def _fewest(claims: Iterable[ResourceClaim]) -> int:

@@ -13,7 +13,7 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
+from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates, Suggestions
 from kframework.objects import Namespace, Node
 from kframework.objects.label_selectors import Selector
 from kframework.objects.problem import Problem
@@ -164,12 +164,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         yield from drop_terms(pod)
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         """Count the pods in each row's domains that are in the way; there is no making company where it is wanted."""
         rules = state[_RULES]
         counts = (*rules.anti_affinity, *rules.existing_anti_affinity)
         found = sum((tally.values[topology.values[rows]] for topology, tally in counts), np.zeros(1, dtype=np.int64))
-        return np.where(found > 0, found, BEYOND_HELP)
+        return np.where(found > 0, found, UNFIXABLE)
 
     # -- where it had better run -----------------------------------------------------------------------------------
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.framework.pod_suggestions import DropPodTerm
-from kframework.framework.suggestions import MOST, Suggestion, delete_all
+from kframework.framework.suggestions import (
+    MAX_SUGGESTIONS,
+    Suggestion,
+    Suggestions,
+    delete_all,
+    drop_item,
+    each_or_all,
+)
+from kframework.objects import PodAffinityTerm
+from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.plugins.inter_pod_affinity.affinity import Affinities
 from kframework.state.domain_counts import pods_in_domain
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 
 
-def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[Suggestion]:
+def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Suggestions:
     """Suggest to delete the pods in the node's domains that must not be near the pod, if they are few."""
     found = dict[str, PodInfo]()
     for other in unwanted(affinities, pod, node):
         found[other.uid] = other
-        if len(found) > MOST:
+        if len(found) > MAX_SUGGESTIONS:
             return
     yield delete_all(found.values())
 
@@ -34,15 +42,24 @@ def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterato
             yield from (other for other in others if nodes.existing_terms.holders(other).serial in unwilling)
 
 
-def drop_terms(pod: PendingPod) -> Iterator[Suggestion]:
+def drop_terms(pod: PendingPod) -> Suggestions:
     """Suggest that the pod drop one of its required terms, or all."""
     affinity = pod.spec.affinity
     near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
-    terms = [
-        DropPodTerm(term, anti=side is apart)
+    return each_or_all(
+        _drop_term(term, anti=side is apart)
         for side in (near, apart)
         if side is not None
         for term in side.required_during_scheduling_ignored_during_execution
-    ]
-    yield from terms
-    yield tuple(terms)
+    )
+
+
+def _drop_term(term: PodAffinityTerm, *, anti: bool) -> Suggestion:
+    try:
+        pods = str(label_selector(term.label_selector)) or "pods"
+    except SelectorError:
+        pods = "pods"
+    text = f"drop the pod's {'anti-affinity' if anti else 'affinity'} to {pods} by {term.topology_key}"
+    side = "pod_anti_affinity" if anti else "pod_affinity"
+    path = f"spec.affinity.{side}.required_during_scheduling_ignored_during_execution"
+    return drop_item("dropPodTerm", text, path, term, term=term, anti=anti)

@@ -13,7 +13,7 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.suggestions import BEYOND_HELP, Efforts, Suggestions
+from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates, Suggestions
 from kframework.objects import DeviceClass, Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
@@ -148,7 +148,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         yield from ask_for_less(node, missing)
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         """Take the largest share of what the pod asks for that is missing; one pod less may be enough for all of it."""
         offered = nodes.allocatable("pods")[rows]
         size, short, possible = np.zeros(len(offered)), np.zeros(len(offered)), np.ones(len(offered), dtype=np.bool_)
@@ -161,7 +161,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             short += missing > 0
             possible &= (amount <= offered) | (missing <= 0)
         size += np.maximum(short - 1, 0)
-        return np.where(possible, 0, BEYOND_HELP) + (1 + size) / (2 + size)
+        return np.where(possible, 0, UNFIXABLE) + (1 + size) / (2 + size)
 
     # -- score -----------------------------------------------------------------------------------------------------
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kframework.framework.pod_suggestions import LowerRequest
-from kframework.framework.suggestions import DeletePod, FreeResource, Suggestion, by_importance
+from kframework.framework.suggestions import (
+    Amount,
+    Suggestions,
+    by_importance,
+    delete_pod,
+    free_resource,
+    lower_request,
+)
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PodInfo
 
@@ -35,7 +41,7 @@ def shortages(node: NodeInfo, asked: Iterable[tuple[str, int]], nominated: Itera
     return found
 
 
-def make_room(node: NodeInfo, missing: Sequence[Shortage]) -> Iterator[Suggestion]:
+def make_room(node: NodeInfo, missing: Sequence[Shortage]) -> Suggestions:
     """Free what is missing; before that, delete pods as long as each is worth more than one resource that is freed."""
     if not all(shortage.possible for shortage in missing):
         return
@@ -47,11 +53,11 @@ def make_room(node: NodeInfo, missing: Sequence[Shortage]) -> Iterator[Suggestio
         deleted.append(min(staying, key=lambda other: (*_burden(_without(other, rest)), other.priority, other.key)))
         rest = _without(deleted[-1], rest)
         if len(deleted) + len(rest) < len(missing):
-            yield (*map(DeletePod.of, deleted), *(_free(node, each) for each in rest))
+            yield (*map(delete_pod, deleted), *(_free(node, each) for each in rest))
     yield tuple(_free(node, each) for each in missing)
 
 
-def ask_for_less(node: NodeInfo, missing: Sequence[Shortage]) -> Iterator[Suggestion]:
+def ask_for_less(node: NodeInfo, missing: Sequence[Shortage]) -> Suggestions:
     """Ask for what there is; or only where a node never has so much, and make room for the rest."""
     for lowered in (missing, [each for each in missing if not each.possible]):
         if lowered and all(each.resource != "pods" for each in lowered):
@@ -59,28 +65,28 @@ def ask_for_less(node: NodeInfo, missing: Sequence[Shortage]) -> Iterator[Sugges
             yield (*map(_lower, lowered), *(_free(node, each) for each in freed))
 
 
-def _lower(shortage: Shortage) -> LowerRequest:
+def _lower(shortage: Shortage) -> Amount:
     amount = min(shortage.missing, shortage.asked)
-    return LowerRequest(shortage.resource, amount, shortage.asked - amount)
+    return lower_request(shortage.resource, amount, shortage.asked - amount)
 
 
-def _free(node: NodeInfo, shortage: Shortage) -> FreeResource:
-    return FreeResource(node.name, shortage.resource, shortage.missing, _examples(node, shortage))
+def _free(node: NodeInfo, shortage: Shortage) -> Amount:
+    return free_resource(node.name, shortage.resource, shortage.missing, _examples(node, shortage))
 
 
-def _examples(node: NodeInfo, shortage: Shortage) -> tuple[str, ...]:
-    """Name pods without which there is room: one if one is enough, else the largest until there is."""
+def _examples(node: NodeInfo, shortage: Shortage) -> Sequence[PodInfo]:
+    """Choose pods without which there is room: one if one is enough, else the largest until there is."""
     held = {other: _held(other, shortage.resource) for other in by_importance(node.pods) if not other.terminating}
     enough = [other for other, amount in held.items() if amount >= shortage.missing]
     if enough:
         lowest = [other for other in enough if other.priority == enough[0].priority]
-        return (min(lowest, key=lambda other: held[other]).key,)
+        return [min(lowest, key=lambda other: held[other])]
     chosen, left = [], shortage.missing
     for other in sorted(held, key=lambda other: -held[other]):
         if left > 0 and held[other]:
-            chosen.append(other.key)
+            chosen.append(other)
             left -= held[other]
-    return tuple(chosen) if left <= 0 else ()
+    return chosen if left <= 0 else ()
 
 
 def _without(pod: PodInfo, missing: Iterable[Shortage]) -> list[Shortage]:

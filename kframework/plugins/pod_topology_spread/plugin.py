@@ -13,7 +13,7 @@ from kframework.config.decode import ZERO_IS_DEFAULT, ApiObject, in_schema
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
-from kframework.framework.suggestions import Efforts, Suggestions
+from kframework.framework.suggestions import ChangeEstimates, Suggestions
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.node_selectors import required_node_affinity
@@ -162,7 +162,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return state[_LIMITS].suggestions(pod, node) if node is not None else ()
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         return state[_LIMITS].efforts(rows)
 
     # -- how they should be spread ---------------------------------------------------------------------------------

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from kframework.framework.pod_suggestions import DropSpread, RaiseMaxSkew
 from kframework.framework.suggestions import (
-    BEYOND_HELP,
-    MOST,
-    Efforts,
-    PodChange,
+    MAX_SUGGESTIONS,
+    PENDING_POD,
+    UNFIXABLE,
+    Amount,
+    ChangeEstimates,
     Suggestion,
+    Suggestions,
     by_importance,
     delete_all,
+    drop_item,
+    patch_field,
 )
 from kframework.objects import TopologySpreadConstraint
 from kframework.plugins.pod_topology_spread.spread_constraints import DO_NOT_SCHEDULE, SpreadConstraint, topology_keys
@@ -34,6 +38,9 @@ UNLABELLED = f"{REASON} (missing required label)"
 _SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
 # Reason bits: 1 stands for too many pods.
 _NO_LABEL = 2
+
+#: Where a pod's own constraints stand.
+_CONSTRAINTS = "spec.topology_spread_constraints"
 
 #: Of the pods that are too many in a domain so many are looked at: it may be a zone with thousands of them.
 _SOME = 256
@@ -104,19 +111,22 @@ class Limits:
 
     # -- what would even it out ------------------------------------------------------------------------------------
 
-    def suggestions(self, pod: PendingPod, node: NodeInfo) -> Iterator[Suggestion]:
+    def suggestions(self, pod: PendingPod, node: NodeInfo) -> Suggestions:
         """Suggest to delete as many pods of the node's domains as are too many there, or to let the pod skew them."""
         hard = (each for each in pod.spec.topology_spread_constraints if each.when_unsatisfiable == DO_NOT_SCHEDULE)
         own: Sequence[TopologySpreadConstraint | None] = [*hard] or [None] * len(self._limits)  # else default ones
         deleted: dict[str, PodInfo] = {}
-        eased: list[PodChange] = []
+        eased: list[Suggestion] = []
         hopeless = False
         for limit, constraint in zip(self._limits, own, strict=True):
             code = limit.counts.topology.cells[node.row]
             excess = int(limit.excess()[code])
-            hopeless |= not code or excess > MOST
-            if constraint is not None and (excess or not code):
-                eased.append(RaiseMaxSkew(constraint, excess) if code else DropSpread(constraint))
+            hopeless |= not code or excess > MAX_SUGGESTIONS
+            if constraint is not None and not code:
+                text = f"drop the pod's spread over {constraint.topology_key}"
+                eased.append(drop_item("dropSpread", text, _CONSTRAINTS, constraint, constraint=constraint))
+            elif constraint is not None and excess:
+                eased.append(_raise_max_skew(constraint, excess))
             if excess and not hopeless:
                 there = pods_in_domain(node, limit.constraint.topology_key, limit.constraint.counted)
                 deleted |= {other.uid: other for other in by_importance(islice(there, _SOME))[:excess]}
@@ -124,11 +134,11 @@ class Limits:
             yield delete_all(deleted.values())
         yield tuple(eased)
 
-    def efforts(self, rows: Rows) -> Efforts:
+    def efforts(self, rows: Rows) -> ChangeEstimates:
         """Count the pods that are too many in the domains of each row; one without the label is left alone."""
         codes = [limit.counts.topology.values[rows] for limit in self._limits]
         found: Scores = np.sum([limit.excess()[each] for limit, each in zip(self._limits, codes, strict=True)], axis=0)
-        return np.where(np.all(codes, axis=0) & (found > 0), found, found + BEYOND_HELP)
+        return np.where(np.all(codes, axis=0) & (found > 0), found, found + UNFIXABLE)
 
 
 def _rejections(limit: Limit, rows: Rows) -> Scores:
@@ -151,3 +161,17 @@ def limits_of(
         counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
         limits.append(Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
     return Limits(limits)
+
+
+def _raise_max_skew(constraint: TopologySpreadConstraint, amount: int) -> Amount:
+    skew, key = constraint.max_skew, constraint.topology_key
+    raised = replace(constraint, max_skew=skew + amount)
+    return Amount(
+        f"raise maxSkew of the pod's spread over {key} from {skew} to {skew + amount}",
+        PENDING_POD,
+        patch_field(_CONSTRAINTS, lambda own: tuple(raised if each == constraint else each for each in own)),
+        "raiseMaxSkew",
+        {"constraint": constraint, "amount": amount},
+        amount=amount,
+        with_amount=lambda less: _raise_max_skew(constraint, less),
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.prospects import Prospects
-from kframework.explain.remedies.suggestions import Suggestions
-from kframework.framework.suggestions import BEYOND_HELP
+from kframework.explain.remedies.suggestions import SuggestHooks
+from kframework.framework.suggestions import UNFIXABLE
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
@@ -15,7 +15,7 @@ from tests.support.helping import engine_of, pending
 def prospects(pod: Pod, *objects: ApiObject) -> Prospects:
     engine = engine_of(objects)
     evaluation = finished(evaluate(engine, pending(engine, pod)))
-    made = Prospects(evaluation, Suggestions(evaluation.profile))
+    made = Prospects(evaluation, SuggestHooks(evaluation.profile))
     for _ in made.work():
         pass
     return made
@@ -46,7 +46,7 @@ def test_changes_are_counted() -> None:
         make_node("full", labels={"disk": "ssd", "gen": "2"}),
         make_pod("x", node_name="full", cpu=4),
     )
-    assert counted(made) == {"labels": 2, "label": 1, "taints": 2, "cordon": 1, "small": BEYOND_HELP + 1, "full": 1}
+    assert counted(made) == {"labels": 2, "label": 1, "taints": 2, "cordon": 1, "small": UNFIXABLE + 1, "full": 1}
     assert names(made, made.promising(1)) == ["full", "cordon", "label", "taints"]
     assert names(made, made.promising(2)) == ["full", "cordon", "label", "taints", "labels"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unresolvable, unschedulable
 from kframework.core.pod_engine import PodEngine
 from kframework.explain import slices
-from kframework.explain.remedies.remedies import remedies
-from kframework.framework.suggestions import FreeResource
+from kframework.explain.remedies.remedies import Remedy, format_proposal, remedies
+from kframework.framework.suggestions import free_resource, lower_request, remove_label, uncordon
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -27,8 +28,8 @@ from kframework.objects import (
 )
 from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed, Gone
-from kframework.testing import make_node, make_pod
-from tests.support.helping import engine_of, lines, pending, sought
+from kframework.testing import make_node, make_pod, pending_pod
+from tests.support.helping import deletion, engine_of, lines, pending, sought
 from tests.support.storage import affinity, claim, mounted, near, reference, volume
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -279,8 +280,7 @@ def test_room_is_left_for_the_pods_nominated_to_a_node() -> None:
     rival = pending(engine, make_pod("rival", cpu="1500m", priority=10))
     engine.cluster.nominator.put(rival, "a")
     (freed, *_) = sought(engine, make_pod(cpu=1, priority=10))
-    assert freed.changes == (FreeResource("a", "cpu", 500),)
-    assert freed.text == "free 500m cpu on a"
+    assert freed == (free_resource("a", "cpu", 500),)
 
 
 def test_examples_are_only_given_where_they_would_do() -> None:
@@ -289,6 +289,33 @@ def test_examples_are_only_given_where_they_would_do() -> None:
     near = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(term,)))
     line, *_ = lines(make_pod(cpu=2, affinity=near), A, running(cpu=3, labels={"app": "web"}))
     assert line == "free 1 cpu on a"
+
+
+# -- text and JSON -----------------------------------------------------------------------------------------------------
+
+
+def test_changes_are_joined_in_one_line() -> None:
+    web, db, far = deletion(running("web")), deletion(running("db")), deletion(running("far", "b"))
+    assert format_proposal([web]) == "delete pod default/web on a"
+    assert format_proposal([web, db]) == "delete pods default/web and default/db on a"
+    assert format_proposal([web, db, far]) == "delete pods default/web, default/db and default/far"
+    assert format_proposal([web, uncordon("a"), db]) == "uncordon a and delete pods default/web and default/db on a"
+    joined = format_proposal([uncordon("a"), remove_label("a", "x"), web])
+    assert joined == "uncordon a, remove the label x from a and delete pod default/web on a"
+
+
+def test_pods_to_delete_are_named_as_examples() -> None:
+    pods = [pending_pod(running(name)) for name in ("web", "db")]
+    text = format_proposal([free_resource("a", "cpu", 2000, pods), lower_request("memory", 1 << 30, 1 << 30)])
+    assert text.startswith("free 2 cpu on a (e.g. delete default/web and default/db) and lower the pod's memory")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_remedies_are_read_back_from_json(case: str) -> None:
+    pod, objects, expected = CASES[case]
+    found = [Remedy.from_proposal(changes) for changes in sought(engine_of(objects), pod)]
+    assert [remedy.text for remedy in found] == expected
+    assert msgspec.json.decode(msgspec.json.encode(found), type=list[Remedy]) == found
 
 
 # -- other plugins -----------------------------------------------------------------------------------------------------
@@ -352,7 +379,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
     engine.offer(Gone(leaving))
     engine.offer(Changed(make_node("c", taints=["z:NoSchedule"])))
     engine.catch_up()
-    assert [remedy.text for remedy in finished(search)] == [
+    assert [format_proposal(changes) for changes in finished(search)] == [
         "uncordon b",
         "remove the taint z:NoSchedule from c",
         "let the pod tolerate z:NoSchedule",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -11,29 +10,27 @@ import pytest
 from kframework import (
     ConfigError,
     CycleState,
-    DeletePod,
-    LowerRequest,
     NodeInfo,
     NodeTable,
     PendingPod,
     Plugin,
     Rows,
-    SetLabel,
     Status,
     Suggestion,
+    Suggestions,
     hookimpl,
+    lower_request,
+    set_label,
     unresolvable,
 )
 from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.prospects import Prospects
-from kframework.explain.remedies.suggestions import Suggestions
-from kframework.framework.suggestions import BEYOND_HELP, Efforts
+from kframework.explain.remedies.suggestions import SuggestHooks
+from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates
 from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
-from tests.support.helping import engine_of, lines, pending, suggested
-
-Suggesting = Iterator[Suggestion]
+from tests.support.helping import deletion, engine_of, lines, pending, suggested
 
 
 class Tiered(Plugin):
@@ -47,17 +44,17 @@ class Tiered(Plugin):
         return None if "tier" in node.labels else unresolvable("no tier")
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         assert node is not None
         assert status == unresolvable("no tier").with_plugin(self.name)
-        yield SetLabel(node.name, "tier", "gold")
+        yield set_label(node.name, "tier", "gold")
 
 
 class Estimating(Tiered):
     """Know which node is nearer."""
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         return np.array([1.0 if nodes[row].name == "b" else 2.0 for row in nodes.order[rows]])
 
 
@@ -65,18 +62,18 @@ class Mixing(Tiered):
     """Suggest changes of the cluster and of the pod, together and apart."""
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         assert node is not None
         yield ()
-        yield LowerRequest("cpu", 100, 0), SetLabel(node.name, "tier", "gold")
-        yield SetLabel(node.name, "tier", "gold")
+        yield lower_request("cpu", 100, 0), set_label(node.name, "tier", "gold")
+        yield set_label(node.name, "tier", "gold")
 
 
 class Broken(Tiered):
     """Fail to suggest."""
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         raise LookupError("no idea")
 
 
@@ -84,7 +81,7 @@ class Talkative(Tiered):
     """Suggest what is no change."""
 
     @hookimpl
-    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggesting:
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         yield "buy a larger node"  # type: ignore[misc]  # not a change
 
 
@@ -99,7 +96,7 @@ class Misspelt(Tiered):
 def prospects(plugin: type[Plugin]) -> Prospects:
     engine = engine_of([make_node("a"), make_node("b")], plugin)
     evaluation = finished(evaluate(engine, pending(engine, make_pod())))
-    made = Prospects(evaluation, Suggestions(evaluation.profile))
+    made = Prospects(evaluation, SuggestHooks(evaluation.profile))
     assert sum(1 for _ in made.work()) == 1
     return made
 
@@ -124,7 +121,7 @@ class Counting(Tiered):
     asked: ClassVar[list[int]] = []
 
     @hookimpl
-    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Efforts:
+    def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
         assert isinstance(rows, np.ndarray)
         self.asked.append(len(rows))
         return np.array([float(nodes[row].name) for row in rows.tolist()])
@@ -135,14 +132,14 @@ def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: 
     engine = engine_of([make_node(str(number)) for number in range(450)], Counting)
     evaluation = finished(evaluate(engine, pending(engine, make_pod())))
     Counting.asked.clear()
-    work = Suggestions(evaluation.profile).efforts(evaluation, "Tiered", evaluation.rows)
+    work = SuggestHooks(evaluation.profile).efforts(evaluation, "Tiered", evaluation.rows)
     next(work)
     assert Counting.asked == [200]
     if leaves is not None:
         engine.cluster.remove_node(leaves)
     efforts = finished(work).tolist()
     assert sum(Counting.asked) == estimated
-    assert efforts == [*map(float, range(estimated)), *[BEYOND_HELP] * (450 - estimated)]
+    assert efforts == [*map(float, range(estimated)), *[UNFIXABLE] * (450 - estimated)]
 
 
 @pytest.mark.parametrize("plugin", [Broken, Talkative])
@@ -159,6 +156,6 @@ def test_the_hook_is_checked_when_the_plugin_is_loaded() -> None:
 
 def test_a_plugin_without_the_hook_is_taken_at_its_word() -> None:
     pods = [make_pod(name, node_name="a") for name in ("x", "y")]
-    deletions = [(DeletePod(f"default/{pod.metadata.name}", pod.metadata.uid, "a"),) for pod in pods]
+    deletions = [(deletion(pod),) for pod in pods]
     assert suggested("Unknown", make_pod(), make_node("a"), *pods) == deletions
     assert suggested("Unknown", make_pod(), make_node("a"), *pods, code=Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == []

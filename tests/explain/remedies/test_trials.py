@@ -9,25 +9,30 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.remedies.trials import Trials
-from kframework.framework.claim_suggestions import LowerCount
-from kframework.framework.pod_suggestions import DropHostPort, DropNodeSelector, RemoveGate
-from kframework.framework.suggestions import Change, DeletePod, FreeResource, SetLabel, Uncordon
+from kframework.framework.suggestions import (
+    Suggestion,
+    drop_item,
+    free_resource,
+    set_label,
+    uncordon,
+)
 from kframework.objects import Pod, ResourceClaim
+from kframework.objects.ports import HostPort
+from kframework.plugins.dynamic_resources.suggestions import lower_count
+from kframework.plugins.node_ports import drop_host_port
 from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.devices import allocated, claim
-from tests.support.helping import engine_of, pending
+from tests.support.helping import deletion, engine_of, pending
 
 POD = make_pod(cpu=2, node_selector={"disk": "ssd"}, host_ports=[80], gates=["x.io/hold"])
 HOLDERS = [make_pod(f"holder-{n}", node_name="a", cpu=1, host_ports=[80]) for n in range(2)]
 OTHER = make_node("b", unschedulable=True)
 
 
-def deletion(pod: Pod) -> DeletePod:
-    return DeletePod(f"default/{pod.metadata.name}", pod.metadata.uid, pod.spec.node_name)
-
-
-GATE, LABEL, CPU = RemoveGate("x.io/hold"), SetLabel("a", "disk", "ssd"), FreeResource("a", "cpu", 1000)
+GATE = drop_item("removeGate", "remove the gate", "spec.scheduling_gates", POD.spec.scheduling_gates[0])
+LABEL, CPU = set_label("a", "disk", "ssd"), free_resource("a", "cpu", 1000)
+SELECTOR = drop_item("dropNodeSelector", "drop disk", "spec.node_selector", "disk")
 FIRST, SECOND = map(deletion, HOLDERS)
 
 
@@ -49,12 +54,12 @@ def trials_of(engine: PodEngine, pod: Pod) -> Trials:
         ([GATE, LABEL, CPU], ["NodePorts"]),
         ([GATE, LABEL, FIRST], ["NodePorts"]),  # the other still holds it
         ([GATE, LABEL, FIRST, SECOND], []),
-        ([GATE, LABEL, CPU, DropHostPort(80, "TCP", "0.0.0.0")], []),
-        ([GATE, DropNodeSelector("disk", "ssd"), FIRST, SECOND], []),
-        ([GATE, LABEL, FIRST, SECOND, deletion(make_pod("gone", node_name="a")), Uncordon("gone")], []),
+        ([GATE, LABEL, CPU, drop_host_port(HostPort("0.0.0.0", "TCP", 80))], []),
+        ([GATE, SELECTOR, FIRST, SECOND], []),
+        ([GATE, LABEL, FIRST, SECOND, deletion(make_pod("gone", node_name="a")), uncordon("gone")], []),
     ],
 )
-def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Change], plugins: list[str]) -> None:
+def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Suggestion], plugins: list[str]) -> None:
     tried = trials()
     with tried.made(changes) as trial:
         assert [status.plugin for status in trial.rejections("a")] == plugins
@@ -67,7 +72,7 @@ def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Chang
 
 
 def test_several_changes_of_a_node_add_up() -> None:
-    with trials().made([FreeResource("a", "cpu", 1), FreeResource("a", "cpu", 2), LABEL]) as trial:
+    with trials().made([free_resource("a", "cpu", 1), free_resource("a", "cpu", 2), LABEL]) as trial:
         node = trial.nodes.named("a")
         assert node is not None
         assert node.allocatable("cpu") == 3003
@@ -91,7 +96,7 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
     engine = engine_of([make_node(f"n{n}") for n in range(300)], Picky)
     tried = trials_of(engine, make_pod())
     assert not finished(tried.anywhere([]))
-    assert finished(tried.anywhere([SetLabel("n299", "liked", "yes")]))
+    assert finished(tried.anywhere([set_label("n299", "liked", "yes")]))
     assert sum(1 for _ in tried.anywhere([])) > 2  # in pieces
 
 
@@ -101,13 +106,13 @@ def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
     engine = engine_of([make_node("a"), user, held, own])
     claims = engine.cluster.objects(ResourceClaim)
     tried = trials_of(engine, make_pod("pod"))
-    more, less = LowerCount("default/own", "r", 1, 7), LowerCount("default/own", "r", 1, 3)
-    with tried.made([deletion(user), more, LowerCount("default/gone", "r", 1, 0)]):
+    more, less = lower_count("default/own", "r", 1, 7), lower_count("default/own", "r", 1, 3)
+    with tried.made([deletion(user), more, lower_count("default/gone", "r", 1, 0)]):
         freed = claims.get("held", "default")
         assert freed is not None and (freed.status.allocation, freed.status.reserved_for) == (None, ())
-        assert claims.get("own", "default") == more.on_claim(own) != own
+        assert claims.get("own", "default") == more.patch(own) != own
         with tried.made([less]):
-            assert claims.get("own", "default") == less.on_claim(own)
-        assert claims.get("own", "default") == more.on_claim(own)
+            assert claims.get("own", "default") == less.patch(own)
+        assert claims.get("own", "default") == more.patch(own)
     assert [claims.get(each.metadata.name, "default") for each in (held, own)] == [held, own]
     assert not tried.cluster.statements

@@ -11,9 +11,24 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.remedies.suggestions import Suggestions
-from kframework.framework.suggestions import BEYOND_HELP
-from kframework.objects import AllocationResult, ApiObject, DeviceClass, NodeSelector, Pod, ResourceClaim
+from kframework.explain.remedies.suggestions import SuggestHooks
+from kframework.framework.suggestions import UNFIXABLE, Suggestion
+from kframework.objects import (
+    AllocationResult,
+    ApiObject,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceTaint,
+    NodeSelector,
+    Pod,
+    ResourceClaim,
+)
+from kframework.plugins.dynamic_resources.suggestions import (
+    drop_clause,
+    drop_constraint,
+    lower_count,
+    tolerate_devices,
+)
 from kframework.scheduler.slices import finished
 from kframework.testing import make_node, make_pod
 from tests.support.devices import claiming
@@ -169,7 +184,85 @@ def test_nodes_come_first_where_enough_devices_are_in_use() -> None:
     evaluation = finished(evaluate(engine, pending(engine, POD)))
     rows = np.array([engine.cluster.nodes.row(name) for name in ("n1", "n2", "n3")])
     used, none, unused = finished(
-        Suggestions(evaluation.profile).efforts(evaluation, "DynamicResources", rows)
+        SuggestHooks(evaluation.profile).efforts(evaluation, "DynamicResources", rows)
     ).tolist()
     assert 0 < used <= 1
-    assert BEYOND_HELP < unused < none
+    assert UNFIXABLE < unused < none
+
+
+# -- changes of claims -------------------------------------------------------------------------------------------------
+
+ON = "default/c"
+TAINT = DeviceTaint(key="worn", value="very", effect="NoSchedule")
+ASKED = {"deviceClassName": "gpu", "count": 4, "selectors": [{"cel": {"expression": "a && b"}}]}
+MATCH, DISTINCT = {"matchAttribute": "d/numa"}, {"distinctAttribute": "d/model"}
+
+
+def devices(one: dict[str, Any] | None = None, y: dict[str, Any] | None = None) -> dict[str, Any]:
+    either = [{"name": "x", **ASKED}, {"name": "y", **ASKED, **(y or {})}]
+    requests = [{"name": "one", "exactly": {**ASKED, **(one or {})}}, {"name": "either", "firstAvailable": either}]
+    return {"requests": requests, "constraints": [MATCH, DISTINCT]}
+
+
+def claim_of(spec: dict[str, Any]) -> ResourceClaim:
+    return msgspec.convert({"metadata": {"name": "c"}, "spec": {"devices": spec}}, ResourceClaim)
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "arguments", "after"),
+    [
+        (
+            tolerate_devices(ON, "either/y", TAINT),
+            "let request either/y of claim default/c tolerate worn=very:NoSchedule",
+            {"kind": "tolerateDevices", "request": "either/y", "taint": msgspec.to_builtins(TAINT)},
+            devices(y={"tolerations": [{"key": "worn", "operator": "Equal", "value": "very", "effect": "NoSchedule"}]}),
+        ),
+        (
+            tolerate_devices(ON, "one", DeviceTaint(key="worn", effect="NoExecute")),
+            "let request one of claim default/c tolerate worn:NoExecute",
+            {"kind": "tolerateDevices", "request": "one", "taint": {"key": "worn", "effect": "NoExecute"}},
+            devices({"tolerations": [{"key": "worn", "operator": "Exists", "effect": "NoExecute"}]}),
+        ),
+        (
+            lower_count(ON, "one", 3, 1),
+            "lower the count in request one of claim default/c from 4 to 1",
+            {"kind": "lowerCount", "request": "one", "amount": 3, "to": 1},
+            devices({"count": 1}),
+        ),
+        (
+            drop_clause(ON, "one", "a && b", "a"),
+            "drop a from request one of claim default/c",
+            {"kind": "dropClause", "request": "one", "clause": "a", "selector": "a && b", "rest": "b"},
+            devices({"selectors": [{"cel": {"expression": "b"}}]}),
+        ),
+        (
+            drop_constraint(ON, msgspec.convert(MATCH, DeviceConstraint)),
+            "drop matchAttribute d/numa from claim default/c",
+            {"kind": "dropConstraint", "constraint": MATCH},
+            {**devices(), "constraints": [DISTINCT]},
+        ),
+        (
+            drop_constraint(ON, msgspec.convert(DISTINCT, DeviceConstraint)),
+            "drop distinctAttribute d/model from claim default/c",
+            {"kind": "dropConstraint", "constraint": DISTINCT},
+            {**devices(), "constraints": [MATCH]},
+        ),
+    ],
+)
+def test_claim_is_changed_as_the_suggestion_says(
+    change: Suggestion, text: str, arguments: dict[str, object], after: dict[str, Any]
+) -> None:
+    assert change.text == text
+    assert change.to_dict() == {"claim": ON, **arguments}
+    assert change.patch(claim_of(devices())) == claim_of(after)
+
+
+def test_selector_goes_with_its_last_clause() -> None:
+    single = devices(y={"selectors": [{"cel": {"expression": "a"}}, {"cel": {"expression": "b"}}]})
+    dropped = drop_clause(ON, "either/y", "a", "a")
+    assert dropped.to_dict()["rest"] == ""
+    assert dropped.patch(claim_of(single)) == claim_of(devices(y={"selectors": [{"cel": {"expression": "b"}}]}))
+
+
+def test_count_is_lowered_by_another_amount() -> None:
+    assert lower_count(ON, "one", 3, 1).with_amount(1) == lower_count(ON, "one", 1, 3)

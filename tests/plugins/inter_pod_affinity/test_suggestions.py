@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from kframework.explain.remedies.suggestions import of_pod
-from kframework.framework.suggestions import MOST, DeletePod
+from kframework.framework.suggestions import MAX_SUGGESTIONS
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.testing import make_node, make_pod
 from tests.support.helping import suggested
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
 WEB = LabelSelector(match_labels={"app": "web"})
 
@@ -24,7 +28,7 @@ def web(name: str, node: str) -> Pod:
 def deleted(node: str, pod: Pod, *objects: ApiObject) -> list[list[str]]:
     proposals = suggested("InterPodAffinity", pod, *objects, node=node)
     return [
-        [change.pod.removeprefix("default/") for change in proposal if isinstance(change, DeletePod)]
+        [change.target.pod.removeprefix("default/") for change in proposal]
         for proposal in proposals
         if not of_pod(proposal)
     ]
@@ -45,9 +49,31 @@ def test_pods_go_that_the_pod_refuses_and_those_that_refuse_it() -> None:
 
 
 def test_many_pods_are_not_suggested_to_go() -> None:
-    pods = [web(f"web-{n}", "a") for n in range(MOST + 1)]
+    pods = [web(f"web-{n}", "a") for n in range(MAX_SUGGESTIONS + 1)]
     assert deleted("a", make_pod(affinity=apart(ZONE)), make_node("a", zone="east"), *pods) == []
     assert deleted("a", make_pod(affinity=apart(ZONE)), make_node("a", zone="east"), *pods[1:]) != []
+
+
+@pytest.mark.parametrize("anti", [True, False])
+def test_term_is_dropped_from_its_own_kind(anti: bool) -> None:
+    term, other = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}, {"topologyKey": "host"}
+    both = {"podAffinity": {REQUIRED: [term, other]}, "podAntiAffinity": {REQUIRED: [term, other]}}
+    left = both | {"podAntiAffinity" if anti else "podAffinity": {REQUIRED: [other]}}
+    *single, together = suggested("InterPodAffinity", affine(both), node="")
+    assert [change.text for change in together] == [
+        "drop the pod's affinity to app=web by zone",
+        "drop the pod's affinity to pods by host",
+        "drop the pod's anti-affinity to app=web by zone",
+        "drop the pod's anti-affinity to pods by host",
+    ]
+    ((dropped,),) = single[2:3] if anti else single[:1]
+    assert dropped.to_dict() == {"kind": "dropPodTerm", "term": term, "anti": anti}
+    assert dropped.patch(affine(both)) == affine(left)
+    assert dropped.patch(make_pod()) == make_pod()
+
+
+def affine(affinity: object) -> Pod:
+    return make_pod(affinity=msgspec.convert(affinity, Affinity))
 
 
 def test_one_term_is_dropped_or_all() -> None:

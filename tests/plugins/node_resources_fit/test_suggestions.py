@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from kframework import CycleState
-from kframework.explain.remedies.suggestions import Proposal, of_pod
-from kframework.framework.pod_suggestions import LowerRequest
-from kframework.framework.suggestions import BEYOND_HELP, DeletePod, FreeResource
+from kframework.explain.remedies.suggestions import of_pod
+from kframework.framework.suggestions import UNFIXABLE, Proposal, free_resource, lower_request
 from kframework.objects import ApiObject, DeviceClass, Pod
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.node_resources_fit.suggestions import Shortage, shortages
-from kframework.testing import make_node, make_pod
+from kframework.testing import make_node, make_pod, pending_pod
 from tests.plugins.asking import cluster_of, made
 from tests.plugins.asking import pending as of_cluster
-from tests.support.helping import engine_of, pending, suggested
+from tests.support.helping import deletion, engine_of, pending, suggested
 from tests.support.offered_devices import device_class
 
 
@@ -45,8 +44,7 @@ def holder(name: str, cpu: str, memory: str, **fields: object) -> Pod:
 
 def examples(*pods: Pod, cpu: int = 2) -> tuple[str, ...]:
     ((freed,),) = proposed(make_pod(cpu=cpu, memory=None), make_node("a", memory="99Gi"), *pods)
-    assert isinstance(freed, FreeResource)
-    return freed.examples
+    return tuple(each.target.pod for each in freed.examples)
 
 
 def test_examples_are_the_least_important_then_the_smallest_that_suffice() -> None:
@@ -69,7 +67,7 @@ def test_pods_that_are_leaving_already_are_no_examples() -> None:
 def test_a_pod_is_deleted_where_it_serves_for_several_resources() -> None:
     big, small = holder("big", "3", "12Gi"), holder("small", "100m", "1Gi")
     whole, freed = proposed(make_pod(cpu=2, memory="8Gi"), make_node("a"), big, small)
-    assert whole == (DeletePod("default/big", big.metadata.uid, "a"),)
+    assert whole == (deletion(big),)
     assert [change.text.split(" on ")[0] for change in freed] == ["free 1100m cpu", "free 5Gi memory"]
 
 
@@ -77,14 +75,14 @@ def test_what_a_node_never_has_cannot_be_freed() -> None:
     pod, full = make_pod(cpu=2, memory="32Gi"), holder("full", "4", "1Gi")
     assert proposed(pod, make_node("a"), full) == []
     everything, only_memory = lowered(pod, make_node("a"), full)
-    memory = LowerRequest("memory", 17 << 30, 15 << 30)
-    assert everything == (LowerRequest("cpu", 2000, 0), memory)
-    assert only_memory == (memory, FreeResource("a", "cpu", 2000, ("default/full",)))
+    memory = lower_request("memory", 17 << 30, 15 << 30)
+    assert everything == (lower_request("cpu", 2000, 0), memory)
+    assert only_memory == (memory, free_resource("a", "cpu", 2000, [pending_pod(full)]))
 
 
 def test_no_request_makes_room_for_one_more_pod() -> None:
     full = (make_node("a", pods=1), holder("only", "1", "1Mi"))
-    assert proposed(make_pod(), *full) == [(FreeResource("a", "pods", 1, ("default/only",)),)]
+    assert proposed(make_pod(), *full) == [(free_resource("a", "pods", 1, [pending_pod(full[1])]),)]
     assert lowered(make_pod(), *full) == []
     assert proposed(make_pod(), make_node("a", pods=0)) == []
 
@@ -93,7 +91,7 @@ def test_what_may_be_devices_is_missing_nowhere() -> None:
     pod = make_pod(cpu=2, memory=None, requests={"example.com/gpu": 1})
     node, holding = make_node("a", cpu=2), holder("x", "1", "1Mi")
     assert proposed(pod, node, holding, device_class("gpu", "example.com/gpu")) == [
-        (FreeResource("a", "cpu", 1000, ("default/x",)),)
+        (free_resource("a", "cpu", 1000, [pending_pod(holding)]),)
     ]
     assert proposed(pod, node, holding) == []
 
@@ -109,7 +107,7 @@ def test_nodes_that_lack_what_may_be_devices_are_as_near_as_others() -> None:
         return [float(each) for each in plugin.suggest_nodes(state, pod, cluster.nodes, cluster.nodes.order)]
 
     none, some = efforts()
-    assert none > BEYOND_HELP > some
+    assert none > UNFIXABLE > some
     backing = device_class("gpu", "example.com/gpu")
     cluster.objects(DeviceClass).put(backing.metadata, backing)
     assert efforts() == [some, some]

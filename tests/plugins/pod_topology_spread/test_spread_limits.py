@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from kframework.framework.pod_suggestions import DropSpread, RaiseMaxSkew
-from kframework.framework.suggestions import MOST, DeletePod
+import msgspec
+from msgspec.structs import replace
+
+from kframework.framework.suggestions import MAX_SUGGESTIONS, Amount
 from kframework.objects import ApiObject, LabelSelector, Pod, TopologySpreadConstraint
 from kframework.testing import make_node, make_pod
-from tests.support.helping import suggested
+from tests.support.helping import deletion, suggested
 
 ZONE = "topology.kubernetes.io/zone"
 SPREAD = TopologySpreadConstraint(
@@ -26,14 +28,23 @@ def web(name: str, **fields: object) -> Pod:
 def test_skew_is_told_with_the_pods_that_make_it() -> None:
     pods = [web(f"web-{n}") for n in range(3)]
     leaving = web("leaving", deletion_timestamp="2026-01-01T00:00:00Z")
-    assert suggested("PodTopologySpread", POD, *NODES, *pods, leaving) == [
-        tuple(DeletePod(f"default/{pod.metadata.name}", pod.metadata.uid, "a") for pod in pods),
-        (RaiseMaxSkew(SPREAD, 3),),
-    ]
+    deleted, (raised,) = suggested("PodTopologySpread", POD, *NODES, *pods, leaving)
+    assert deleted == tuple(map(deletion, pods))
+    assert raised.text == f"raise maxSkew of the pod's spread over {ZONE} from 1 to 4"
+    assert raised.patch(POD).spec.topology_spread_constraints == (replace(SPREAD, max_skew=4),)
+    assert raised.to_dict() == {"kind": "raiseMaxSkew", "constraint": msgspec.to_builtins(SPREAD), "amount": 3}
+    assert isinstance(raised, Amount) and raised.with_amount(2).text.endswith("from 1 to 3")
     assert suggested("PodTopologySpread", POD, *NODES, *pods, node="b") == []
-    assert suggested("PodTopologySpread", POD, *NODES, *pods, node="c") == [(DropSpread(SPREAD),)]
+
+
+def test_constraint_is_dropped_where_the_node_has_no_domain() -> None:
+    ((dropped,),) = suggested("PodTopologySpread", POD, *NODES, node="c")
+    assert dropped.text == f"drop the pod's spread over {ZONE}"
+    assert dropped.to_dict() == {"kind": "dropSpread", "constraint": msgspec.to_builtins(SPREAD)}
+    assert dropped.patch(POD).spec.topology_spread_constraints == ()
 
 
 def test_many_pods_are_not_suggested_to_go() -> None:
-    pods = [web(f"web-{n}") for n in range(MOST + 1)]
-    assert suggested("PodTopologySpread", POD, *NODES, *pods) == [(RaiseMaxSkew(SPREAD, MOST + 1),)]
+    pods = [web(f"web-{n}") for n in range(MAX_SUGGESTIONS + 1)]
+    ((raised,),) = suggested("PodTopologySpread", POD, *NODES, *pods)
+    assert isinstance(raised, Amount) and raised.amount == MAX_SUGGESTIONS + 1
