@@ -1,10 +1,11 @@
-"""What somebody might change so that a job is scheduled, each as something that can be tried on the live tables."""
+"""Changes that may let a job be scheduled, each of which can be tried on the live tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,17 +18,62 @@ from kframework_batch.resource import Resource, quantity_of
 from kframework_batch.task_status import TaskStatus
 
 
-class Change(Protocol):
-    """A change that can be supposed; its text says what to do."""
+class Change(NamedTuple):
+    """A change that can be tried.
 
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Let it be so, as long as the context lasts; nodes and pods are changed in the statement."""
-        ...
+    Attributes:
+        text: What to do.
+        supposed: Makes the change as long as the context lasts; nodes and pods are changed in the statement.
+        series: Names changes that only differ in size, the smallest first: once one helps, the others need no trial.
+    """
+
+    text: str
+    supposed: Callable[[Statement], AbstractContextManager[None]]
+    series: str = ""
+
+
+def lower_minimum(job: JobInfo, minimum: int) -> Change:
+    """Let the job start with fewer tasks; the minimums of its roles do not count then."""
+    text = f"let it start with fewer tasks: minAvailable {minimum} in place of {job.min_available}"
+    return Change(text, lambda _: _with_fields(job, min_available=minimum, role_minimums={}))
+
+
+def raise_weight(queue: QueueInfo, weight: int) -> Change:
+    """Give the job's queue a larger weight."""
+    text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
+    return Change(text, lambda _: _with_fields(queue, weight=weight), "weight")
+
+
+def lift_capability(queue: QueueInfo) -> Change:
+    """Let the job's queue hold as much as there is."""
+    text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
+    return Change(text, lambda _: _with_fields(queue, capability=Resource()))
+
+
+def open_queue(queue: QueueInfo) -> Change:
+    """Let the job's queue take jobs in."""
+    return Change(f"open queue {queue.name}", lambda _: _with_fields(queue, open=True))
+
+
+def end_job(job: JobInfo) -> Change:
+    """End another job, so that its pods leave."""
+    held = {name: amount for name, amount in job.held.items() if amount}
+    return Change(f"end {job_name(job)} of queue {job.queue}, which holds {_format_amounts(held)}", partial(_ended, job))
+
+
+def enlarge_node(engine: BatchEngine, node: str, more: Mapping[str, int]) -> Change:
+    """Add resources to one node."""
+    return Change(
+        f"add {_format_amounts(more)}: it was tried on node {node}", partial(_larger, engine, node, more), "node"
+    )
+
+
+def _format_amounts(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in amounts.items())
 
 
 @contextmanager
-def _being(thing: object, **fields: object) -> Iterator[None]:
+def _with_fields(thing: object, **fields: object) -> Iterator[None]:
     """Let fields have these values as long as the context lasts."""
     before = {name: getattr(thing, name) for name in fields}
     try:
@@ -39,119 +85,37 @@ def _being(thing: object, **fields: object) -> Iterator[None]:
             setattr(thing, name, value)
 
 
-class SmallerMinimum(msgspec.Struct, frozen=True):
-    """The job is content with fewer tasks."""
-
-    job: JobInfo
-    minimum: int
-
-    def __str__(self) -> str:
-        return f"let it start with fewer tasks: minAvailable {self.minimum} in place of {self.job.min_available}"
-
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Lower the minimum of the job; that of its roles counts no more."""
-        with _being(self.job, min_available=self.minimum, role_minimums={}):
-            yield
-
-
-class MoreWeight(msgspec.Struct, frozen=True):
-    """The job's queue has a larger weight."""
-
-    queue: QueueInfo
-    weight: int
-
-    def __str__(self) -> str:
-        return f"give queue {self.queue.name} the weight {self.weight} in place of {self.queue.weight}"
-
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Give the queue its weight."""
-        with _being(self.queue, weight=self.weight):
-            yield
-
-
-class NoCapability(msgspec.Struct, frozen=True):
-    """The job's queue may hold as much as there is."""
-
-    queue: QueueInfo
-
-    def __str__(self) -> str:
-        amounts = ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in self.queue.capability.items())
-        return f"let queue {self.queue.name} hold more than its capability ({amounts})"
-
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Lift what limits the queue."""
-        with _being(self.queue, capability=Resource()):
-            yield
-
-
-class OpenQueue(msgspec.Struct, frozen=True):
-    """The job's queue takes jobs in."""
-
-    queue: QueueInfo
-
-    def __str__(self) -> str:
-        return f"open queue {self.queue.name}"
-
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Open the queue."""
-        with _being(self.queue, open=True):
-            yield
-
-
-class WithoutJob(msgspec.Struct, frozen=True):
-    """Another job has ended, and its pods have left."""
-
-    job: JobInfo
-
-    def __str__(self) -> str:
-        held = ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in self.job.held.items() if amount)
-        return f"end {job_name(self.job)} of queue {self.job.queue}, which holds {held}"
-
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Take all tasks of the job off their nodes, and let them have ended."""
-        before = [(task, task.status) for task in self.job.tasks.values()]
-        orders = [(gang, gang.order) for gang in self.job.gangs]
-        for task, status in before:
-            if task.pod.row >= 0:
-                statement.remove(task.pod)
-            if status is not TaskStatus.SUCCEEDED:
-                self.job.move(task, TaskStatus.SUCCEEDED)
-        try:
-            yield
-        finally:
-            for task, status in before:
-                self.job.move(task, status)
-            for gang, order in orders:
-                gang.order = order
-
-
-class LargerNode(msgspec.Struct, frozen=True):
-    """There is more of something, on one node."""
-
-    engine: BatchEngine
-    node: str
-    more: Mapping[str, int]
-
-    def __str__(self) -> str:
-        amounts = ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in self.more.items())
-        return f"add {amounts}: it was tried on node {self.node}"
-
-    @contextmanager
-    def supposed(self, statement: Statement) -> Iterator[None]:
-        """Let the node have more; raises KeyError if it is gone."""
-        info = self.engine.cluster.nodes.named(self.node)
-        if info is None:
-            raise KeyError(self.node)
-        node = info.object
-        allocatable = dict(node.status.allocatable)
-        for name, amount in self.more.items():
-            has = Resource.parse({name: allocatable.get(name, "0")})
-            allocatable[name] = quantity_of(name, has[name] + amount)
-        status = msgspec.structs.replace(node.status, allocatable=allocatable)
-        statement.set_node(msgspec.structs.replace(node, status=status))
+@contextmanager
+def _ended(job: JobInfo, statement: Statement) -> Iterator[None]:
+    """Take all tasks of the job off their nodes, and let them have ended."""
+    before = [(task, task.status) for task in job.tasks.values()]
+    orders = [(gang, gang.order) for gang in job.gangs]
+    for task, status in before:
+        if task.pod.row >= 0:
+            statement.remove(task.pod)
+        if status is not TaskStatus.SUCCEEDED:
+            job.move(task, TaskStatus.SUCCEEDED)
+    try:
         yield
+    finally:
+        for task, status in before:
+            job.move(task, status)
+        for gang, order in orders:
+            gang.order = order
+
+
+@contextmanager
+def _larger(engine: BatchEngine, name: str, more: Mapping[str, int], statement: Statement) -> Iterator[None]:
+    """Let the node offer more; raises KeyError if it is gone."""
+    info = engine.cluster.nodes.named(name)
+    if info is None:
+        raise KeyError(name)
+    node = info.object
+    allocatable = dict(node.status.allocatable)
+    for resource, amount in more.items():
+        has = Resource.parse({resource: allocatable.get(resource, "0")})
+        allocatable[resource] = quantity_of(resource, has[resource] + amount)
+    statement.set_node(
+        msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
+    )
+    yield

@@ -11,12 +11,12 @@ from kframework_batch.account import Outcome, Turn, Victim
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.changes import (
     Change,
-    LargerNode,
-    MoreWeight,
-    NoCapability,
-    OpenQueue,
-    SmallerMinimum,
-    WithoutJob,
+    end_job,
+    enlarge_node,
+    lift_capability,
+    lower_minimum,
+    open_queue,
+    raise_weight,
 )
 from kframework_batch.explain.explanation import Remedy
 from kframework_batch.job import JobInfo
@@ -34,10 +34,6 @@ _FACTORS = (2, 4, 10)
 _JOBS, _NODES = 6, 2
 
 
-#: Of these the first that helps is the smallest, and others like it are nothing new.
-_SMALLEST_FIRST: frozenset[type[Change]] = frozenset({MoreWeight, LargerNode})
-
-
 class Unaffordable(Exception):
     """Raised where sessions are too long for one to be tried."""
 
@@ -51,14 +47,14 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     trials = next((trials for most, trials in _TRIALS if size <= most), 0)
     if not trials:
         raise Unaffordable
-    helped: set[type[Change]] = set()
+    helped: set[str] = set()
     for change in islice(_changes(engine, job, turns), trials):
-        if type(change) in helped & _SMALLEST_FIRST:
+        if change.series and change.series in helped:
             continue
         victims = victims_if(engine, job, change)
         if victims is not None:
-            helped.add(type(change))
-        yield None if victims is None else Remedy(str(change), victims)
+            helped.add(change.series)
+        yield None if victims is None else Remedy(change.text, victims)
 
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
@@ -92,7 +88,7 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     """Suggest changes, the smallest first."""
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
-        yield SmallerMinimum(job, had)
+        yield lower_minimum(job, had)
     yield from _of_queue(engine, job, turns)
     yield from _other_jobs(engine, job)
     yield from _larger_nodes(engine, job, turns)
@@ -104,12 +100,12 @@ def _of_queue(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Itera
     if queue is None:
         return
     if not queue.open:
-        yield OpenQueue(queue)
+        yield open_queue(queue)
     if any(turn.plugin or any(verdict.plugin for verdict in turn.verdicts) for turn in turns):
         if queue.capability:
-            yield NoCapability(queue)
+            yield lift_capability(queue)
         for factor in _FACTORS:
-            yield MoreWeight(queue, queue.weight * factor)
+            yield raise_weight(queue, queue.weight * factor)
 
 
 def _other_jobs(engine: BatchEngine, job: JobInfo) -> Iterator[Change]:
@@ -118,7 +114,7 @@ def _other_jobs(engine: BatchEngine, job: JobInfo) -> Iterator[Change]:
     holders.sort(key=lambda other: other.created, reverse=True)
     holders.sort(key=lambda other: other.priority)
     for other in holders[:_JOBS]:
-        yield WithoutJob(other)
+        yield end_job(other)
 
 
 def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
@@ -138,6 +134,6 @@ def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> I
     free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in lacking}
     covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
-        yield LargerNode(
+        yield enlarge_node(
             engine, nodes[int(rows[place])].name, {each: lacking[each] for each in lacking if lacking[each]}
         )
