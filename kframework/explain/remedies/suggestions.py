@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from kframework.core.runtime.profile import Profile
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
 from kframework.explain.remedies.trials import Trial
-from kframework.framework.suggestions import UNFIXABLE, Proposal, Suggestion, delete_any
+from kframework.framework.suggestions import PENDING_POD, UNFIXABLE, Proposal, Suggestion, Target, delete_any
+from kframework.objects import Node, Pod
 from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod
 from kframework.values.status import Code, Status
 
 #: So many of the nodes with the same rejection are looked at to find out whether anything is suggested there.
@@ -34,8 +36,10 @@ class SuggestHooks:
         suggest = self._hooks.of(status.plugin, "suggest")
         if suggest is not None:
             suggested = partial(suggest, asked.state, asked.pod, node, status)
-            return self._hooks.safely(status.plugin, "suggest", lambda: _proposals(suggested()), [])
-        return _proposals(delete_any(node.pods)) if node is not None and status.code == Code.UNSCHEDULABLE else []
+            return self._hooks.safely(status.plugin, "suggest", lambda: _proposals(suggested(), asked.pod, node), [])
+        if node is None or status.code != Code.UNSCHEDULABLE:
+            return []
+        return [(deletion,) for deletion in delete_any(node.pods)]
 
     def efforts(
         self, asked: FullEvaluation, plugin: str, rows: NDArray[np.int64]
@@ -79,15 +83,28 @@ def of_pod(proposal: Proposal) -> bool:
     return any(not change.target.node for change in proposal)
 
 
-def _proposals(suggestions: object) -> list[Proposal]:
+def _proposals(suggestions: object, pod: PendingPod, node: NodeInfo | None) -> list[Proposal]:
     """Check what `suggest` answered; what comes to no change is left out."""
     proposals: list[Proposal] = []
     for each in cast("list[object]", suggestions):
         changes = each if isinstance(each, tuple) else (each,)
         if not all(isinstance(change, Suggestion) for change in changes):
             raise TypeError(f"suggested {each!r}, which is no kframework.Suggestion")
+        for change in changes:
+            _try_patch(change, pod, node)
         proposals += [changes] if changes else []
     return proposals
+
+
+def _try_patch(change: Suggestion, pod: PendingPod, node: NodeInfo | None) -> None:
+    """Make a change here, where a fault in its patch or its arguments is the plugin's."""
+    change.to_dict()
+    objects: dict[Target, Pod | Node] = {PENDING_POD: pod.object}
+    if node is not None:
+        objects[Target(node=node.name)] = node.object
+    obj = objects.get(change.target)
+    if obj is not None and not isinstance(change.patch(obj), type(obj)):
+        raise TypeError(f"suggested {change!r}, whose patch returns no {type(obj).__name__}")
 
 
 def _column(answer: object, length: int) -> NDArray[np.float64]:

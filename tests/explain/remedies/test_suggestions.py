@@ -18,6 +18,7 @@ from kframework import (
     Status,
     Suggestion,
     Suggestions,
+    Target,
     hookimpl,
     lower_request,
     set_label,
@@ -69,6 +70,16 @@ class Mixing(Tiered):
         yield set_label(node.name, "tier", "gold")
 
 
+class Painting(Tiered):
+    """Suggest a change of a kind of its own."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
+        assert node is not None
+        patch = set_label(node.name, "tier", "gold").patch
+        yield Suggestion(f"paint {node.name}", Target(node=node.name), patch, "paint")
+
+
 class Broken(Tiered):
     """Fail to suggest."""
 
@@ -83,6 +94,23 @@ class Talkative(Tiered):
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         yield "buy a larger node"  # type: ignore[misc]  # not a change
+
+
+class Clumsy(Tiered):
+    """Suggest a change with a patch that fails."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
+        assert node is not None
+        yield Suggestion("paint the node", Target(node=node.name), lambda node: node.color, "paint")
+
+
+class Forgetful(Tiered):
+    """Suggest a change with a patch that returns nothing."""
+
+    @hookimpl
+    def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
+        yield Suggestion("paint the pod", Target(), lambda pod: None, "paint")
 
 
 class Misspelt(Tiered):
@@ -105,6 +133,12 @@ def test_what_a_plugin_of_any_origin_suggests_is_tried() -> None:
     nodes = [make_node("a"), make_node("b", unschedulable=True)]
     assert lines(make_pod(), *nodes, plugins=[Tiered]) == ["label a with tier=gold"]
     assert lines(make_pod(), nodes[1], plugins=[Tiered]) == ["uncordon b and label b with tier=gold"]
+
+
+def test_kind_of_change_that_only_its_plugin_knows_comes_last() -> None:
+    assert lines(make_pod(), make_node("a"), plugins=[Painting]) == ["paint a"]
+    cordoned = make_node("a", unschedulable=True)
+    assert lines(make_pod(), cordoned, plugins=[Painting]) == ["uncordon a and paint a"]
 
 
 def test_changes_of_the_pod_are_told_apart_and_what_is_not_needed_is_left_out() -> None:
@@ -142,7 +176,7 @@ def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: 
     assert efforts == [*map(float, range(estimated)), *[UNFIXABLE] * (450 - estimated)]
 
 
-@pytest.mark.parametrize("plugin", [Broken, Talkative])
+@pytest.mark.parametrize("plugin", [Broken, Talkative, Clumsy, Forgetful])
 def test_a_fault_is_logged_once_and_names_the_plugin(plugin: type[Plugin], caplog: pytest.LogCaptureFixture) -> None:
     assert lines(make_pod(), make_node("a"), make_node("b"), plugins=[plugin]) == []
     (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("kframework.observe")]
