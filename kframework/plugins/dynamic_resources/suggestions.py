@@ -157,14 +157,14 @@ def tolerate_devices(claim: str, request: str, taint: DeviceTaint) -> Suggestion
     toleration = DeviceToleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
     text = f"let request {request} of claim {claim} tolerate {format_taint(taint)}"
     patch = _patch_request(request, lambda way: replace(way, tolerations=(*way.tolerations, toleration)))
-    return Suggestion(text, Target(claim), patch, "tolerateDevices", {"request": request, "taint": taint})
+    return Suggestion(text, Target(claim=claim), patch, "tolerateDevices", {"request": request, "taint": taint})
 
 
 def lower_count(claim: str, request: str, amount: int, to: int) -> Amount:
     """Suggest that a request ask for fewer devices."""
     return Amount(
         f"lower the count in request {request} of claim {claim} from {to + amount} to {to}",
-        Target(claim),
+        Target(claim=claim),
         _patch_request(request, lambda way: replace(way, count=to)),
         "lowerCount",
         {"request": request, "amount": amount, "to": to},
@@ -184,7 +184,7 @@ def drop_clause(claim: str, request: str, expression: str, clause: str) -> Sugge
 
     text = f"drop {clause} from request {request} of claim {claim}"
     arguments = {"request": request, "clause": clause, "selector": expression, "rest": rest}
-    return Suggestion(text, Target(claim), _patch_request(request, patch), "dropClause", arguments)
+    return Suggestion(text, Target(claim=claim), _patch_request(request, patch), "dropClause", arguments)
 
 
 def _patch_request(name: str, change: Callable[[Way], Way]) -> Patch:
@@ -203,7 +203,7 @@ def drop_constraint(claim: str, constraint: DeviceConstraint) -> Suggestion:
     """Suggest to drop a constraint from a claim."""
     text = f"drop {format_constraint(constraint)} from claim {claim}"
     patch = remove_item("spec.devices.constraints", constraint)
-    return Suggestion(text, Target(claim), patch, "dropConstraint", {"constraint": constraint})
+    return Suggestion(text, Target(claim=claim), patch, "dropConstraint", {"constraint": constraint})
 
 
 def drop_claims(pod: PodInfo) -> Suggestions:

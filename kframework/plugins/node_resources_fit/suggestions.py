@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -28,14 +29,13 @@ class Shortage(NamedTuple):
 
 def shortages(node: NodeInfo, asked: Iterable[tuple[str, int]], nominated: Iterable[PodInfo]) -> list[Shortage]:
     """List the resources of which the node has too little left, also for the pods nominated to it."""
-    promised: dict[str, int] = {}
+    promised = Counter[str]()
     for other in nominated:
-        for resource, amount in (*other.on_node, ("pods", 1)):
-            promised[resource] = promised.get(resource, 0) + amount
+        promised.update(dict(other.on_node), pods=1)
     found = []
     for resource, amount in asked:
         offered = node.allocatable(resource)
-        missing = amount + node.requested(resource) + promised.get(resource, 0) - offered
+        missing = amount + node.requested(resource) + promised[resource] - offered
         if missing > 0:
             found.append(Shortage(resource, missing, amount, amount <= offered))
     return found
