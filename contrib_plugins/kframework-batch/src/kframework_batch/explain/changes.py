@@ -58,7 +58,8 @@ def open_queue(queue: QueueInfo) -> Change:
 def end_job(job: JobInfo) -> Change:
     """End another job, so that its pods leave."""
     held = {name: amount for name, amount in job.held.items() if amount}
-    return Change(f"end {job_name(job)} of queue {job.queue}, which holds {_format_amounts(held)}", partial(_ended, job))
+    text = f"end {job_name(job)} of queue {job.queue}, which holds {_format_amounts(held)}"
+    return Change(text, partial(_ended, job))
 
 
 def enlarge_node(engine: BatchEngine, node: str, more: Mapping[str, int]) -> Change:
