@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from kframework.clock import LoopClock, VirtualTimeLoop
-from kframework.core.cycle.current_attempt import CURRENT
+from kframework.core.runtime.timing import current_attempt
 from kframework.errors import in_words, visible, visible_json
 from kframework.verbosity import verbosity_of
 
@@ -74,11 +74,10 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 def _in_attempt(fields: dict[str, object]) -> dict[str, object]:
     """Say to which attempt it belongs what is logged during one, unless it is about another pod."""
-    current = CURRENT.get()
-    if current is None or "attempt" in fields:
+    trace = current_attempt.get()
+    if trace is None or "attempt" in fields or fields.get("pod", trace.pod.key) != trace.pod.key:
         return fields
-    pod, attempt = current
-    return {"pod": pod.key, "attempt": attempt} | fields if fields.get("pod", pod.key) == pod.key else fields
+    return {"pod": trace.pod.key, "attempt": trace.attempt} | fields
 
 
 def _error(record: logging.LogRecord) -> dict[str, object]:

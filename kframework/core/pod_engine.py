@@ -19,8 +19,7 @@ from kframework.config.duration import Duration
 from kframework.core.cycle.asking import Asking, awaited, unasked
 from kframework.core.cycle.attempt import Attempt, Concluded, undo_leaks
 from kframework.core.cycle.consequences import Failure, Reservation
-from kframework.core.cycle.current_attempt import CURRENT
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.decision import Decision, HookTracer
 from kframework.core.cycle.extending import Extending
 from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
@@ -38,7 +37,7 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profiles import Profiles
-from kframework.core.runtime.timing import PluginTimer, Tells, tells_nothing
+from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.core.sources import Sources, SourceTurn
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, EventResource, Occurrence
@@ -92,13 +91,13 @@ class PodEngine(Engine):
         super().__init__(cluster, clock, effects, seed)
         self.rotation: Rotation = Rotation()
         self.attempts: int = 0
-        #: Says what the hooks of an attempt are called in, so that a trace of it includes what they do.
-        self.tells: Tells = tells_nothing
+        #: Traces the hooks of timed attempts, if somebody does.
+        self.hook_tracer: HookTracer | None = None
         self._timed_at = -math.inf
         self.extenders: Extending | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
-        #: Draws an attempt's lot, in [0, 1).
+        #: Draws an attempt's sample value, in [0, 1).
         self.draw: Callable[[], float] = self.seeds.generator("sampling").random
         self.preempting: Preempting = Preempting()
         self._evaluator = Evaluator(
@@ -120,7 +119,6 @@ class PodEngine(Engine):
         )
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
-        self._plugin_timers = {name: PluginTimer(profile) for name, profile in self.profiles.items()}
         self._layers = {
             name: Layers(
                 profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
@@ -287,51 +285,52 @@ class PodEngine(Engine):
             self.under_way = awaited(self._cycle(queued))
         else:
             # `_cycle`, without the generator that nobody would drive: 1 us of 70.
-            self._count(queued)
             try:
-                self._follow(queued, *unasked(self.decide(self.begin(queued))))
+                self._follow(queued, *unasked(self.decide(self._begin_cycle(queued))))
             finally:
                 self._end_of_cycle()
 
     def _cycle(self, queued: QueuedPod) -> Asking[None]:
         """Take a pod from pop to its Decision, and do what follows from it."""
-        self._count(queued)
         try:
-            self._follow(queued, *(yield from self.decide(self.begin(queued))))
+            self._follow(queued, *(yield from self.decide(self._begin_cycle(queued))))
         finally:
             self._end_of_cycle()
 
-    def _count(self, queued: QueuedPod) -> None:
-        """Let this be the attempt that all that is said belongs to, until the end of the cycle."""
+    def _begin_cycle(self, queued: QueuedPod) -> Attempt:
+        """Begin the next attempt; it is the current one until the end of the cycle."""
         self.attempts += 1
-        CURRENT.set((queued.pod, self.attempts))
         if _log.isEnabledFor(V3):
             fields = {"pod": queued.pod.key, "attempt": self.attempts, "profile": queued.pod.scheduler_name}
             _log.log(V3, "Attempting to schedule pod", extra=fields)
+        attempt = self.begin(queued)
+        current_attempt.set(attempt.trace)
+        return attempt
 
     def _end_of_cycle(self) -> None:
         self.current = self.under_way = None
-        CURRENT.set(None)
+        current_attempt.set(None)
         deferred, self._deferred = self._deferred, []
         for message in deferred:
             self._apply(message)
 
     def begin(self, queued: QueuedPod) -> Attempt:
-        """Begin an attempt: its lot is drawn, and whether its plugins are timed."""
-        profile, draw, now = self.profiles[queued.pod.scheduler_name], self.draw(), self.clock.now()
+        """Begin an attempt: draw its sample value, and choose whether its plugins are timed."""
+        sample_value, now = self.draw(), self.clock.now()
         # Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
-        timed = draw < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
+        timed = sample_value < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
         if timed:
             self._timed_at = now
-        plugin_timer = self._plugin_timers[profile.name] if timed else None
-        around = self.tells(self.attempts, draw) if timed else None
-        return Attempt(self.cluster, profile, queued, self.clock, self.attempts, now, draw, plugin_timer, around)
+        tracer = self.hook_tracer if timed else None
+        hook_context = None if tracer is None else tracer.hook_context(self.attempts, sample_value)
+        trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context)
+        return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
     def decide(self, attempt: Attempt) -> Asking[Concluded]:
         """Find a node and conclude the attempt; what follows from it is not done."""
         try:
             search = self.search(attempt)
-            attempt.timer.take("sign")
+            attempt.trace.end_phase("sign")
             outcome = self.found(search, (yield from search.steps()))
         except PluginError as error:
             undo_leaks(self.cluster, attempt.profile)
@@ -349,7 +348,7 @@ class PodEngine(Engine):
         plan = self._layers[profile.name].plan(profile.sign(queued.pod), queued.pod)
         if attempt.asked is not profile:
             plan = plan.of(attempt.asked)
-        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.timer, self.extenders)
+        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.trace, self.extenders)
         return self.current
 
     def found(self, search: Search, outcome: Outcome) -> Outcome:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import nullcontext
-from time import perf_counter_ns
 from typing import TypeVar, cast
 
 import anyio
@@ -24,7 +22,7 @@ from kframework.core.cycle.decision import Binding, fit_error
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
-from kframework.core.runtime.timing import Around, PhaseTimer, PluginTiming
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS, shown
 from kframework.framework.handle import DONE
 from kframework.scheduler.timeouts import WAS_CANCELLED, contained, said, within
@@ -40,14 +38,6 @@ Announce = Callable[[Reservation], None]
 
 #: Binds a pod before any plugin is asked to; Skip leaves it to the plugins.
 BindFirst = Callable[[Reservation], Awaitable[Status | None]]
-
-
-_NOTHING = nullcontext()
-
-
-def _nowhere(hook: str) -> nullcontext[None]:
-    """Call a hook of which nothing is told."""
-    return _NOTHING
 
 
 class BindingCycle:
@@ -69,26 +59,25 @@ class BindingCycle:
         self._announce = announce
         self._bind_first = bind_first
         self._timeouts = timeouts
-        self._around: Around = reservation.around or _nowhere
         self._rejector: str | None = None
         self._waited = 0.0
-        self._timer = PhaseTimer()
-        self._plugins: list[PluginTiming] = []
+        self._trace: AttemptTrace = reservation.trace
+        self._trace.restart()
 
     def steps(self) -> Asking[Binding]:
         """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
-        reservation, started_at = self.reservation, self._clock.now()
+        reservation, trace, started_at = self.reservation, self._trace, self._clock.now()
         try:
             status = yield from self._until_bound()
         except asyncio.CancelledError:
-            self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, _CANCELLED))
+            self._offer(BindingEnded(reservation.pod.uid, trace.attempt, _CANCELLED))
             raise
-        self._offer(BindingEnded(reservation.pod.uid, reservation.attempt, status, self._rejector))
+        self._offer(BindingEnded(reservation.pod.uid, trace.attempt, status, self._rejector))
         if status is None:
             yield from self._post_bind()
-            self._timer.take("post_bind")
+            self._trace.end_phase("post_bind")
         return Binding(
-            attempt=reservation.attempt,
+            attempt=trace.attempt,
             pod=reservation.pod.key,
             uid=reservation.pod.uid,
             profile=self.profile.name,
@@ -98,33 +87,33 @@ class BindingCycle:
             code=Code.SUCCESS if status is None else status.code,
             message="" if status is None else status.message,
             waited=self._waited,
-            draw=reservation.draw,
-            started=self._timer.started,
-            steps=tuple(self._timer.taken),
-            plugins=tuple(self._plugins),
+            draw=trace.sample_value,
+            started=trace.started,
+            steps=tuple(trace.phases),
+            plugins=trace.plugins,
         )
 
     def _until_bound(self) -> Asking[Status | None]:
         reservation = self.reservation
         work = self._pre_flight()
         if self.profile.pre_flight:
-            self._timer.take("pre_bind_pre_flight", work if isinstance(work, Status) else None)
+            self._trace.end_phase("pre_bind_pre_flight", work if isinstance(work, Status) else None)
         if isinstance(work, Status):
             return work
         if work or reservation.reserved.verdict is None:
             self._announce(reservation)
         status = yield from self._wait_on_permit()
-        self._timer.take("wait_on_permit", status)
+        self._trace.end_phase("wait_on_permit", status)
         if status is not None:
             return status
-        self._offer(BindingStarted(reservation.pod.uid, reservation.attempt))
+        self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
         if work:
             status = yield from answered(self._unless_preempted(self._pre_bind(work)))
-            self._timer.take("pre_bind", status)
+            self._trace.end_phase("pre_bind", status)
             if status is not None:
                 return status
         status = yield from self._bind()
-        self._timer.take("bind", status)
+        self._trace.end_phase("bind", status)
         return status
 
     # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------
@@ -135,9 +124,7 @@ class BindingCycle:
         for step in self.profile.pre_bind:
             asked = self.profile.pre_flight.get(step.name)
             if asked is not None:
-                began = perf_counter_ns()
-                answer = self._pre_flight_status(asked)
-                self._note("pre_bind_pre_flight", asked, began, answer)
+                answer = self._trace.call_hook("pre_bind_pre_flight", asked.name, self._pre_flight_status, asked)
                 if answer is not None and answer.code == Code.SKIP:
                     continue
                 if answer is not None:
@@ -148,8 +135,7 @@ class BindingCycle:
     def _pre_flight_status(self, step: Step) -> Status | None:
         reservation = self.reservation
         try:
-            with self._around("pre_bind_pre_flight"):
-                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
         except FAULTS as error:
             return self.profile.faulty(step.name, "pre_bind_pre_flight", error)
         match answer:
@@ -249,11 +235,9 @@ class BindingCycle:
 
     def _ask(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
         """Ask one plugin, awaiting its answer if it is to be awaited."""
-        began = perf_counter_ns()
         self._enter(hook, step.name)
-        status = yield from self._answer(step, hook, title)
+        status = yield from self._trace.time_steps(hook, step.name, self._answer(step, hook, title))
         self.reservation.reserved.leave(step.name)
-        self._note(hook, step, began, status)
         return status
 
     def _enter(self, hook: str, plugin: str) -> None:
@@ -271,33 +255,29 @@ class BindingCycle:
     def _called(self, step: Step, hook: str) -> Asking[object]:
         """Call a hook and await its answer if it is to be awaited, for no longer than it may take."""
         reservation = self.reservation
-        with self._around(hook):
-            try:
-                answer = step.call(reservation.state, reservation.pod, reservation.node_name)
-            except asyncio.CancelledError as error:
-                raise RuntimeError(WAS_CANCELLED) from error
-            if answer is None or answer is DONE:
-                return None
-            if not inspect.isawaitable(answer):
-                return answer
-            if hook in step.plugin.keeps_time:
-                work = cast("Awaitable[object]", answer)
-            else:
-                work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
-            # After answers from outside, plugins go on in the order of the attempts.
-            return (yield from answered(contained(in_turn(reservation.attempt, work))))
+        try:
+            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+        except asyncio.CancelledError as error:
+            raise RuntimeError(WAS_CANCELLED) from error
+        if answer is None or answer is DONE:
+            return None
+        if not inspect.isawaitable(answer):
+            return answer
+        if hook in step.plugin.keeps_time:
+            work = cast("Awaitable[object]", answer)
+        else:
+            work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+        # After answers from outside, plugins go on in the order of the attempts.
+        return (yield from answered(contained(in_turn(self._trace.attempt, work))))
 
     def _post_bind(self) -> Asking[None]:
         for step in self.profile.post_bind:
-            began, status = perf_counter_ns(), None
-            try:
-                yield from self._called(step, "post_bind")
-            except Exception as error:
-                status = self.profile.faulty(step.name, "post_bind", said(error))
-            self._note("post_bind", step, began, status)
+            yield from self._trace.time_steps("post_bind", step.name, self._notify(step))
 
-    def _note(self, hook: str, step: Step, began: int, status: Status | None) -> None:
-        """Note how long a plugin took, if that is wanted of this attempt."""
-        if self.reservation.timed:
-            code = Code.SUCCESS if status is None else status.code
-            self._plugins.append((hook, step.name, perf_counter_ns() - began, code))
+    def _notify(self, step: Step) -> Asking[Status | None]:
+        """Tell one plugin that the pod is bound; return what went wrong, which changes nothing."""
+        try:
+            yield from self._called(step, "post_bind")
+        except Exception as error:
+            return self.profile.faulty(step.name, "post_bind", said(error))
+        return None

@@ -22,8 +22,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.asking import Asking, awaited
 from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.current_attempt import CURRENT
-from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer, Telling
+from kframework.core.cycle.decision import Accounting, Binding, Decision, HookTracer, Observer
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
 from kframework.core.plugin_handle import MakeProfiles, profiles_for
@@ -31,7 +30,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
-from kframework.core.runtime.timing import tells_nothing
+from kframework.core.runtime.timing import current_attempt
 from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError, PluginError
 from kframework.framework.plugin import Plugin
@@ -112,9 +111,7 @@ class Scheduler(Host, Generic[E]):
         self._observers = tuple(observers)
         self.engine.timed_share = timed_share
         if isinstance(self.engine, PodEngine):
-            self.engine.tells = next(
-                (each.around for each in self._observers if isinstance(each, Telling)), tells_nothing
-            )
+            self.engine.hook_tracer = next((each for each in self._observers if isinstance(each, HookTracer)), None)
         self.profiles: Profiles = self.engine.profiles
         #: The kinds that are followed.
         self.kinds: list[type[ApiObject]] = list(
@@ -327,11 +324,11 @@ class Scheduler(Host, Generic[E]):
         """Begin the binding cycles of the pods that the last step placed."""
         while self._reserved:
             reservation = self._reserved.popleft()
-            CURRENT.set((reservation.pod, reservation.attempt))
+            current_attempt.set(reservation.trace)
             try:
                 self._begin_binding(reservation)
             finally:
-                CURRENT.set(None)
+                current_attempt.set(None)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""
@@ -339,7 +336,7 @@ class Scheduler(Host, Generic[E]):
         timeouts = self.configuration.options.hook_timeouts
         cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
         steps = cycle.steps()
-        if reservation.around is not None:
+        if reservation.trace.hook_context is not None:
             # What is traced knows its span by the context, which is the task's.
             assert self._workers is not None
             self._workers.begin_alone(self._counted(self._go_on_binding(steps, None)))

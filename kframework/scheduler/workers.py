@@ -7,8 +7,7 @@ from collections.abc import Awaitable
 
 from anyio.abc import TaskGroup
 
-from kframework.core.cycle.current_attempt import CURRENT
-from kframework.state.pods import PodInfo
+from kframework.core.runtime.timing import AttemptTrace, current_attempt
 
 #: How many tasks rest at most until there is work again.
 MOST_RESTING = 64
@@ -23,14 +22,14 @@ class Workers:
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
         #: What those who rest wait for: work, and the attempt that it belongs to.
-        self._resting: list[asyncio.Future[tuple[Awaitable[None], tuple[PodInfo, int] | None]]] = []
+        self._resting: list[asyncio.Future[tuple[Awaitable[None], AttemptTrace | None]]] = []
 
     def begin(self, work: Awaitable[None]) -> None:
         """Begin work; what it raises ends the group."""
         while self._resting:
             rest = self._resting.pop()
             if not rest.done():  # or else it was cancelled with the group
-                rest.set_result((work, CURRENT.get()))
+                rest.set_result((work, current_attempt.get()))
                 return
         self._tasks.start_soon(self._work, work)
 
@@ -43,11 +42,11 @@ class Workers:
         while len(self._resting) < MOST_RESTING:
             # Who rests holds on to nothing of what was done: its pod may be gone by the time that there is work again.
             del work
-            CURRENT.set(None)
+            current_attempt.set(None)
             rest = asyncio.get_running_loop().create_future()
             self._resting.append(rest)
             work, attempt = await rest
-            CURRENT.set(attempt)
+            current_attempt.set(attempt)
             del rest, attempt
             await work
 

@@ -13,7 +13,7 @@ import pytest
 
 from kframework.cli.log_lines import json_line, klog_line, plain_text
 from kframework.clock import run_virtual
-from kframework.core.cycle.current_attempt import CURRENT
+from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing import make_pod
 from kframework.verbosity import V2
@@ -118,11 +118,11 @@ def test_klogs_line_has_the_form_that_its_parsers_look_for() -> None:
 def test_what_is_logged_during_an_attempt_says_so(fields: dict[str, object], written: str) -> None:
     made = record()
     made.__dict__.update(fields)
-    before = CURRENT.set((PodInfo(make_pod("web"), Interned()), 7))
+    before = current_attempt.set(AttemptTrace(PodInfo(make_pod("web"), Interned()), 7))
     try:
         text, line, plain = klog_line(made), json.loads(json_line(made)), plain_text(made)
     finally:
-        CURRENT.reset(before)
+        current_attempt.reset(before)
     assert text.partition('"some text" ')[2] == written
     assert line.get("attempt") == (7 if "attempt=7" in written else fields.get("attempt"))
     assert "attempt=7" not in plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kframework.core.cycle.consequences import Reservation
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -15,7 +16,8 @@ def test_a_reservation_keeps_the_pod_as_it_was_decided_upon() -> None:
     """Even when the queue's copy is replaced by a newer one meanwhile."""
     pod, newer = (PendingPod(each, Interned()) for each in (make_pod(), make_pod(labels={"x": "y"})))
     queued = QueuedPod(pod, 0.0)
-    reservation = Reservation(3, profile(), queued, CycleState(), ReservedPod(pod, "a", {}, 0.0))
+    reserved = ReservedPod(pod, "a", {}, 0.0)
+    reservation = Reservation(profile(), queued, CycleState(), reserved, AttemptTrace(pod, 3))
     queued.pod = newer
     assert (reservation.pod, reservation.node_name, reservation.attempt) == (pod, "a", 3)
     assert "default/pod" in repr(reservation)

@@ -15,6 +15,7 @@ from kframework.config.options import HookTimeouts
 from kframework.core.cycle.asking import awaited
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindFirst, BindingCycle
@@ -56,7 +57,8 @@ class Cycle:
         reserved = ReservedPod(pod, "a", {"P": clock.now() + 99} if waits else {}, clock.now())
         loop.call_later(waits, verdict, reserved)
         queued = QueuedPod(pod, clock.now())
-        reservation = Reservation(7, profile(*plugins), queued, CycleState(), reserved, draw=0.25, timed=self._timed)
+        trace = AttemptTrace(pod, 7, sample_value=0.25, is_timed=self._timed)
+        reservation = Reservation(profile(*plugins), queued, CycleState(), reserved, trace)
 
         def announce(reservation: Reservation) -> None:
             self.announced.append(reservation.node_name)
@@ -253,7 +255,8 @@ def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], me
         clock = LoopClock(asyncio.get_running_loop())
         pod = PendingPod(make_pod(), Interned())
         reserved = ReservedPod(pod, "a", {}, clock.now())
-        reservation = Reservation(7, profile(acting), QueuedPod(pod, clock.now()), CycleState(), reserved)
+        queued, trace = QueuedPod(pod, clock.now()), AttemptTrace(pod, 7)
+        reservation = Reservation(profile(acting), queued, CycleState(), reserved, trace)
         cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody, HookTimeouts())
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(awaited(cycle.steps()), 1.0)

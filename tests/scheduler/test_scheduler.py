@@ -18,6 +18,7 @@ from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
@@ -754,7 +755,8 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
         assert not scheduler.outbox.empty
         reserved = ReservedPod(pod, "a", {}, clock.now())
         queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]
-        assert await scheduler._bind_by_extenders(Reservation(1, profile, queued, CycleState(), reserved)) is None
+        reservation = Reservation(profile, queued, CycleState(), reserved, AttemptTrace(pod, 1))
+        assert await scheduler._bind_by_extenders(reservation) is None
         assert scheduler.outbox.empty
 
     run_virtual(main)
@@ -771,7 +773,8 @@ def test_a_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, 
         scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
         reserved = ReservedPod(pod, "a", {}, clock.now())
         queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]
-        status = await scheduler._bind_by_extenders(Reservation(1, profile, queued, CycleState(), reserved))
+        reservation = Reservation(profile, queued, CycleState(), reserved, AttemptTrace(pod, 1))
+        status = await scheduler._bind_by_extenders(reservation)
         assert (status and status.code) == code
 
     run_virtual(main)

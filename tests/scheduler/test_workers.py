@@ -9,7 +9,7 @@ from contextlib import suppress
 import anyio
 
 from kframework.clock import run_virtual
-from kframework.core.cycle.current_attempt import CURRENT
+from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.scheduler.workers import MOST_RESTING, Workers
 from kframework.testing import make_pod, pending_pod
 
@@ -28,7 +28,7 @@ class Works:
         self.begun.append(name)
         self.tasks.append(asyncio.current_task())
         await asyncio.sleep(1.0)
-        self.seen.append((name, asyncio.get_running_loop().time(), CURRENT.get()))
+        self.seen.append((name, asyncio.get_running_loop().time(), current_attempt.get()))
 
 
 def worked(do: Callable[[Works], Awaitable[None]]) -> Works:
@@ -71,13 +71,13 @@ def test_all_that_is_begun_is_done_side_by_side_and_few_rest_afterwards() -> Non
 def test_work_belongs_to_the_attempt_that_began_it() -> None:
     async def do(works: Works) -> None:
         for attempt in (first, second, None):
-            CURRENT.set(attempt)
+            current_attempt.set(attempt)
             works.workers.begin(works.one(""))
-            CURRENT.set(None)
+            current_attempt.set(None)
             await asyncio.sleep(2.0)
 
     pod = pending_pod(make_pod())
-    first, second = (pod, 1), (pod, 2)
+    first, second = AttemptTrace(pod, 1), AttemptTrace(pod, 2)
     assert [attempt for *_, attempt in worked(do).seen] == [first, second, None]
 
 
@@ -85,13 +85,13 @@ def test_work_alone_has_the_context_and_a_task_of_its_own() -> None:
     async def do(works: Works) -> None:
         works.workers.begin(works.one("a"))
         await asyncio.sleep(2.0)
-        CURRENT.set(alone)
+        current_attempt.set(alone)
         works.workers.begin_alone(works.one("b"))
-        CURRENT.set(None)
+        current_attempt.set(None)
         await asyncio.sleep(2.0)
         assert repr(works.workers) == "<Workers: 1 at rest>"
 
-    alone = pending_pod(make_pod()), 7
+    alone = AttemptTrace(pending_pod(make_pod()), 7)
     works = worked(do)
     assert [attempt for *_, attempt in works.seen] == [None, alone]
     assert len(set(works.tasks)) == 2

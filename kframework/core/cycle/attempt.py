@@ -16,7 +16,7 @@ from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, Sche
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.timing import Around, PhaseTimer, PluginTimer
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.state.cluster import AssumeError, ClusterState
@@ -36,28 +36,20 @@ Concluded = tuple[Decision, Reservation | Failure]
 
 
 class Attempt(msgspec.Struct, dict=True, eq=False):
-    """One scheduling cycle of one pod: what the search found takes it to its Decision.
-
-    `number` counts all attempts of the scheduler; `draw`, of [0, 1), is its lot. `plugin_timer` times the plugins; None
-    where they are not timed. Their hooks are called in what is `around` them, where that is told.
-    """
+    """One scheduling cycle of one pod: what the search found takes it to its Decision."""
 
     cluster: ClusterState
     profile: Profile
     queued: QueuedPod
     clock: Clock
-    number: int
     popped_at: float
-    draw: float
-    plugin_timer: PluginTimer | None = None
-    around: Around | None = None
-    timer: PhaseTimer = msgspec.field(default_factory=PhaseTimer)
+    trace: AttemptTrace
 
     def __post_init__(self) -> None:
         self.queued.unschedulable_plugins = self.queued.pending_plugins = NOBODY
-        #: The pod, and its profile or the twin of that whose plugins are timed.
+        #: The pod, and its profile or the timed form of that.
         self.pod: PendingPod = self.queued.pod
-        self.asked: Profile = self.profile if self.plugin_timer is None else self.plugin_timer.restarted(self.around)
+        self.asked: Profile = self.profile.timed if self.trace.is_timed else self.profile
 
     def failed(self, error: ScheduleError) -> Concluded:
         """Fail by what went wrong in the search."""
@@ -67,7 +59,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         """Fail by a plugin that broke the search off."""
         hook = error.hook or "search"
         status = self.asked.faulty(error.plugin, hook, error.__cause__ or error.message)
-        self.timer.take(hook, status)
+        self.trace.end_phase(hook, status)
         return self.failed(ScheduleError(status))
 
     # -- a node was found ------------------------------------------------------------------------------------------
@@ -80,30 +72,26 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         except AssumeError as error:
             return self._failed(Failure(Status(Code.ERROR, (str(error),))), result)
         self.cluster.nominator.remove(pod.uid)
-        self.timer.take("assume")
+        self.trace.end_phase("assume")
         status = run_reserve(self.asked, search.state, pod, node)
-        self.timer.take("reserve", status)
+        self.trace.end_phase("reserve", status)
         waits: tuple[tuple[str, float], ...] = ()
         if status is None:
             permit = run_permit(self.asked, search.state, pod, node)
             status, waits = permit.status, permit.waits
-            self.timer.take("permit", _WAIT if waits else status)
+            self.trace.end_phase("permit", _WAIT if waits else status)
         undo_leaks(self.cluster, self.profile)
         if status is not None:
             return self._undone(search, result, status)
         now = self.clock.now()
         reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
         self.cluster.waiting.put(reserved)
-        timed = self.plugin_timer is not None
-        reservation = Reservation(
-            self.number, self.profile, self.queued, search.state, reserved, self.draw, timed, self.around
-        )
-        return self.decision(result), reservation
+        return self.decision(result), Reservation(self.profile, self.queued, search.state, reserved, self.trace)
 
     def _undone(self, search: Search, result: ScheduleResult, status: Status) -> Concluded:
         """Take back what Reserve or Permit refused."""
         run_unreserve(self.asked, search.state, self.pod, result.node)
-        self.timer.take("unreserve")
+        self.trace.end_phase("unreserve")
         self.cluster.forget(self.pod.uid)
         if status.rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
@@ -136,11 +124,11 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         while True:
             answer = plugins.run(search.state, self.pod, unfit.diagnosis)
             undo_leaks(self.cluster, self.profile)
-            self.timer.take("post_filter", answer.status)
+            self.trace.end_phase("post_filter", answer.status)
             if search.extenders is None or not isinstance(answer.result, Preempt) or not answer.result.candidates:
                 return answer
             narrowed = yield from self._ask_extenders(search.extenders, answer.status, answer.result)
-            self.timer.take("extender_preempt", narrowed.status)
+            self.trace.end_phase("extender_preempt", narrowed.status)
             # Only a success has kept the plugins behind from being asked.
             if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed
@@ -174,7 +162,9 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         eviction: Eviction | None = None
         if alive:  # where all are going already, there is nothing to do but to wait
             outranked = tuple(self.cluster.nominator.outranked(self.pod, chosen.node))
-            eviction = Eviction(self.number, self.profile.name, status.plugin, self.pod, chosen.node, alive, outranked)
+            eviction = Eviction(
+                self.trace.attempt, self.profile.name, status.plugin, self.pod, chosen.node, alive, outranked
+            )
         return Failure(status, chosen.node, eviction, tuple(victim.key for victim in chosen.victims))
 
     # -- the Decision ----------------------------------------------------------------------------------------------
@@ -184,12 +174,12 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     def decision(self, outcome: Outcome, failure: Failure | None = None) -> Decision:
         """Return the Decision: what was found, and that the pod goes there, or by its failure why it goes nowhere."""
-        queued, pod = self.queued, self.pod
+        queued, pod, trace = self.queued, self.pod, self.trace
         found = outcome if isinstance(outcome, ScheduleResult) else _NOTHING
         unfit = outcome if isinstance(outcome, FitError) else None
         status = _SUCCESS if failure is None else failure.status
         return Decision(
-            attempt=self.number,
+            attempt=trace.attempt,
             tries=queued.attempts,
             pod=pod.key,
             uid=pod.uid,
@@ -213,10 +203,10 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             message=status.message,
             nominated=None if failure is None else failure.nominated,
             victims=() if failure is None else failure.victims,
-            draw=self.draw,
-            started=self.timer.started,
-            timings=tuple(self.timer.taken),
-            plugins=() if self.plugin_timer is None else self.plugin_timer.timings(),
+            draw=trace.sample_value,
+            started=trace.started,
+            timings=tuple(trace.phases),
+            plugins=trace.plugins,
         )
 
 

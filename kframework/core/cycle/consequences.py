@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import msgspec
 
+from kframework.core.cycle.decision import Decision
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.timing import Around
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod
@@ -14,20 +17,25 @@ from kframework.values.status import Status
 
 
 class Reservation(msgspec.Struct, eq=False, weakref=True):
-    """A pod that was assumed on a node, and all that its binding cycle needs.
+    """A pod that was assumed on a node, and all that its binding cycle needs."""
 
-    `draw` is its Decision's; `timed` says whether plugins are timed, `around` what their
-    hooks are called in.
-    """
-
-    attempt: int
     profile: Profile
     queued: QueuedPod
     state: CycleState
     reserved: ReservedPod
-    draw: float = 0.0
-    timed: bool = False
-    around: Around | None = None
+    trace: AttemptTrace
+
+    @classmethod
+    def from_decision(
+        cls, decision: Decision, profile: Profile, queued: QueuedPod, state: CycleState, reserved: ReservedPod
+    ) -> Self:
+        """Return the reservation of an engine that has decided without an Attempt."""
+        return cls(profile, queued, state, reserved, AttemptTrace(reserved.pod, decision.attempt, decision.draw))
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self.trace.attempt
 
     @property
     def pod(self) -> PendingPod:

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
+from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
 from kframework.values.status import Code
 
 
@@ -106,11 +106,11 @@ class Observer(Protocol):
 
 
 @runtime_checkable
-class Telling(Protocol):
-    """An observer whose account of an attempt includes what its plugins tell of themselves."""
+class HookTracer(Protocol):
+    """An observer that traces the hooks of a sample of the attempts."""
 
-    def around(self, attempt: int, draw: float) -> Around | None:
-        """Return what the hooks of an attempt, by number and draw, are called in; None if nothing is told of it."""
+    def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
+        """Return what the hooks of this attempt are called in; None if the attempt is not traced."""
         ...
 
 

@@ -100,19 +100,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             )
         return self._without[skipped]
 
-    def of(self, twin: Profile) -> Plan:
-        """Return the same plan for the profile's twin, whose plugins are timed."""
+    def of(self, timed: Profile) -> Plan:
+        """Return the same plan for the timed form of its profile."""
         return replace(
             self,
-            profile=twin,
-            pre_filters=twin.own(self.pre_filters),
-            filters=twin.own(self.filters),
-            fresh_columnar=twin.own(self.fresh_columnar),
-            fresh_scalar=twin.own(self.fresh_scalar),
-            fresh_pre_scores=twin.own(self.fresh_pre_scores),
-            scores=twin.own(self.scores),
-            fresh_scores=twin.own(self.fresh_scores),
-            normalizing=twin.own(self.normalizing),
+            profile=timed,
+            pre_filters=timed.own(self.pre_filters),
+            filters=timed.own(self.filters),
+            fresh_columnar=timed.own(self.fresh_columnar),
+            fresh_scalar=timed.own(self.fresh_scalar),
+            fresh_pre_scores=timed.own(self.fresh_pre_scores),
+            scores=timed.own(self.scores),
+            fresh_scores=timed.own(self.fresh_scores),
+            normalizing=timed.own(self.normalizing),
         )
 
     def __repr__(self) -> str:

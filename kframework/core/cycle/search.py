@@ -42,7 +42,7 @@ from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import FilterStep
-from kframework.core.runtime.timing import PhaseTimer
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
@@ -91,7 +91,7 @@ class Search:
         pod: PendingPod,
         rotation: Rotation,
         random: Random,
-        timer: PhaseTimer | None = None,
+        trace: AttemptTrace | None = None,
         extenders: Extending | None = None,
     ) -> None:
         self.cluster = cluster
@@ -102,7 +102,7 @@ class Search:
         self.rotation = rotation
         self.start_index: int = rotation.next_start_index
         self.random = random
-        self.timer: PhaseTimer = timer or PhaseTimer()
+        self.trace: AttemptTrace = trace or AttemptTrace(pod, 0)
         self.extenders = extenders
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
@@ -127,32 +127,32 @@ class Search:
         if not len(self.nodes):
             return _NO_NODES
         result = self.pre_filter()
-        self.timer.take("pre_filter", result.status)
+        self.trace.end_phase("pre_filter", result.status)
         if result.status is not None:
             return self._rejected(result) if result.status.rejected else ScheduleError(result.status)
         phase = "filter"
         outcome: Outcome | None = (yield from self._try_nominee()) or self._filter(result)
         if outcome is None and self.extenders is not None:
-            self.timer.take(phase)
+            self.trace.end_phase(phase)
             phase = "extender_filter"
             outcome = yield from self._ask_extenders(self.extenders, result)
         outcome = outcome or self._few(result)
-        self.timer.take(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
+        self.trace.end_phase(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is not None:
             return outcome
         totals = self._totals()
         if isinstance(totals, Status):
-            self.timer.take("score", totals)
+            self.trace.end_phase("score", totals)
             return ScheduleError(totals)
         phase, self.totals = "score", totals
         if self.extenders is not None:
-            self.timer.take(phase)
+            self.trace.end_phase(phase)
             phase = "extender_prioritize"
             nodes = self._feasible_nodes()
             added = yield from answered(self.extenders.prioritize(self.pod, nodes))
             totals = totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
         best = self._best(totals)
-        self.timer.take(phase)
+        self.trace.end_phase(phase)
         return best
 
     # -- PreFilter -------------------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ class Search:
         scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places, self.feasible)
         skipped = scoring.pre_score()
         if scoring.asks_before:
-            self.timer.take("pre_score", skipped if isinstance(skipped, Status) else None)
+            self.trace.end_phase("pre_score", skipped if isinstance(skipped, Status) else None)
         return skipped if isinstance(skipped, Status) else scoring.totals(skipped)
 
     def _best(self, totals: Scores) -> ScheduleResult:

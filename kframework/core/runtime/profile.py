@@ -21,7 +21,6 @@ from kframework.core.runtime.steps import (
     ScoreStep,
     StatusStep,
     Step,
-    Through,
     method_of,
     pre_filter_step,
     status_step,
@@ -81,9 +80,9 @@ class Profile:
         self.name = name
         self.plugins = plugins
         self.sources: PluginSources = sources or {}
-        #: The steps in place of those of the profile that this one is the same as; none where it is none's twin.
+        #: The timed steps by those of the profile that this one is the timed form of; empty if it is none.
         self._twins: Mapping[AnyStep, AnyStep] = {}
-        #: The profile that this one is the same as: itself, but of a twin.
+        #: The profile that this one is the timed form of, else itself.
         self.original: Profile = self
         #: Told of every fault of a hook, as it happens: a debugger.
         self.on_fault: Callable[[BaseException], None] = lambda error: None
@@ -171,8 +170,9 @@ class Profile:
 
     # -- timing ----------------------------------------------------------------------------------------------------
 
-    def through(self, wrap: Through) -> Profile:
-        """Return the same profile, whose hooks of the scheduling cycle are called through something else: a timer."""
+    @functools.cached_property
+    def timed(self) -> Profile:
+        """The same profile with the hooks of the scheduling cycle timed, in the trace of the current attempt."""
         points: Mapping[str, Sequence[AnyStep]] = {
             "pre_filter": self.pre_filter,
             "filter": self.filters,
@@ -184,7 +184,7 @@ class Profile:
             "unreserve": self.unreserve,
         }
         twin = copy.copy(self)
-        twin._twins = {step: step.through(wrap, hook) for hook, steps in points.items() for step in steps}
+        twin._twins = {step: step.timed(hook) for hook, steps in points.items() for step in steps}
         twin.pre_filter, twin.filters = twin.own(self.pre_filter), twin.own(self.filters)
         twin.post_filter, twin.pre_score = twin.own(self.post_filter), twin.own(self.pre_score)
         twin.scores, twin.reserve = twin.own(self.scores), twin.own(self.reserve)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Container
-from typing import Generic, Protocol, cast
+from typing import Generic, cast
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from kframework.core.runtime.hooks import options_of
+from kframework.core.runtime.timing import timed_hook
 from kframework.errors import FAULTS, shown
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
@@ -42,18 +43,9 @@ Anything = Callable[..., object]
 
 T = TypeVar("T")
 _C = TypeVar("_C", bound=Anything, default=Anything, covariant=True)
-_H = TypeVar("_H", bound=Anything)
 
 #: Looked up once: an enumeration takes a tenth of a microsecond to find a member.
 _SUCCESS = Code.SUCCESS
-
-
-class Through(Protocol):
-    """Returns what is called instead of a hook of a plugin."""
-
-    def __call__(self, hook: str, plugin: str, call: _H, /) -> _H:
-        """Return something that is called as the hook is, and answers what it does."""
-        ...
 
 
 class Hook:
@@ -109,9 +101,9 @@ class Step(Generic[_C]):
         self.plugin: Plugin = plugin
         self.call: _C = call
 
-    def through(self, wrap: Through, hook: str) -> Step[_C]:
-        """Return the same step, called through something else."""
-        return Step(self.plugin, wrap(hook, self.name, self.call))
+    def timed(self, hook: str) -> Step[_C]:
+        """Return the same step with its calls timed."""
+        return Step(self.plugin, timed_hook(hook, self.name, self.call))
 
     def saying(self, answer: object) -> Step[_C]:
         """Return the same step, which says this without asking the plugin."""
@@ -221,12 +213,12 @@ class FilterStep:
             return status.with_plugin(self.name)
         return self.fault(self.name, "filter_status", f"answered {shown(status)}, which is no rejection")
 
-    def through(self, wrap: Through, hook: str) -> FilterStep:
-        """Return the same step, called through something else."""
+    def timed(self, hook: str) -> FilterStep:
+        """Return the same step with its calls timed."""
         twin = copy.copy(self)
-        twin.call = wrap(hook, self.name, self.call)
+        twin.call = timed_hook(hook, self.name, self.call)
         twin.ask = self._asking(twin.call)
-        twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
+        twin.ask_rows = None if self.ask_rows is None else timed_hook(hook, self.name, self.ask_rows)
         return twin
 
 
@@ -295,13 +287,13 @@ class ScoreStep:
             return self.fault(self.name, "normalize_score", error)
         return scores if low >= 0 and high <= MAX_SCORE else self.bad(low if low < 0 else high)
 
-    def through(self, wrap: Through, hook: str) -> ScoreStep:
-        """Return the same step, called through something else."""
+    def timed(self, hook: str) -> ScoreStep:
+        """Return the same step with its calls timed."""
         twin = copy.copy(self)
-        twin.call = wrap(hook, self.name, self.call)
+        twin.call = timed_hook(hook, self.name, self.call)
         twin.ask = self._asking(twin.call)
-        twin.ask_rows = None if self.ask_rows is None else wrap(hook, self.name, self.ask_rows)
-        twin.normalize = None if self.normalize is None else wrap("normalize_score", self.name, self.normalize)
+        twin.ask_rows = None if self.ask_rows is None else timed_hook(hook, self.name, self.ask_rows)
+        twin.normalize = None if self.normalize is None else timed_hook("normalize_score", self.name, self.normalize)
         return twin
 
 

@@ -1,144 +1,156 @@
-"""The time that extension points and plugins take: phases of each attempt, and in a sample each plugin's share of them.
+"""The `AttemptTrace` of one scheduling attempt: what is measured of it, from its cycle to the end of its binding.
 
-An attempt whose plugins are timed runs a twin of its profile, whose hooks look at the clock: nobody else asks whether
-to.
+The phases of every attempt are measured. In a sample of the attempts the hooks of plugins are timed too: such a
+scheduling cycle calls an instrumented copy of the profile (`Profile.timed`), so that the others pay nothing.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from time import perf_counter_ns
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from kframework.core.runtime.profile import Profile
-from kframework.framework.answers import ClearNomination, Nominate, Preempt
+import msgspec
+
 from kframework.values.status import Code, Status, Wait
 
-_C = TypeVar("_C", bound=Callable[..., object])
+if TYPE_CHECKING:
+    from kframework.state.pods import PodInfo
 
-#: Looking a member of an enumeration up costs more than taking a phase's time.
-_SUCCESS = Code.SUCCESS
+_C = TypeVar("_C", bound=Callable[..., object])
+_R = TypeVar("_R")
+
+#: The calls of a hook that may have to be awaited.
+_Steps = Generator[Awaitable[object], object, Status | None]
 
 #: An extension point, how many nanoseconds it took, and how it ended.
 PointTiming = tuple[str, int, Code]
-
-#: What a hook of this name is called in, so that what it says of itself joins what is told of the attempt.
-Around = Callable[[str], AbstractContextManager[object]]
-
-#: Returns this for an attempt, by its number and draw; None if nothing is told of it.
-Tells = Callable[[int, float], Around | None]
 
 #: A hook, the plugin, how many nanoseconds its calls took together, and what was wrong if something was: Success also
 #: where a plugin rejected some of the nodes.
 PluginTiming = tuple[str, str, int, Code]
 
+#: Returns the context manager that a hook of this name is called in: spans that the plugin begins there join the trace.
+HookContext = Callable[[str], AbstractContextManager[object]]
 
-def tells_nothing(attempt: int, draw: float) -> None:
-    """Tell nothing of any attempt."""
+#: Looking a member of an enumeration up takes longer than ending a phase.
+_SUCCESS = Code.SUCCESS
 
+_NO_CONTEXT = nullcontext()
 
-class PhaseTimer:
-    """The phases of one attempt or binding cycle: how long each took, in nanoseconds, and how it ended."""
-
-    __slots__ = ("_began", "started", "taken")
-
-    def __init__(self) -> None:
-        self.started: int = perf_counter_ns()
-        self.taken: list[PointTiming] = []
-        self._began = self.started
-
-    def take(self, point: str, status: Status | None = None) -> None:
-        """End the phase as this point's, with the status it ended with, None for Success; the next one begins."""
-        now = perf_counter_ns()
-        self.taken.append((point, now - self._began, _SUCCESS if status is None else status.code))
-        self._began = now
-
-
-class PluginTimer:
-    """Times the plugins of one profile, wherever its twin `profile` takes that one's place.
-
-    What a plugin has others do (a preemption asks the Filter plugins about nodes without their victims) is its own
-    time. A plugin is asked about many nodes by `filter` and `score`: their time is that of all calls together.
-    """
-
-    def __init__(self, profile: Profile) -> None:
-        self._hooks: dict[tuple[str, str], _TimedHook] = {}
-        #: Whether a timed hook is being called.
-        self._inside = False
-        self._around: Around | None = None
-        self._called: list[_TimedHook] = []
-        self.profile: Profile = profile.through(self._timed)
-
-    def restarted(self, around: Around | None = None) -> Profile:
-        """Begin to time from nought, each hook called in what is `around` it; return the twin."""
-        self._around = around
-        for hook in self._called:
-            hook.nanoseconds, hook.code = 0, None
-        self._called.clear()
-        return self.profile
-
-    def timings(self) -> tuple[PluginTiming, ...]:
-        """Return the times of the plugins since it was started, in the order in which they were first asked."""
-        return tuple((hook.name, hook.plugin, hook.nanoseconds, hook.code or _SUCCESS) for hook in self._called)
-
-    def _timed(self, name: str, plugin: str, call: _C, /) -> _C:
-        """Return what is called in the place of a form of a hook."""
-        hook = self._hooks.setdefault((name, plugin), _TimedHook(name, plugin))
-        read = _nothing_said if name in _ABOUT_NODES else _code_of
-
-        @functools.wraps(call)
-        def timed(*arguments: object) -> object:
-            if self._inside:
-                return call(*arguments)
-            if hook.code is None:
-                self._called.append(hook)
-                hook.code = _SUCCESS
-            self._inside = True
-            began = perf_counter_ns()
-            try:
-                if self._around is None:
-                    answer = call(*arguments)
-                else:
-                    with self._around(name):
-                        answer = call(*arguments)
-            except Exception:
-                hook.code = Code.ERROR
-                raise
-            else:
-                hook.code = hook.code or read(answer)
-                return answer
-            finally:
-                hook.nanoseconds += perf_counter_ns() - began
-                self._inside = False
-
-        return cast("_C", timed)
-
-
-class _TimedHook:
-    """A hook of a plugin, in all its forms, and how long it took; `code` is None until it is called."""
-
-    def __init__(self, name: str, plugin: str) -> None:
-        self.name = name
-        self.plugin = plugin
-        self.nanoseconds = 0
-        self.code: Code | None = None
-
-
-#: What these answer is about nodes.
+#: What these hooks answer is about nodes, not about the pod.
 _ABOUT_NODES = frozenset({"filter", "score", "normalize_score"})
 
 
-def _nothing_said(answer: object) -> Code:
-    """Say of what is about nodes that it was answered."""
-    return _SUCCESS
+class AttemptTrace(msgspec.Struct, eq=False):
+    """What is measured of one attempt: of its scheduling cycle, and from `restart` on of its binding cycle.
+
+    Attributes:
+        pod: the pod that is scheduled.
+        attempt: the number of the attempt among all of the scheduler.
+        sample_value: in [0, 1); an observer that samples a share of the attempts takes those below it.
+        is_timed: whether hooks of plugins are timed.
+        hook_context: what timed hooks are called in; None unless the attempt is traced.
+        started: when the cycle began, in nanoseconds of the monotonic clock.
+        phases: how long each phase took and how it ended; they follow each other without a gap.
+    """
+
+    pod: PodInfo
+    attempt: int
+    sample_value: float = 0.0
+    is_timed: bool = False
+    hook_context: HookContext | None = None
+    started: int = 0
+    phases: list[PointTiming] = []
+    _phase_started: int = 0
+    #: The nanoseconds and the code of each hook of each plugin.
+    _hooks: dict[tuple[str, str], tuple[int, Code]] = {}
+    #: Whether a timed hook of the scheduling cycle is being called.
+    _in_hook: bool = False
+
+    def __post_init__(self) -> None:
+        self.started = self._phase_started = perf_counter_ns()
+
+    def restart(self) -> None:
+        """Forget what was measured, and begin the first phase of the next cycle."""
+        self.phases, self._hooks = [], {}
+        self.started = self._phase_started = perf_counter_ns()
+
+    def end_phase(self, point: str, status: Status | None = None) -> None:
+        """End the phase of this extension point, with None for Success; the next one begins."""
+        now = perf_counter_ns()
+        self.phases.append((point, now - self._phase_started, _SUCCESS if status is None else status.code))
+        self._phase_started = now
+
+    @property
+    def plugins(self) -> tuple[PluginTiming, ...]:
+        """How long the hooks of each plugin took, in the order in which they were first called."""
+        return tuple([(*hook, spent, code) for hook, (spent, code) in self._hooks.items()]) if self._hooks else ()
+
+    # -- hooks -----------------------------------------------------------------------------------------------------
+
+    def call_hook(self, hook: str, plugin: str, call: Callable[..., _R], *arguments: object) -> _R:
+        """Call a hook, timed if hooks of the attempt are.
+
+        What a plugin has others do is its own time: a preemption filters nodes without their victims.
+        """
+        if not self.is_timed or self._in_hook:
+            return call(*arguments)
+        self._in_hook, code = True, Code.ERROR
+        began = perf_counter_ns()
+        try:
+            if self.hook_context is None:
+                answer = call(*arguments)
+            else:
+                with self.hook_context(hook):
+                    answer = call(*arguments)
+            code = _SUCCESS if hook in _ABOUT_NODES else _code_of(answer)
+            return answer
+        finally:
+            self._add(hook, plugin, perf_counter_ns() - began, code)
+            self._in_hook = False
+
+    def time_steps(self, hook: str, plugin: str, steps: _Steps) -> _Steps:
+        """Return the steps of a hook that may have to be awaited, timed if hooks of the attempt are."""
+        return self._timed_steps(hook, plugin, steps) if self.is_timed else steps
+
+    def _timed_steps(self, hook: str, plugin: str, steps: _Steps) -> _Steps:
+        began = perf_counter_ns()
+        with _NO_CONTEXT if self.hook_context is None else self.hook_context(hook):
+            status = yield from steps
+        self._add(hook, plugin, perf_counter_ns() - began, _code_of(status))
+        return status
+
+    def _add(self, hook: str, plugin: str, spent: int, code: Code) -> None:
+        """Add a call; a hook's code is the first that is not Success."""
+        before, first = self._hooks.get((hook, plugin), (0, _SUCCESS))
+        self._hooks[hook, plugin] = before + spent, first or code
+
+    def __repr__(self) -> str:
+        return f"<AttemptTrace {self.attempt} of {self.pod.key}>"
+
+
+#: The trace of the attempt that work belongs to: that of the cycle and of what the cycle started, such as its binding.
+#: None between two attempts.
+current_attempt: Final[ContextVar[AttemptTrace | None]] = ContextVar("kframework attempt", default=None)
+
+
+def timed_hook(hook: str, plugin: str, call: _C) -> _C:
+    """Return a form of a hook whose calls are timed in the trace of the current attempt."""
+
+    def timed(*arguments: object) -> object:
+        trace = current_attempt.get()
+        return call(*arguments) if trace is None else trace.call_hook(hook, plugin, call, *arguments)
+
+    return cast("_C", timed)
 
 
 def _code_of(answer: object) -> Code:
-    """Return the code of an answer about the pod; of one that the contract does not know nothing is said here."""
-    if isinstance(answer, Preempt | Nominate | ClearNomination):
-        return answer.status.code
+    """Return the code of an answer about the pod; Success for one that the contract does not know."""
     if isinstance(answer, Wait):
         return Code.WAIT
-    return answer.code if isinstance(answer, Status) else _SUCCESS
+    # What `post_filter` proposes has a Status; its types would import NumPy, which no log line needs.
+    status = getattr(answer, "status", answer)
+    return status.code if isinstance(status, Status) else _SUCCESS

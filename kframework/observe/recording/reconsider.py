@@ -26,6 +26,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
@@ -96,10 +97,8 @@ class Reconsiderer:
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
-        clock = engine.clock
-        attempt = _DryAttempt(
-            engine.cluster, profile, copy, clock, recorded.attempt, clock.now(), recorded.draw, recorded=recorded
-        )
+        clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.draw)
+        attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
         with engine.aside():
             decision, _ = unasked(engine.decide(attempt))
             engine.current = None

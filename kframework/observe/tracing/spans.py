@@ -32,7 +32,7 @@ from opentelemetry.trace import (
 
 from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
-from kframework.core.runtime.timing import Around, PluginTiming, PointTiming
+from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
 from kframework.observe.tracing.export import otlp_exporter, otlp_line
 from kframework.observe.tracing.span import Span
 from kframework.observe.tracing.traces import UNSET, Traces, context
@@ -138,9 +138,9 @@ class Tracing(Observer):
         said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
         self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said, failed, links)
 
-    def around(self, attempt: int, draw: float) -> Around | None:
+    def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
         """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
-        if draw >= self.share:
+        if sample_value >= self.share:
             return None
         trace = self._traces.trace(attempt)
 

@@ -90,10 +90,12 @@ def test_a_share_of_the_attempts_is_timed(share: float) -> None:
     stage = Stage(objects=[make_node("a"), *(make_pod(f"p{number}") for number in range(50))])
     stage.engine.timed_share = share
     stage.steps()
-    assert [reservation.draw for reservation in stage.bound] == [decision.draw for decision in stage.decisions]
+    assert [reservation.trace.sample_value for reservation in stage.bound] == [
+        decision.draw for decision in stage.decisions
+    ]
     timed = [decision.draw < share for decision in stage.decisions]
     timed[0] = share > 0.0  # nothing has been timed for long
-    assert [reservation.timed for reservation in stage.bound] == timed
+    assert [reservation.trace.is_timed for reservation in stage.bound] == timed
 
 
 @pytest.mark.parametrize(("share", "timed"), [(0.0, []), (1e-9, [0, 2, 4])])
@@ -104,7 +106,7 @@ def test_one_attempt_a_second_is_timed_at_least(share: float, timed: list[int]) 
         stage.engine.offer(Changed(make_pod(f"p{number}")))
         stage.steps()
         stage.time += 0.5
-    assert [place for place, reservation in enumerate(stage.bound) if reservation.timed] == timed
+    assert [place for place, reservation in enumerate(stage.bound) if reservation.trace.is_timed] == timed
 
 
 def test_a_pod_is_ready_before_it_is_queued_again() -> None:

@@ -20,7 +20,6 @@ from kframework import (
 )
 from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.cycle.plan import Plan
-from kframework.core.runtime.timing import PluginTimer
 from kframework.testing import make_node, make_pod
 from tests.support.searching import Searching, profile_of
 
@@ -135,9 +134,9 @@ def test_plugins_that_have_nothing_to_say_are_left_out(skipped: set[str]) -> Non
     assert rest.cache is plan.cache and plan.without(frozenset(skipped)) is rest
 
 
-def test_the_plan_of_a_twin_has_the_twins_steps_and_the_same_memory() -> None:
+def test_the_plan_of_a_timed_profile_has_its_steps_and_the_same_memory() -> None:
     plan = planned(Signed, Fresh)
-    twin = PluginTimer(plan.profile).profile
+    twin = plan.profile.timed
     timed = plan.of(twin)
     assert timed.filters == twin.filters and timed.scores == twin.scores and timed.profile is twin
     assert timed.cache is plan.cache and timed.state is plan.state

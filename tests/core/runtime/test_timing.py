@@ -1,18 +1,33 @@
-"""PhaseTimer add up to the whole, and every plugin that is asked has its time; others ask as if there were no clock."""
+"""Phases add up to the whole; in timed attempts every plugin that is called has its time, others never see a clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 
 import kframework.core.runtime.timing
-from kframework import Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, error, unschedulable
+from kframework import (
+    Code,
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    Preempt,
+    Status,
+    Wait,
+    error,
+    hookimpl,
+    unschedulable,
+)
+from kframework.config.load import parse
 from kframework.core.cycle.decision import Decision
-from kframework.core.runtime.timing import PhaseTimer, PluginTimer, PluginTiming
+from kframework.core.runtime.timing import AttemptTrace, PluginTiming, current_attempt
 from kframework.framework.answers import Candidate
-from kframework.testing import make_node, make_pod
+from kframework.simulation.simulation import Simulation
+from kframework.testing import make_node, make_pod, pending_pod
 from tests.core.test_pod_engine import Stage
 from tests.extension_points.scripted import plugin, profile
 
@@ -64,17 +79,30 @@ def timings(*plugins: type[Plugin]) -> set[PluginTiming]:
     return set(decision.plugins)
 
 
-# -- timer ----------------------------------------------------------------------------------------------------------
+# -- phases --------------------------------------------------------------------------------------------------------
 
 
-def test_timer_follow_each_other_without_a_gap(ticks: Ticks) -> None:
-    timer = PhaseTimer()
+def test_phases_follow_each_other_without_a_gap(ticks: Ticks) -> None:
+    trace = AttemptTrace(pending_pod(make_pod()), 1)
     ticks.moment += 10
-    timer.take("a")
+    trace.end_phase("a")
     ticks.moment += 20
-    timer.take("b", Status(Code.PENDING))
-    assert timer.taken == [("a", 11, Code.SUCCESS), ("b", 21, Code.PENDING)]
-    assert timer.started + 32 == ticks.moment
+    trace.end_phase("b", Status(Code.PENDING))
+    assert trace.phases == [("a", 11, Code.SUCCESS), ("b", 21, Code.PENDING)]
+    assert trace.started + 32 == ticks.moment
+
+
+def test_a_restarted_trace_measures_another_cycle_of_the_same_attempt(ticks: Ticks) -> None:
+    trace = AttemptTrace(pending_pod(make_pod()), 7, sample_value=0.25, is_timed=True)
+    trace.end_phase("a")
+    trace.call_hook("permit", "A", ticks.passing(5))
+    ticks.moment += 10
+    trace.restart()
+    assert (trace.started, trace.phases, trace.plugins) == (ticks.moment, [], ())
+    trace.end_phase("b")
+    assert trace.phases == [("b", 1, Code.SUCCESS)]
+    assert (trace.attempt, trace.sample_value, trace.is_timed) == (7, 0.25, True)
+    assert repr(trace) == "<AttemptTrace 7 of default/pod>"
 
 
 # -- plugins -------------------------------------------------------------------------------------------------------
@@ -166,22 +194,95 @@ def test_a_second_attempt_begins_from_nought(ticks: Ticks) -> None:
     assert [decision.plugins for decision in stage.decisions] == [(("permit", "A", 51, Code.SUCCESS),)] * 2
 
 
-def test_only_the_twin_of_a_profile_is_timed() -> None:
+@pytest.fixture
+def trace() -> Iterator[AttemptTrace]:
+    """Return the trace of the current attempt, which is timed."""
+    trace = AttemptTrace(pending_pod(make_pod()), 1, is_timed=True)
+    before = current_attempt.set(trace)
+    yield trace
+    current_attempt.reset(before)
+
+
+def test_only_the_timed_form_of_a_profile_is_timed(trace: AttemptTrace) -> None:
     compiled = profile(plugin("A", filter=None, score=1, permit=ValueError("x")))
     (permit,), (filtering,), (scoring,) = compiled.permit, compiled.filters, compiled.scores
     hooks = permit.call, filtering.ask, scoring.ask
-    plugin_timer = PluginTimer(compiled)
-    twin = plugin_timer.restarted()
-    (timed,) = twin.permit
-    with pytest.raises(ValueError, match="x"):
-        timed.call(None, None, None)
+    (timed,) = compiled.timed.permit
     assert hooks == (permit.call, filtering.ask, scoring.ask)
-    assert not {timed.call, twin.filters[0].ask, twin.scores[0].ask} & set(hooks)
-    assert [timing[:2] for timing in plugin_timer.timings()] == [("permit", "A")]
+    assert not {timed.call, compiled.timed.filters[0].ask, compiled.timed.scores[0].ask} & set(hooks)
     with pytest.raises(ValueError, match="x"):
         permit.call(None, None, None)
-    assert plugin_timer.restarted() is twin and plugin_timer.timings() == ()
+    before = trace.plugins
+    with pytest.raises(ValueError, match="x"):
+        timed.call(None, None, None)
+    assert before == ()
+    assert [(hook, name, code) for hook, name, _, code in trace.plugins] == [("permit", "A", Code.ERROR)]
+    assert compiled.timed is compiled.timed
+
+
+def test_calls_outside_an_attempt_are_not_timed() -> None:
+    (timed,) = profile(plugin("A", permit=error("x"))).timed.permit
+    assert timed.call(None, None, None) == error("x")
+
+
+def test_the_first_code_of_a_hook_that_is_called_again_is_kept(ticks: Ticks, trace: AttemptTrace) -> None:
+    for answer in (None, unschedulable("x"), error("x"), None):
+        trace.call_hook("permit", "A", ticks.passing(10, answer))
+    assert trace.plugins == (("permit", "A", 44, Code.UNSCHEDULABLE),)
 
 
 def test_plugins_that_are_not_timed_are_not_told() -> None:
     assert decided(plugin("A", filter=None, permit=None), timed_share=0.0).plugins == ()
+
+
+# -- the current attempt -------------------------------------------------------------------------------------------
+
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: Asking}]}}}]
+"""
+
+
+class Asking(Plugin):
+    """Note at some points to which attempt they belong."""
+
+    name = "Asking"
+    noted: ClassVar[list[tuple[str, str, str | None, int]]] = []
+
+    def note(self, point: str, pod: PendingPod) -> None:
+        trace = current_attempt.get()
+        belongs = (None, 0) if trace is None else (trace.pod.name, trace.attempt)
+        self.noted.append((point, pod.name, *belongs))
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> None:
+        self.note("pre_enqueue", pod)
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        self.note("filter", pod)
+        return unschedulable("no") if pod.name == "never" else None
+
+    @hookimpl
+    async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        await asyncio.sleep(10.0)
+        self.note("pre_bind", pod)
+
+
+def test_work_belongs_to_its_attempt() -> None:
+    Asking.noted.clear()
+    objects = [make_node("a"), make_pod("first"), make_pod("second"), make_pod("never")]
+    Simulation(objects, parse(CONFIGURATION), plugins=[Asking]).run()
+    assert Asking.noted[:3] == [("pre_enqueue", name, None, 0) for name in ("first", "second", "never")]
+    # Asked twice where remembered answers are verified.
+    during = list(dict.fromkeys(entry for entry in Asking.noted if entry[0] in ("filter", "pre_bind")))
+    assert all(pod == current for _, pod, current, _ in during)
+    assert [entry for entry in during if entry[1] != "never"] == [
+        ("filter", "first", "first", 1),
+        ("filter", "second", "second", 2),
+        ("pre_bind", "first", "first", 1),
+        ("pre_bind", "second", "second", 2),
+    ]
+    assert [entry[3] for entry in during if entry[1] == "never"][:1] == [3]
+    assert current_attempt.get() is None

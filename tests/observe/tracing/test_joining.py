@@ -112,5 +112,5 @@ def test_in_an_attempt_that_is_not_sampled_nothing_is_called(monkeypatch: pytest
     monkeypatch.setattr("kframework.observe.tracing.spans.use_span", lambda *arguments, **_: calls.append(arguments))
     exporter, tracing = traced(monkeypatch, 1)
     assert calls == []
-    assert tracing.around(1, 0.5) is None
+    assert tracing.hook_context(1, 0.5) is None
     assert all(span.parent is None for span in exporter.get_finished_spans())

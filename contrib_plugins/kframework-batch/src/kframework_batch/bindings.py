@@ -46,9 +46,7 @@ class Bindings:
         reserved = ReservedPod(pod, task.node_name, {}, now)
         self._cluster.waiting.put(reserved)
         queued = QueuedPod(pod, now)
-        reservation = Reservation(
-            decision.attempt, core.profile(task), queued, core.state(task), reserved, draw=decision.draw
-        )
+        reservation = Reservation.from_decision(decision, core.profile(task), queued, core.state(task), reserved)
         self._under_way[task.uid] = reservation
         self._outside.decided(decision)
         self._outside.bind(reservation)
