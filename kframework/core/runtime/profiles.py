@@ -19,8 +19,7 @@ from kframework.core.queue.pool import Holder
 from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.registry import GROUP, Registry
-from kframework.core.runtime.stale_installs import stale_install
+from kframework.core.runtime.registry import GROUP, Registry, stale_install
 from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
 from kframework.framework.handle import Handle

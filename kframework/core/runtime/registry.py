@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Generic, Protocol, TypeVar, cast
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 
@@ -193,3 +198,33 @@ def _problem(offer: Offer, loaded: object) -> str:
     if not (isinstance(loaded.Args, type) and issubclass(loaded.Args, PluginArgs)):
         return "its Args do not derive from kframework.PluginArgs"
     return ""
+
+
+# -- editable installs ---------------------------------------------------------------------------------------------
+
+
+def stale_install(group: str, name: str) -> str:
+    """Return how to get a plugin that the project of an editable install offers since it was installed; else ""."""
+    for distribution, project in _editable():
+        if name in _offered_by(project, group):
+            remedy = f"{project} offers it, but {distribution.name} {distribution.version} was installed before that"
+            return f"{remedy}: install it again, as with pip install --editable {project.parent}"
+    return ""
+
+
+def _editable() -> Iterator[tuple[Distribution, Path]]:
+    """List the distributions that are installed as editable, each with its pyproject.toml."""
+    for distribution in distributions():
+        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if direct.get("dir_info", {}).get("editable"):
+            yield distribution, Path(url2pathname(urlsplit(direct["url"]).path), "pyproject.toml")
+
+
+def _offered_by(project: Path, group: str) -> dict[str, Any]:
+    """Return the entry points of a group as a project names them; none of a file that cannot be read."""
+    try:
+        groups = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["entry-points"]
+        offered: dict[str, Any] = dict(groups[group])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return offered

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.core.runtime.registry import GROUP
-from kframework.core.runtime.stale_installs import stale_install
+from kframework.core.runtime.registry import GROUP, stale_install
 
 PROJECT = f"""[project.entry-points."{GROUP}"]
 Mine = "mine:Mine"
