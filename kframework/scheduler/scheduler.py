@@ -28,10 +28,9 @@ from kframework.core.engine import Engine
 from kframework.core.plugin_handle import MakeProfiles, profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.profiles import Profiles
+from kframework.core.runtime.profiles import Profiles, watched_kinds
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import current_attempt
-from kframework.core.runtime.watched import watched_kinds
 from kframework.errors import ClusterError, PluginError
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod, PodCondition

@@ -1,4 +1,4 @@
-"""The profiles of a configuration, made of its plugins; and what the queue must know of them."""
+"""The profiles of a configuration, made of its plugins; and what the queue and the scheduler must know of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import lt
-from typing import Any
+from typing import Any, get_args
 
 from kframework.config.args import decode_args
 from kframework.config.configuration import Configuration, named_at
@@ -20,11 +20,21 @@ from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import GROUP, Registry, stale_install
-from kframework.errors import FAULTS, ConfigError, PluginError, in_words, shown
-from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, Hint, Occurrence, QueueingHint
+from kframework.errors import FAULTS, ConfigError, PluginError, in_words, nearest, shown
+from kframework.framework.events import (
+    DEFAULT_EVENTS,
+    ActionType,
+    ClusterEvent,
+    EventResource,
+    Hint,
+    Occurrence,
+    QueueingHint,
+    event_resource,
+)
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, PluginArgs
+from kframework.framework.plugin import Plugin, PluginArgs, Verb, Watch
 from kframework.framework.source import Source
+from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.objects.problem import Problem
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
@@ -35,6 +45,8 @@ _log = logging.getLogger(__name__)
 
 #: The name under which extenders stand among the plugins that reject a pod.
 EXTENDER = "Extender"
+
+_VERBS = get_args(Verb)
 
 
 class Profiles(Mapping[str, Profile]):
@@ -252,3 +264,46 @@ def _placed(profiles: Sequence[ProfileConfiguration], error: PluginError) -> Con
     places = (named_at(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
     place = next(chain(*places), profiles[0].place)
     return place.error(Problem((), str(error)))
+
+
+# -- what plugins need to see of the cluster -----------------------------------------------------------------------
+
+
+def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
+    """Return the kinds to follow: pods, nodes, and what the plugins watch.
+
+    Raises ConfigError for a watch on what is no kind or with what is no verb, and for registered events of a kind that
+    nobody watches.
+    """
+    found: dict[type[ApiObject], None] = {Node: None, Pod: None}
+    for _, plugin in profiles.plugins():
+        for watch in plugin.watches:
+            _check_watch(plugin, watch)
+            found[watch.kind] = None
+    sources = (source.key for source in profiles.sources())
+    _check_registrations(profiles, {*EventResource, *(event_resource(kind_of(kind)) for kind in found), *sources})
+    return list(found)
+
+
+def _check_watch(plugin: Plugin, watch: Watch) -> None:
+    name = getattr(watch.kind, "__qualname__", repr(watch.kind))
+    try:
+        kind_of(watch.kind)
+    except KeyError:
+        remedy = "give it a struct of kframework.objects, or declare one with @kind"
+        raise ConfigError(f"plugin {plugin.name!r} watches {name}, which is no kind: {remedy}") from None
+    for verb in watch.verbs:
+        if verb not in _VERBS:
+            known = f"there are {', '.join(_VERBS)} beside get, list and watch"
+            message = f"plugin {plugin.name!r} watches {name} with the verb {verb!r}; {known}"
+            raise ConfigError(message, nearest=nearest(verb, _VERBS))
+
+
+def _check_registrations(profiles: Profiles, resources: set[str]) -> None:
+    """Refuse a registration that no event could ever match: its pods would sleep on."""
+    for profile in profiles.values():
+        for plugin, registrations in profile.events.items():
+            for wanted in (registration.resource for registration in registrations):
+                if wanted not in resources:
+                    message = f"plugin {plugin!r} registers events on {wanted!r}, a kind that no plugin watches"
+                    raise ConfigError(message, nearest=nearest(wanted, resources))

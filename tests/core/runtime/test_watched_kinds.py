@@ -12,8 +12,7 @@ from kframework.core import plugin_handle
 from kframework.core.effects import Host
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profiles import Profiles
-from kframework.core.runtime.watched import watched_kinds
+from kframework.core.runtime.profiles import Profiles, watched_kinds
 from kframework.framework.events import event_resource
 from kframework.objects import (
     ApiObject,
