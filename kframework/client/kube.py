@@ -1,4 +1,4 @@
-"""The way to a real cluster: which one, who we are to it, and how that stays true while tokens and certificates expire.
+"""The way to a real cluster: which one, and where the credentials for it come from.
 
 The only module that knows kubernetes-asyncio, whose import takes as long as all else together, and 60 MB: it happens
 only for users who log in by a plugin or a provider.
@@ -6,47 +6,36 @@ only for users who log in by a plugin or a provider.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from ssl import SSLContext
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol, cast
-from urllib.request import getproxies, proxy_bypass
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from kframework.client.kubeconfig import DEFAULT_FILE, KubeConfig, read_kubeconfig
-from kframework.client.login import SERVICE_ACCOUNT, Configuration, MakeFolder, of_service_account, of_user, tls
-from kframework.client.loopback import PLAIN_HTTP, host_of, is_loopback, keeps_secrets, names_a_user
-from kframework.client.transport import Credentials
+from kframework.client.login import (
+    SERVICE_ACCOUNT,
+    SHORTEST_PERIOD,
+    Configuration,
+    Login,
+    MakeFolder,
+    Source,
+    of_service_account,
+    of_user,
+)
 from kframework.errors import ConfigError
 from kframework.objects.problem import Problem
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from kframework.client.kube_transport import KubeTransport
-
-#: How many connections there may be at once: one per kind that is watched, and one per request under way.
-CONNECTIONS = 256
 
 #: Files with tokens are read again after so many seconds, as in client-go.
 TOKEN_PERIOD = 60.0
 
-#: How long before its end a plugin's token is renewed, as in kubernetes-asyncio, and the shortest time between two
-#: logins, in seconds.
+#: How long before its end a plugin's token is renewed, as in kubernetes-asyncio, in seconds.
 MARGIN = 300.0
-SHORTEST_PERIOD = 10.0
-
-#: How long logging in may take, which for a plugin may mean to ask somebody else, in seconds.
-LOGIN_TIMEOUT = 60.0
-
-_REASON = 300  # characters of a reason that a message shows
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,23 +87,6 @@ def _checked(server: str) -> str:
     if not server.startswith(("http://", "https://")):
         raise ConfigError(f"the API server's address {server!r} is no URL; write it as https://host:6443")
     return server
-
-
-class Source(Protocol):
-    """Where credentials come from; `name` is for messages."""
-
-    name: str
-
-    async def load(self, configuration: Configuration, folder: MakeFolder) -> float:
-        """Fill in the configuration and return after how many seconds to do so again; raises whatever it likes.
-
-        What TLS can only read from files may be put into folders that are made for it, and gone afterwards.
-        """
-        ...
-
-    def wrong_server(self, why: str) -> ConfigError:
-        """Return the error that says where the server's address stands, and what is wrong with it."""
-        return ConfigError(why, file=self.name)
 
 
 class _ServiceAccount(Source):
@@ -187,121 +159,3 @@ class _Files(Source):
         if expiry is None:
             return float("inf")
         return max((expiry - datetime.now(UTC)).total_seconds() - MARGIN, SHORTEST_PERIOD)
-
-
-class Login(Credentials):
-    """Who we are to which server, as a source of credentials says it."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._configuration = Configuration()
-        self._certificate = b""
-        self._tls: SSLContext | None = None
-        self.authorization: str | None = None
-        self.due: float = 0.0
-
-    async def renew(self) -> bool:
-        loop = asyncio.get_running_loop()
-        self.due = loop.time() + SHORTEST_PERIOD  # if it fails, the next one may try again then
-        # In a thread with a loop of its own, as files are read and written on the way.
-        valid, certificate = await asyncio.to_thread(self._load_in_thread, self._configuration)
-        self.due = loop.time() + valid
-        key = self._configuration.api_key.get("BearerToken")
-        if (key or names_a_user(self.host)) and not keeps_secrets(self.host, self.proxy):
-            raise self._source.wrong_server(f"{PLAIN_HTTP}, or take away the user's credentials")
-        self.authorization = str(key).strip() if key else None
-        known, self._certificate = self._certificate, certificate
-        return certificate != known
-
-    def _load_in_thread(self, configuration: Configuration) -> tuple[float, bytes]:
-        with ExitStack() as folders, asyncio.Runner(loop_factory=_LoginLoop) as runner:
-            return runner.run(self._load(configuration, lambda: Path(folders.enter_context(TemporaryDirectory()))))
-
-    async def _load(self, configuration: Configuration, folder: MakeFolder) -> tuple[float, bytes]:
-        loop = cast("_LoginLoop", asyncio.get_running_loop())
-        try:
-            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_ended():
-                valid = await self._source.load(configuration, folder)
-            certificate = _certificate(configuration)
-            if self._tls is None or certificate != self._certificate:
-                self._tls = self._made_tls(configuration)
-            return valid, certificate
-        except ConfigError:
-            raise
-        except TimeoutError:
-            reason = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
-        except Exception as error:  # whatever a malformed file or a plugin brings about in the library
-            reason = _reason(error)
-        raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
-
-    def _made_tls(self, configuration: Configuration) -> SSLContext | None:
-        try:
-            return tls(configuration)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ConfigError(f"its certificates cannot be used: {error}", file=self._source.name) from None
-
-    @property
-    def host(self) -> str:
-        return str(self._configuration.host).rstrip("/")
-
-    @property
-    def server_name(self) -> str | None:
-        return self._configuration.tls_server_name or None
-
-    @property
-    def proxy(self) -> str | None:
-        """The proxy to the server: the kubeconfig's, or the environment's, which is asked once and not per request."""
-        return self._configuration.proxy or _proxy_of(self.host)
-
-    def connector(self) -> aiohttp.BaseConnector:
-        import aiohttp
-
-        return aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._tls or True)
-
-
-class _LoginLoop(asyncio.SelectorEventLoop):
-    """A loop that knows the plugins it runs, of which the library tells nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._plugins: list[asyncio.SubprocessTransport] = []
-
-    @asynccontextmanager
-    async def plugins_ended(self) -> AsyncIterator[None]:
-        """Leave no plugin behind: one that hangs is killed."""
-        try:
-            yield
-        finally:
-            for plugin in self._plugins:
-                plugin.close()
-                while plugin.get_returncode() is None:  # noqa: ASYNC110  # a transport has no event for its end
-                    await asyncio.sleep(0.001)
-
-    async def subprocess_exec(self, *args: Any, **settings: Any) -> tuple[Any, Any]:
-        made = await super().subprocess_exec(*args, **settings)
-        self._plugins.append(made[0])
-        return made
-
-
-def _certificate(configuration: Configuration) -> bytes:
-    """Return the certificate that we show and its key, empty if there is none."""
-    files = filter(None, (configuration.cert_file, configuration.key_file))
-    return b"".join(Path(file).read_bytes() for file in files)
-
-
-def _proxy_of(url: str) -> str | None:
-    scheme, _, rest = url.partition("://")
-    host = rest.partition("/")[0]
-    here = is_loopback(host_of(url))  # Go asks no proxy for this machine either, whatever the environment says
-    return None if here or proxy_bypass(host) else getproxies().get(scheme)
-
-
-def _reason(error: Exception) -> str:
-    """Say what went wrong without the parts of the file that the library quotes, which hold secrets."""
-    if isinstance(error, FileNotFoundError):
-        remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
-        return f"there is no {error.filename}{remedy}"
-    if isinstance(error, OSError):
-        line = str(error).partition("/{")[0].partition("\n")[0].strip()
-        return line[:_REASON]
-    return f"something in it has another form than expected ({type(error).__name__})"

@@ -14,7 +14,8 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from kframework.client.transport import Credentials, Request, Response, Stream, Transport
+from kframework.client.login import Login
+from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.errors import ClusterError, ConfigError
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class _Body(aiohttp.BytesPayload):
 class KubeTransport(Transport):
     """Speaks HTTP; whoever is not let in (401) logs in once more and asks again."""
 
-    def __init__(self, credentials: Credentials, user_agent: str) -> None:
+    def __init__(self, credentials: Login, user_agent: str) -> None:
         self._credentials = credentials
         self._host = credentials.host
         self._server_name = credentials.server_name

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
 from kframework.client.users import User
-
-if TYPE_CHECKING:
-    import aiohttp
 
 JSON = "application/json"
 
@@ -99,36 +96,3 @@ class TransportLayer(Transport):
 
     async def close(self) -> None:
         await self._inner.close()
-
-
-class Credentials(Protocol):
-    """Who we are to which server; `due` is when to renew that, on the loop's clock.
-
-    `authorization` is what a request says of it, None if the certificate says it all.
-    """
-
-    authorization: str | None
-    due: float
-
-    @property
-    def host(self) -> str:
-        """The URL of the server, to which paths are appended."""
-        ...
-
-    @property
-    def server_name(self) -> str | None:
-        """The name that the server's certificate must have, None for that of the host."""
-        ...
-
-    @property
-    def proxy(self) -> str | None:
-        """The proxy to the server."""
-        ...
-
-    def connector(self) -> aiohttp.BaseConnector:
-        """Make a pool of connections with the TLS that the credentials ask for."""
-        ...
-
-    async def renew(self) -> bool:
-        """Log in, again if need be, and return whether that takes new connections; raises ConfigError."""
-        ...

@@ -22,7 +22,6 @@ KEPT: Mapping[str, str] = {
     "Tables": "ClusterState opens statements, so that its module imports theirs",
     "Runnable": "Session runs actions, whose module imports it",
     "StatementHost": "Session opens statements, so that its module imports theirs",
-    "Credentials": "whoever logs in (kube.Login) opens the transport, so that its module imports the transport's",
     # What other distributions implement.
     "Headers": "aiohttp's headers, whose type kframework.fake_api does not import at the top",
     "Loader": "kubernetes-asyncio's reader of kubeconfigs, which is imported only for plugins that log in",

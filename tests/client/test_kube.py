@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from kframework.client import kube, login
+from kframework.client import login
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_transport import KubeTransport
 from kframework.client.loopback import PLAIN_HTTP
@@ -126,10 +126,10 @@ def test_a_pod_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_environment_s_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy:1")
     monkeypatch.setenv("no_proxy", "near")
-    assert [kube._proxy_of(f"http://{host}/x") for host in ("far", "near")] == ["http://proxy:1", None]
-    assert kube._proxy_of("http://127.0.0.1:1/x") is None  # what this machine says to itself, no proxy is told
+    assert [login._proxy_of(f"http://{host}/x") for host in ("far", "near")] == ["http://proxy:1", None]
+    assert login._proxy_of("http://127.0.0.1:1/x") is None  # what this machine says to itself, no proxy is told
     monkeypatch.delenv("http_proxy")
-    assert kube._proxy_of("http://far") is None
+    assert login._proxy_of("http://far") is None
 
 
 # --- who we are -------------------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_a_plugin_that_fails(tmp_path: Path) -> None:
 
 
 def test_a_plugin_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube, "LOGIN_TIMEOUT", 0.5)
+    monkeypatch.setattr(login, "LOGIN_TIMEOUT", 0.5)
     pid = tmp_path / "pid"
     file = write(tmp_path / "config", exec_("sh", "-c", f"echo $$ > {pid}; exec sleep 30"))
     assert problem(Connection(kubeconfig=file)) == f"{file}: cannot log in: logging in took longer than 0.5 s"

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from kframework.client import kube_transport
 from kframework.client.kube_transport import KubeTransport
+from kframework.client.login import Login
 from kframework.client.transport import Request
 from kframework.client.write_fence import WriteFence
 from kframework.errors import ClusterError, ConfigError
@@ -19,11 +20,12 @@ from kframework.errors import ClusterError, ConfigError
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Credentials:
+class Credentials(Login):
     """Hands out one token after the other; None as a token is a login that fails."""
 
-    server_name: str | None = None
-    proxy: str | None = None
+    host = ""
+    server_name = None
+    proxy = None
 
     def __init__(self, host: str, *tokens: str | None, reconnect: bool = False) -> None:
         self.host = host
