@@ -23,7 +23,7 @@ from kframework import (
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision, Result
-from kframework.core.effects import PodEvent
+from kframework.core.effects import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
@@ -51,7 +51,7 @@ POD = make_pod()
 UID = POD.metadata.uid
 
 
-class Stage:
+class Stage(Host):
     """An engine on a clock that stands still, whose effects are only noted."""
 
     def __init__(self, *plugins: type[Plugin], objects: Iterable[ApiObject] = (), verifying: bool = True) -> None:

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from kframework import PendingPod, Status, unschedulable
-from kframework.explain import slices
 from kframework.explain.account import explain, explaining
 from kframework.explain.explanation import Explanation, State
 from kframework.objects import PodCondition
 from kframework.observe.history import History
+from kframework.scheduler import slices
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import Stage

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kframework.explain import slices
+from kframework.scheduler import slices
 from kframework.scheduler.slices import at_rest, finished, finished_giving_way, in_slices
 from kframework.state.cluster import ClusterState
 

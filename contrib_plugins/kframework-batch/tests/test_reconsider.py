@@ -22,7 +22,7 @@ from kframework_batch.testing import make_queue
 
 from kframework import ConfigError, NodeInfo, Status, unschedulable
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
-from kframework.observe.recording.engines import ReplayResult
+from kframework.observe.recording.diff import ReplayResult
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.controllers import MakeController
 from kframework.simulation.recording import Recording

@@ -11,7 +11,8 @@ import pytest
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Offer
 from kframework.observe.recording import engines
-from kframework.observe.recording.engines import DecisionDiff, EngineKind, ReplayResult
+from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+from kframework.observe.recording.engines import EngineKind
 from tests.cli.conftest import Command
 from tests.faults.lines import Line, changed
 

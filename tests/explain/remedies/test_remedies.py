@@ -7,7 +7,6 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unresolvable, unschedulable
 from kframework.core.pod_engine import PodEngine
-from kframework.explain import slices
 from kframework.explain.remedies.remedies import Remedy, format_proposal, remedies
 from kframework.framework.suggestions import free_resource, lower_request, remove_label, uncordon
 from kframework.objects import (
@@ -26,6 +25,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
+from kframework.scheduler import slices
 from kframework.scheduler.slices import finished
 from kframework.state.inbox import Changed, Gone
 from kframework.testing import make_node, make_pod, pending_pod

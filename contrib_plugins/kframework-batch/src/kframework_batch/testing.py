@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, Code, PendingPod, PodInfo, Status
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
-from kframework.engine import BindingEnded, Changed, Decision, Gone, PodEvent, Reservation, Synced, profiles_for
+from kframework.engine import BindingEnded, Changed, Decision, Gone, Host, PodEvent, Reservation, Synced, profiles_for
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
 from kframework.testing import make_node, make_pod
 from kframework_batch.account import SessionAccount
@@ -37,7 +37,6 @@ from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberS
 __all__ = ["Stage", "make_gang", "make_group", "make_hypernode", "make_node", "make_queue", "make_task"]
 
 T = TypeVar("T", bound=ApiObject)
-A = TypeVar("A")
 
 #: A gang: its pod group and its pods.
 Gang = tuple[PodGroup, list[Pod]]
@@ -154,7 +153,7 @@ def make_hypernode(name: str, tier: int, *members: str, kind: str = "Node", tier
     return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=named))
 
 
-class Stage:
+class Stage(Host):
     """An engine, and a cluster that does at once what it is told.
 
     `bound` maps pods that were bound to their nodes, `evicted` victims to why, both by name, since the stage was set.
@@ -318,10 +317,6 @@ class Stage:
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         raise AssertionError(coroutine)
-
-    async def to_the_end(self, work: Awaitable[A]) -> A:
-        """Await it: no binding is made here, so nobody calls a pod back."""
-        return await work
 
     @property
     def api(self) -> _Api:
