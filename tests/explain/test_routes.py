@@ -18,7 +18,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import load_plugins
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
-from kframework.explain import routes, slices
+from kframework.explain import routes
 from kframework.explain.account import explaining
 from kframework.explain.explanation import Explanation
 from kframework.explain.routes import explain_routes
@@ -26,6 +26,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.observe.history import History
 from kframework.process.http.endpoints import Listener, serve
+from kframework.scheduler import slices
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
