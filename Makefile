@@ -11,13 +11,23 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test real lint site conformance bench clean
+.PHONY: demo test check slow long real lint site conformance bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
 
-test: lint
+test: $(VENV)/.dev-installed
+	@# Without what is marked slow.
 	$(BIN)/pytest -n auto
+
+check: test lint slow
+
+slow: $(VENV)/.dev-installed
+	@# What is marked slow, and all properties with 200 examples each.
+	$(BIN)/pytest -n auto -m 'slow or hypothesis' --hypothesis-profile thorough
+
+long: $(VENV)/.dev-installed
+	KFRAMEWORK_EXAMPLES=1000 $(BIN)/pytest -n auto -m 'slow or hypothesis'
 
 real: $(VENV)/.dev-installed
 	@# Only the tests that need the kube-apiserver and etcd in KUBE_ASSETS.
