@@ -13,6 +13,8 @@ import pytest
 from tests.docs.blocks import Block, commands
 from tests.examples.clean_environment import ROOT, CleanEnvironment
 
+pytestmark = pytest.mark.slow
+
 #: Done for the reader already, as it takes the network.
 DONE = ("python3 -m venv ", "pip install kframework-sdk ")
 KUBECONFIG = "/tmp/mine.kubeconfig"

@@ -8,6 +8,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = sorted(Path("examples/notebooks").glob("*.ipynb"))
 
 #: How long a cell may take, in seconds.

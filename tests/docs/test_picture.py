@@ -8,6 +8,8 @@ import pytest
 
 from docs.picture import PICTURE, ROOT, main
 
+pytestmark = pytest.mark.slow
+
 #: What nobody on a slow line waits for, in bytes.
 MOST = 300_000
 

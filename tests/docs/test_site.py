@@ -15,6 +15,8 @@ import pytest
 
 from tests.examples.clean_environment import ROOT
 
+pytestmark = pytest.mark.slow
+
 DOCS = ROOT / "docs"
 #: The page of each door, whose names come from the door itself.
 REFERENCE = {

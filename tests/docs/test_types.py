@@ -12,6 +12,8 @@ from tests.docs.test_documents import DOCUMENTS
 from tests.examples.clean_environment import ROOT
 from tests.support.type_checkers import Complaint, mypy, pyright
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("checker", [mypy, pyright])

@@ -16,7 +16,7 @@ from tests.end_to_end.processes import Kubectl, until
 from tests.end_to_end.replicas import Crew
 from tests.end_to_end.servers import started
 
-pytestmark = [pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
 
 DRIVER = "gpu.example.com"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"

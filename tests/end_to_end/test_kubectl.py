@@ -12,7 +12,7 @@ from tests.cli.processes import fake_api
 from tests.end_to_end.processes import Kubectl, kframework, until
 from tests.end_to_end.servers import SERVERS, started
 
-pytestmark = [pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
 
 
 @pytest.fixture

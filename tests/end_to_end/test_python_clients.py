@@ -20,6 +20,7 @@ from kframework import FakeApi
 from kframework.testing import fake_api as serve
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(120),
     pytest.mark.blocks_loop,  # clients read kubeconfigs
     pytest.mark.filterwarnings("ignore:Kubernetes version"),  # kr8s has not heard of 1.36

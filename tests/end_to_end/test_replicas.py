@@ -19,7 +19,7 @@ from tests.end_to_end.processes import DEADLINE
 from tests.end_to_end.replicas import LEASE, LOOKS, Crew, holder
 from tests.end_to_end.servers import SERVERS, started
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 #: By how much a busy machine may slow a takeover down, in seconds; a lease that is not given up costs LEASE at least.
 SLACK = 3.0

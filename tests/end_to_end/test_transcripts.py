@@ -14,7 +14,7 @@ from tests.end_to_end.transcripts import FOLDER, read
 PROJECT = Path(__file__).parents[2]
 FILES = sorted(FOLDER.glob("*.txt"))
 
-pytestmark = [pytest.mark.tool("kubectl")]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl")]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

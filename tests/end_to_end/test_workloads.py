@@ -8,7 +8,7 @@ import pytest
 
 from tests.end_to_end.processes import Kubectl, kframework, until
 
-pytestmark = [pytest.mark.tool("kubectl"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl"), pytest.mark.timeout(120)]
 
 NODE = """
 apiVersion: v1

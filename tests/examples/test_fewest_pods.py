@@ -11,6 +11,8 @@ import pytest
 
 from tests.examples.clean_environment import ROOT, CleanEnvironment
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "examples/fewest_pods"
 DEMO = ("simulate", "-f", ROOT / "examples/clusters/demo.yaml", "--config", ROOT / "examples/configs/demo.yaml")
 

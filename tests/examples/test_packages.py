@@ -14,6 +14,8 @@ import kframework.objects
 import kframework.testing
 from tests.examples.clean_environment import ROOT
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = sorted(file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
 FILES = sorted(file for package in PACKAGES for file in package.rglob("*.py"))
 

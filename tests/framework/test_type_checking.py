@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.type_checkers import Complaint, mypy, pyright
 
+pytestmark = pytest.mark.slow
+
 #: A plugin as an author may write it; a checker must complain of the lines that say so, and of no other.
 MODULE = """
 from collections.abc import Awaitable, Generator, Iterator, Sequence

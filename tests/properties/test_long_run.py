@@ -21,6 +21,8 @@ from tests.faults.summary import GROWTH, KINDS, WARM, Summary
 from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
 from tests.support.scale import seeds
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", seeds(2, start=6))
 def test_what_holds_though_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:

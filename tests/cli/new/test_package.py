@@ -16,6 +16,8 @@ from kframework.cli.new.package import ALL_POINTS, FILTER_AND_SCORE, Example, Na
 from kframework.framework.hookspecs import SPECIFICATIONS
 from tests.examples.clean_environment import ROOT
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES: Mapping[str, Example] = {"few-pods": FILTER_AND_SCORE, "every-point": ALL_POINTS}
 
 

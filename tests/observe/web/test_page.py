@@ -22,7 +22,7 @@ from tests.support.lacking import WORN, claim, device_class, gpu, held, of_n1, r
 from tests.support.outside import busy_plugin
 
 # To set a scene is to import plugins; that serving it blocks nobody is tried in test_routes.py.
-pytestmark = [pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
 
 SCREENS = pytest.mark.parametrize("screen", [DESK, (768, 1024), PHONE], ids=["desk", "tablet", "phone"])
 LIGHTS = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

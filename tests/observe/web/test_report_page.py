@@ -8,7 +8,7 @@ from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen
 
-pytestmark = pytest.mark.tool("chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium")]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
 from tests.observe.web.second import SecondShown, second, served
 from tests.observe.web.test_page import CONTRAST, NASTY
 
-pytestmark = [pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium"), pytest.mark.blocks_loop]
 
 OBJECTS: tuple[ApiObject, ...] = (make_node("a"), make_pod("web"), make_pod("late"))
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.end_to_end.processes import Kubectl, kframework, until
 
-pytestmark = [pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl"), pytest.mark.timeout(180)]
 
 #: Of several kinds called pod group, or job, this is Volcano's.
 GROUPS, JOBS = "podgroups.scheduling.volcano.sh", "jobs.batch.volcano.sh"

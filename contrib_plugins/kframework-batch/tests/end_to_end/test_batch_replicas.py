@@ -13,7 +13,7 @@ import pytest
 from tests.end_to_end.api import Api, Followed, Json
 from tests.end_to_end.processes import Running, kframework
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 #: The gangs fill the nodes to the last place; one more never fits.
 NODES, ROOM, GANGS, SIZE = 4, 8, 4, 8
