@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.architecture.sources import listed, modules
+from tests.architecture.sources import listed, modules, parse
 
 #: A function so decorated is described elsewhere: at the hook it implements, at the getter it belongs to, ...
 DESCRIBED_ELSEWHERE = {"hookimpl", "override", "overload", "setter", "deleter"}
@@ -35,7 +35,7 @@ def overrides(module: str, qualified_name: str) -> bool:
 
 def undocumented(module: str, source: str, overrides: Callable[[str, str], bool]) -> Iterator[str]:
     """Yield a sentence for each public name whose docstring is missing or does not start with one sentence."""
-    tree = ast.parse(source)
+    tree = parse(source)
     for name, node, is_method in [("", tree, False), *public(tree)]:
         docstring = ast.get_docstring(node)
         if docstring is not None:

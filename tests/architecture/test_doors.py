@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, listed, modules
+from tests.architecture.sources import ROOT, listed, modules, parse
 
 #: The doors: for plugin authors, for those who type hooks, for those who declare kinds, and for those who score nodes
 #: by devices; for second engines, with time and chance.
@@ -81,7 +81,7 @@ def listed_by(door: str) -> list[str]:
 
 def imported_from(door: str, source: str) -> set[str]:
     """Return the names that a module imports from a door."""
-    nodes = ast.walk(ast.parse(source))
+    nodes = ast.walk(parse(source))
     return {
         alias.name for node in nodes if isinstance(node, ast.ImportFrom) and node.module == door for alias in node.names
     }
@@ -89,7 +89,7 @@ def imported_from(door: str, source: str) -> set[str]:
 
 def lists_names(source: str) -> bool:
     """Return whether a module says with `__all__` what others may import from it."""
-    assigned = (node.targets for node in ast.parse(source).body if isinstance(node, ast.Assign))
+    assigned = (node.targets for node in parse(source).body if isinstance(node, ast.Assign))
     return any(isinstance(target, ast.Name) and target.id == "__all__" for targets in assigned for target in targets)
 
 
@@ -103,7 +103,7 @@ def sources() -> Iterator[Path]:
 
 def break_ins(name: str, source: str) -> Iterator[str]:
     """Yield a sentence for each import of what stands behind the doors."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.ImportFrom):
             targets = [node.module or ""]
             if node.module in DOORS:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.architecture.sources import ROOT, listed, modules
+from tests.architecture.sources import ROOT, listed, modules, parse
 from tests.architecture.test_import_order import imports
 
 #: A module of fewer lines stands in the one module that imports it.
@@ -46,7 +45,7 @@ def fragments(texts: Mapping[str, str]) -> dict[str, str]:
     importers: dict[str, set[str]] = defaultdict(set)
     packages = {name.rpartition(".")[0] for name in texts}
     for name, text in texts.items():
-        for _, target in imports(f"{name}.__init__" if name in packages else name, ast.parse(text)):
+        for _, target in imports(f"{name}.__init__" if name in packages else name, parse(text)):
             home = target if target in texts else target.rpartition(".")[0]
             if home in texts and home != name:
                 importers[home].add(name)

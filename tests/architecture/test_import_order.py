@@ -12,7 +12,7 @@ import pytest
 
 from kframework.lazy_names import names_for_type_checkers
 from tests.architecture.rooms import ROOMS
-from tests.architecture.sources import ROOT, listed, modules
+from tests.architecture.sources import ROOT, listed, modules, parse
 
 #: Rooms within a room, ground first: they import nothing of it but those before them, and themselves.
 WITHIN = {"kframework.fake_api": ("patch", "wire", "printers")}
@@ -51,7 +51,7 @@ def test_imports_within_a_room_point_up_its_list(room: str) -> None:
         for name, path in modules().items()
         for place, home in enumerate(homes)
         if is_within(name, home)
-        for line, target in imports(name, ast.parse(path.read_text()))
+        for line, target in imports(name, parse(path.read_text()))
         if is_within(target, room) and not any(is_within(target, other) for other in homes[: place + 1])
     ]
     assert not problems, listed(problems)
@@ -73,7 +73,7 @@ def misplaced_imports(module: str, source: str) -> Iterator[str]:
     if room_of(module) is None:
         yield f"{module} stands in no room; name its room in {Path(__file__).name}"
         return
-    for line, target in imports(module, ast.parse(source)):
+    for line, target in imports(module, parse(source)):
         if not ours(target):
             continue
         home = behind_the_door(target)
@@ -110,7 +110,7 @@ def circle_in(sources: Mapping[str, str], packages: set[str]) -> list[str]:
             continue
         origin = f"{module}.__init__" if module in packages else module
         targets = graph.setdefault(module, set())
-        for _, target in imports(origin, ast.parse(source)):
+        for _, target in imports(origin, parse(source)):
             if ours(target):
                 home = behind_the_door(target)
                 targets.add(home if home in sources else home.rpartition(".")[0])
@@ -124,7 +124,7 @@ def circle_in(sources: Mapping[str, str], packages: set[str]) -> list[str]:
 
 def early_client_imports(module: str, source: str) -> Iterator[str]:
     """Yield a sentence for each import of the Kubernetes client but those of two modules, in functions or for types."""
-    tree = ast.parse(source)
+    tree = parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     late = {line for part in (*functions, *type_blocks(tree)) for line, _ in imports(module, part)}
     for line, target in imports(module, tree):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, listed, modules
+from tests.architecture.sources import ROOT, listed, modules, parse
 
 #: Modules without tests of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
@@ -73,7 +73,7 @@ def missing_test(root: Path, module: Path) -> Path | None:
 def only_joins(source: str) -> bool:
     """Return whether a module defines nothing itself, as a package's `__init__` that only has a docstring."""
     return not any(
-        isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(ast.parse(source))
+        isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(parse(source))
     )
 
 

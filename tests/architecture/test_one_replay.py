@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, listed
+from tests.architecture.sources import ROOT, listed, parse
 
 #: The module and the class that replay, and the folders in which there is no other.
 REPLAY = ("kframework/observe/recording/replay.py", "Replay")
@@ -52,7 +52,7 @@ def sources() -> Iterator[Path]:
 
 def replaying(source: str) -> Iterator[str]:
     """Yield the classes and functions of a module that look whether a line is a step."""
-    for definition in ast.parse(source).body:
+    for definition in parse(source).body:
         if isinstance(definition, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if any(map(looks_for_step, ast.walk(definition))):
                 yield definition.name

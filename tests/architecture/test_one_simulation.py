@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.architecture.sources import ROOT, listed
+from tests.architecture.sources import ROOT, listed, parse
 
 #: The one class, and the module that drives its loop.
 SIMULATION, LOOP = "kframework.simulation.simulation.Simulation", "kframework.simulation.running"
@@ -91,7 +91,7 @@ def composers(module: str, source: str) -> Iterator[tuple[str, ast.stmt]]:
     """Yield the classes and functions of a module that create both a cluster in memory and a scheduler."""
     if "MemoryCluster(" not in source:
         return
-    for node in ast.parse(source).body:
+    for node in parse(source).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             created = {called(each) for each in ast.walk(node) if isinstance(each, ast.Call)}
             if {"MemoryCluster", "Scheduler"} <= created:
@@ -114,5 +114,5 @@ def drives_virtual_time(source: str) -> bool:
     names = {"VirtualTimeLoop", "run_virtual"}
     return any(name in source for name in names) and any(
         (isinstance(node, ast.alias) and node.name in names) or (isinstance(node, ast.Attribute) and node.attr in names)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse(source))
     )

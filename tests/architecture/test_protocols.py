@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, listed
+from tests.architecture.sources import ROOT, listed, parse
 
 #: Protocols with fewer implementers than two, each with the reason.
 KEPT: Mapping[str, str] = {
@@ -44,7 +44,7 @@ class Declared:
         self.bases: dict[str, set[str]] = defaultdict(set)
         self._members: dict[str, set[str]] = defaultdict(set)
         for source in sources:
-            for node in ast.walk(ast.parse(source)):
+            for node in ast.walk(parse(source)):
                 if isinstance(node, ast.ClassDef):
                     self.bases[node.name] |= set(map(name_of, node.bases))
                     self._members[node.name] |= set(members(node))

@@ -39,6 +39,7 @@ OURS = {
     "rivals": "nominated pods",
     "Tell whether": "Return whether",
 }
+_OURS = re.compile(rf"(?<![A-Za-z])({'|'.join(OURS)})s?(?![a-z])")
 #: What users read is spelt as it always was: a key of JSON.
 KEPT = ("`objections`", "`now.objections`", 'name="objections"', '"objections"')
 #: Where the old words stand on purpose.
@@ -80,6 +81,5 @@ def own_words(name: str, text: str) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), start=1):
         for kept in KEPT:
             line = line.replace(kept, "")
-        for ours, theirs in OURS.items():
-            if re.search(rf"(?<![A-Za-z]){ours}s?(?![a-z])", line):
-                yield f"{name}, line {number}: {ours!r}; the field says {theirs!r}"
+        for found in _OURS.finditer(line):
+            yield f"{name}, line {number}: {found[1]!r}; the field says {OURS[found[1]]!r}"

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.growth import PICTURE, SWEEPS, Sweep, cycle_time, main, measured
 
+pytestmark = pytest.mark.slow
+
 
 def small(sweep: Sweep) -> Sweep:
     lines = {name: replace(sizes, nodes=10) for name, sizes in sweep.lines.items()}

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.real_api import WORKS, Work, drain, main, schedulers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.title)
 def test_a_scheduler_binds_all_pods(work: Work) -> None:

@@ -15,6 +15,8 @@ from kframework.testing.scheduler_perf.definitions import Definition, read
 from kframework.testing.scheduler_perf.measurement import Measurement, Percentiles
 from kframework.testing.scheduler_perf.stage import Told
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_row_is_measured(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks import whole_commands
 
+pytestmark = pytest.mark.slow
+
 
 def test_modules_are_compiled_once_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
