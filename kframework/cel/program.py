@@ -1,20 +1,167 @@
-"""An expression, compiled: from its text to what it comes to."""
+"""An expression, compiled: parsed, checked, validated, its constants folded.
+
+What only folding finds wrong does not compile either, as in cel-go; a folded constant costs nothing at run time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kframework.cel.checker import Environment, check
+from kframework.cel.calls import carried_out
+from kframework.cel.checker import Environment, check, is_type_name
 from kframework.cel.compiler import compile_tree
 from kframework.cel.costs import LIMIT
 from kframework.cel.errors import CelError, CostLimitExceeded
-from kframework.cel.folding import fold
+from kframework.cel.library.regex import pattern
+from kframework.cel.library.strings import TAKES, clauses, not_taken
 from kframework.cel.parser import parse
 from kframework.cel.run import Run, Step
-from kframework.cel.syntax import Ident, Node, walk
-from kframework.cel.types import Type
-from kframework.cel.validation import validate
+from kframework.cel.syntax import Call, Comprehension, Ident, List, Literal, Map, Node, Select, walk
+from kframework.cel.types import Type, formatted
+from kframework.cel.values import key_of
+
+_CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
+_REGEXES = frozenset({"matches", "find", "findAll"})
+
+
+def fold(node: Node, environment: Environment) -> Node:
+    """Return a checked tree with its constants found; raises CelError for one that does not read."""
+    if (named := is_type_name(node, environment)) is not None:
+        return _literal(node, named)
+    match node:
+        case Select():
+            node.operand = fold(node.operand, environment)
+        case Call():
+            node.target = fold(node.target, environment) if node.target is not None else None
+            node.args = _all(node.args, environment)
+            return _call(node)
+        case List():
+            node.elements = _all(node.elements, environment)
+            if not node.optional and all(isinstance(element, Literal) for element in node.elements):
+                return _literal(node, [_value(element) for element in node.elements])
+        case Map():
+            node.keys = _all(node.keys, environment)
+            node.values = _all(node.values, environment)
+            if not node.optional and all(isinstance(child, Literal) for child in node.children()):
+                pairs = zip(map(_value, node.keys), map(_value, node.values), strict=True)
+                return _literal(node, {key_of(key): value for key, value in pairs})
+        case Comprehension():
+            node.iter_range = fold(node.iter_range, environment)
+            node.accu_init = fold(node.accu_init, environment)
+            node.condition = fold(node.condition, environment)
+            node.step = fold(node.step, environment)
+            node.result = fold(node.result, environment)
+    return node
+
+
+def _all(nodes: list[Node], environment: Environment) -> list[Node]:
+    return [fold(node, environment) for node in nodes]
+
+
+def _call(node: Call) -> Node:
+    if node.function in _CONVERSIONS and node.target is None and isinstance(node.args[0], Literal):
+        apply = carried_out(node)
+        try:
+            return _literal(node, apply(node.args[0].value))
+        except CelError as error:
+            raise CelError(error.text, node.position) from None
+    if node.function in _REGEXES and isinstance(regex := list(node.children())[1], Literal):
+        pattern(str(regex.value))
+    is_one = len(node.overloads) == 1
+    if node.function == "@in" and is_one and isinstance(node.args[1], Literal) and node.args[1].value == []:
+        return _literal(node, False)
+    return node
+
+
+def _literal(node: Node, value: object) -> Literal:
+    literal = Literal(node.position, value)
+    literal.type = node.type
+    return literal
+
+
+def _value(node: Node) -> object:
+    assert isinstance(node, Literal)
+    return node.value
+
+
+#: What may be given a constant that does not read.
+_READERS = frozenset({"duration", "timestamp", "matches"})
+
+
+def validate(root: Node) -> None:
+    """Look through a checked tree; raises CelError at what is wrong."""
+    exempt: set[Node] = set()
+    for node, _ in walk(root):
+        if isinstance(node, Call):
+            if node.function in _READERS:
+                _validate_constant(node)
+            if node.function == "format":
+                exempt.update(inner for inner, _ in walk(node))
+                _validate_format(node)
+        elif isinstance(node, (List, Map)) and node not in exempt:
+            _validate_literal(node)
+
+
+def _validate_constant(node: Call) -> None:
+    """Look at the first argument: of `matches` as a function of two that is the text, in cel-go too."""
+    match node.args:
+        case [Literal(value=value) as constant, *_]:
+            try:
+                pattern(str(value)) if node.function == "matches" else carried_out(node)(value)
+            except CelError:
+                raise CelError(f"invalid {node.function} argument", constant.position) from None
+
+
+def _validate_literal(node: List | Map) -> None:
+    if isinstance(node, List):
+        _validate_alike(node.elements, node.optional)
+    else:
+        _validate_alike(node.keys, frozenset())
+        _validate_alike(node.values, node.optional)
+
+
+def _validate_alike(nodes: Sequence[Node], optional: frozenset[int]) -> None:
+    types = [_held(node.type) if place in optional else node.type for place, node in enumerate(nodes)]
+    for node, type in zip(nodes, types, strict=True):
+        if type != types[0]:
+            problem = f"expected type '{formatted(types[0])}' but found '{formatted(type)}'"
+            raise CelError(problem, node.position)
+
+
+def _held(type: Type) -> Type:
+    return type.parameters[0] if type.parameters else type
+
+
+def _validate_format(node: Call) -> None:
+    match node:
+        case Call(target=Literal(value=str() as text), args=[List(elements=elements)]):
+            try:
+                used = _check_clauses(text, elements)
+            except CelError as error:
+                raise CelError(error.text, node.position) from None
+            if used < len(elements):
+                problem = f"too many arguments supplied to string.format (expected {used}, got {len(elements)})"
+                raise CelError(problem, node.position)
+
+
+def _check_clauses(text: str, elements: Sequence[Node]) -> int:
+    letters = [clause[0] for _, clause in clauses(text, len(elements)) if clause is not None]
+    for letter, element in zip(letters, elements, strict=False):
+        for node in _formatted(element) if letter == "s" else [element]:
+            # Only dyn passes: of `any` cel-go's check does not know what it may be.
+            if node.type.name != "dyn" and node.type.name not in TAKES[letter][0]:
+                raise not_taken(letter, str(node.type))
+    return len(letters)
+
+
+def _formatted(node: Node) -> Iterator[Node]:
+    """Yield a value and, of a list or map that is written out, those within."""
+    yield node
+    if isinstance(node, (List, Map)):
+        for child in node.children():
+            yield from _formatted(child)
+
 
 _TOO_DEEP: Final = "expression recursion limit exceeded"
 TOO_COSTLY: Final = "operation cancelled: actual cost limit exceeded"

@@ -1,19 +1,128 @@
-"""Who may do what: everybody everything, as on a machine of one's own, or what the cluster's roles say."""
+"""Who may do what: everybody everything, as on a machine of one's own, or what RBAC roles and their bindings say."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kframework.client.rbac import Rule
+from kframework.client.rbac import GROUP, Rule
 from kframework.client.request_attributes import Attributes
-from kframework.client.users import MASTERS, User
-from kframework.fake_api.authorization import RoleBasedAuthorizer
+from kframework.client.users import MASTERS, User, service_account
+from kframework.errors import ClusterError
 from kframework.fake_api.roles import RBAC_KINDS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects.codec import encode
+
+#: API servers write no message that a browser could take for HTML.
+_SANITIZED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+class Grant(NamedTuple):
+    """A rule that holds in a namespace; in all, and outside of them, if that is empty."""
+
+    namespace: str
+    rule: Rule
+
+    def allows(self, wanted: Attributes) -> bool:
+        """Return whether this is granted."""
+        return self.namespace in ("", wanted.namespace) and self.rule.allows(wanted)
+
+
+class _RoleRef(msgspec.Struct):
+    kind: str
+    name: str
+
+
+class _Subject(msgspec.Struct):
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def means(self, user: User, namespace: str) -> bool:
+        """Return whether this is the user; an account without a namespace is one of its binding's."""
+        match self.kind:
+            case "User":
+                return self.name == user.name
+            case "Group":
+                return self.name in user.groups
+            case "ServiceAccount":
+                return service_account(self.namespace or namespace, self.name).name == user.name
+        return False
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Role(msgspec.Struct):
+    metadata: _Metadata
+    rules: tuple[Rule, ...] | None = None
+
+
+class _Binding(msgspec.Struct, rename="camel"):
+    metadata: _Metadata
+    role_ref: _RoleRef
+    subjects: tuple[_Subject, ...] | None = None
+
+
+class RoleBasedAuthorizer:
+    """Decides by the objects of RBAC among those that it is given, as plain data; others are passed over."""
+
+    def __init__(self, objects: Iterable[Mapping[str, object]]) -> None:
+        self._roles: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
+        self._bindings: list[_Binding] = []
+        for each in objects:
+            if not str(each.get("apiVersion")).startswith(f"{GROUP}/"):
+                continue
+            if each["kind"] in ("Role", "ClusterRole"):
+                role = msgspec.convert(each, _Role)
+                key = str(each["kind"]), role.metadata.namespace, role.metadata.name
+                self._roles[key] = role.rules or ()
+            elif each["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+                self._bindings.append(msgspec.convert(each, _Binding))
+
+    def grants(self, user: User) -> Iterator[Grant]:
+        """Yield all that is granted to a user, and where it holds."""
+        for binding in self._bindings:
+            namespace = binding.metadata.namespace
+            if any(subject.means(user, namespace) for subject in binding.subjects or ()):
+                role = binding.role_ref
+                where = namespace if role.kind == "Role" else ""
+                for rule in self._roles.get((role.kind, where, role.name), ()):
+                    yield Grant(namespace, rule)
+
+    def check(self, user: User, wanted: Attributes) -> None:
+        """Raise ClusterError 403 if this is not granted to the user, in the words of an API server."""
+        if MASTERS not in user.groups and not any(grant.allows(wanted) for grant in self.grants(user)):
+            raise forbidden(user, wanted)
+
+
+def forbidden(user: User, wanted: Attributes) -> ClusterError:
+    """Say that the user has no right to this."""
+    return ClusterError(_refusal(user, wanted), status=403, reason="Forbidden")
+
+
+def _refusal(user: User, wanted: Attributes) -> str:
+    if not wanted.resource:
+        return f"forbidden: {_cannot(user, wanted)} path {_quoted(wanted.path)}"
+    plural, _, _ = wanted.resource.partition("/")
+    what = f"{plural}.{wanted.group}" if wanted.group else plural
+    name = f' "{wanted.name}"' if wanted.name else ""
+    where = f"in the namespace {_quoted(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
+    right = f"{_cannot(user, wanted)} resource {_quoted(wanted.resource)} in API group {_quoted(wanted.group)} {where}"
+    return f"{what}{name} is forbidden: {right}"
+
+
+def _cannot(user: User, wanted: Attributes) -> str:
+    return f"User {_quoted(user.name)} cannot {wanted.verb}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_SANITIZED)}"'
 
 
 class Authorizer(Protocol):

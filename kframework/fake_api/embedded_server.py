@@ -1,22 +1,65 @@
-"""The fake API server that is scheduled on in the process of its scheduler."""
+"""The fake API server in the process of its scheduler: no socket, so virtual time works."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import MissingRights
+from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.client.write_fence import WriteFence
 from kframework.clock import Clock
-from kframework.fake_api.in_process import InProcess
+from kframework.errors import ClusterError
 from kframework.fake_api.published import Publication
+from kframework.fake_api.server import ApiServer
 from kframework.fake_api.serving import running
 from kframework.objects.manifest import Manifest
+from kframework.objects.openapi.definitions import read_document
 from kframework.process.servers import Connect, Server, chance
+
+# Here, because the loop may not be held up, and virtual time knows nothing of a thread that reads.
+read_document()
+
+
+class InProcess(Transport):
+    """Carries requests without a network; an answer takes one turn of the loop."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def send(self, request: Request) -> Response:
+        await asyncio.sleep(0)
+        return await self._server.answer(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        await asyncio.sleep(0)
+        async with (
+            self._server.follow(request) as stream,
+            aclosing(_in_time(stream.lines, request.timeout)) as lines,
+        ):
+            yield Stream(stream.status, lines, stream.headers)
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+
+async def _in_time(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncGenerator[bytes, None]:
+    """Yield the lines; ClusterError if the next takes more than so many seconds."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                line = await anext(lines)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise ClusterError(f"no answer for {seconds:g} s", status=0, retryable=True) from error
+        yield line
 
 
 class EmbeddedServer(Server):

@@ -18,7 +18,7 @@ from kframework.fake_api.schema.causes import Cause, InvalidObjectError
 from kframework.fake_api.schema.qos import qos_class
 from kframework.fake_api.schema.validation.changes import change_causes, part_causes
 from kframework.fake_api.schema.validation.kinds import object_causes
-from kframework.fake_api.schema.validation.metadata import metadata_causes
+from kframework.fake_api.schema.validation.workloads import metadata_causes
 from kframework.fake_api.served import Resource
 from kframework.fake_api.wire.documents import Data, Document, Draft, followed
 from kframework.fake_api.wire.plain_data import mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import zip_longest
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from msgspec import structs
 from kframework.client import api_errors, transitions
 from kframework.client.event_record import EventRecord
 from kframework.clock import Clock, rfc3339
-from kframework.in_memory import admission, device_admission, object_names
+from kframework.in_memory import admission, device_admission
 from kframework.in_memory.kind_store import Change, KindStore, Receive, Said
 from kframework.objects import (
     KINDS,
@@ -30,6 +30,35 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.objects.kinds import T
+from kframework.objects.syntax import Messages, dns_label, dns_subdomain
+
+#: Kinds whose names stand in names of hosts; of those of RBAC any part of a path will do.
+_LABELS = frozenset({("v1", "Namespace"), ("v1", "Service"), ("apps/v1", "StatefulSet")})
+_PATH_SEGMENTS = "rbac.authorization.k8s.io/"
+
+
+def named(subject: T) -> T:
+    """Return the object; ClusterError 422 if its name is none for its kind."""
+    name = subject.metadata.name
+    messages = [f'Invalid value: "{name:.253}": {why}' for why in _rule(type(subject))(name)]
+    if not messages:
+        return subject
+    raise api_errors.invalid(type(subject), name, "metadata.name", *messages)
+
+
+@cache
+def _rule(kind: type[ApiObject]) -> Callable[[str], Messages]:
+    known = kind_of(kind)
+    if known.api_version.startswith(_PATH_SEGMENTS):
+        return _unlike_a_segment
+    return dns_label if (known.api_version, known.name) in _LABELS else dns_subdomain
+
+
+def _unlike_a_segment(name: str) -> Messages:
+    if name in (".", ".."):
+        return (f"may not be '{name}'",)
+    return tuple(f"may not contain '{each}'" for each in "/%" if each in name)
+
 
 #: A JSON object as plain data.
 Data = dict[str, object]
@@ -149,7 +178,7 @@ class MemoryStore:
             if home.deletion_timestamp is not None:
                 raise api_errors.terminating(type(subject), subject.metadata.name, namespace)
             device_admission.check_admin_access(subject, home.labels)
-        return object_names.named(self.admit(admission.as_request(subject)))
+        return named(self.admit(admission.as_request(subject)))
 
     def replace(self, subject: T, *, written: Data | None = None) -> T:
         """Store an object in place of the one it was; uid and resource version, where set, are preconditions.

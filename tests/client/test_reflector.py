@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework.client.reflector import Backoff, Reflector
 from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, ObjectMeta, Pod, StorageClass, kind_of

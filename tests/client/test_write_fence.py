@@ -19,7 +19,7 @@ from kframework.clock import Clock, LoopClock, VirtualTimeLoop, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 from kframework.errors import ClusterError
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.volume_controller import VolumeController

@@ -12,7 +12,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ClusterError
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, kind

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.core.engine import Engine
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet

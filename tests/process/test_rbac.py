@@ -24,7 +24,7 @@ from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet

@@ -25,7 +25,7 @@ from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.load import default_configuration, parse
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.local import LocalCluster
 from kframework.fake_api.published import Publication, published
 from kframework.fake_api.server import ApiServer

@@ -29,7 +29,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.explain.routes import explain_routes
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet

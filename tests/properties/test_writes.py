@@ -16,7 +16,7 @@ from kframework.client.transport import Transport
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod

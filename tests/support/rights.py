@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.client.users import service_account
-from kframework.fake_api.authorization import Grant, RoleBasedAuthorizer, forbidden
+from kframework.fake_api.access import Grant, RoleBasedAuthorizer, forbidden
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.watches import Watch
 from kframework.process.http.statuses import Subject, failure

@@ -12,7 +12,6 @@ from kframework.client import api_errors
 from kframework.client.request_attributes import flag
 from kframework.errors import ClusterError
 from kframework.fake_api.apply.field_paths import NO_FIELDS, Fields, Path, in_order, in_words
-from kframework.fake_api.apply.kind_shapes import shape_of
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
     UPDATE,
@@ -23,7 +22,7 @@ from kframework.fake_api.apply.managed_fields import (
     with_managers,
 )
 from kframework.fake_api.apply.ownership import Applied, allowed_by_last_applied, applied, updated
-from kframework.fake_api.apply.shapes import Shape, problems
+from kframework.fake_api.apply.shapes import Shape, problems, shape_of
 from kframework.fake_api.calls import Call
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, name

@@ -128,7 +128,7 @@ def _of_whole_schema(schema: Schema, path: str) -> Iterator[Cause]:
     causes = list(_of_schema(schema, path, root=True))
     yield from causes
     if not causes and has_rules(schema):
-        from kframework.fake_api.custom.rules.definitions import compiled_causes  # few definitions need CEL
+        from kframework.fake_api.custom.rules.tree import compiled_causes  # few definitions need CEL
 
         yield from compiled_causes(schema, path)
 

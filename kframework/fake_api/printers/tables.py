@@ -5,17 +5,192 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kframework.client import api_errors
-from kframework.fake_api.printers.ages import since
-from kframework.fake_api.printers.configuration import CONFIGURATION
 from kframework.fake_api.printers.custom_columns import custom_layout
-from kframework.fake_api.printers.layouts import Cell, Document, Fill, Layout, columns, layout
-from kframework.fake_api.printers.networking import NETWORKING
-from kframework.fake_api.printers.pod_cells import pod_cells
+from kframework.fake_api.printers.layouts import Cell, Document, Fill, Layout, columns, layout, since
 from kframework.fake_api.printers.storage import DEVICES, STORAGE
-from kframework.fake_api.printers.workloads import WORKLOADS, labels
+from kframework.fake_api.printers.workloads import WORKLOADS, labels, pod_cells, selector_at
 from kframework.fake_api.wire.kind_versions import to_core
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.objects import ApiObject, Kind, PrinterColumn
+
+_CREATED = "Name, Created At=metadata.creationTimestamp"
+
+
+def _data(document: Document, now: float) -> int:
+    return len(mapping(document, "data")) + len(mapping(document, "binaryData"))
+
+
+def _count(field: str) -> Fill:
+    return lambda document, now: len(entries(document, field))
+
+
+def _quota(limits: bool) -> Fill:
+    """Show what is used of a quota: of limits, or of all else."""
+
+    def fill(quota: Document, now: float) -> str:
+        hard, used = mapping(quota, "status.hard"), mapping(quota, "status.used")
+        names = sorted(name for name in hard if name.startswith("limits.") is limits)
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return fill
+
+
+# -- roles -------------------------------------------------------------------------------------------------------------
+
+
+def _role(binding: Document, now: float) -> str:
+    return f"{text(binding, 'roleRef.kind')}/{text(binding, 'roleRef.name')}"
+
+
+def _subjects(kind: str) -> Fill:
+    def fill(binding: Document, now: float) -> str:
+        meant = [each for each in entries(binding, "subjects") if text(each, "kind") == kind]
+        return ", ".join("/".join(filter(None, (text(each, "namespace"), text(each, "name")))) for each in meant)
+
+    return fill
+
+
+_BINDING = layout(
+    "Name, Role, Age, (Users), (Groups), (ServiceAccounts)",
+    {
+        "Role": _role,
+        **{"Users": _subjects("User"), "Groups": _subjects("Group"), "ServiceAccounts": _subjects("ServiceAccount")},
+    },
+)
+
+
+# -- the API itself ----------------------------------------------------------------------------------------------------
+
+
+def _condition(request: Document, now: float) -> str:
+    """Say what became of a request for a certificate."""
+    said = [text(each, "type") for each in entries(request, "status.conditions")]
+    issued = ["Issued"] if text(request, "status.certificate") else []
+    return ",".join([*said, *issued]) or "Pending"
+
+
+def _service(served: Document, now: float) -> str:
+    name = text(served, "spec.service.name")
+    return f"{text(served, 'spec.service.namespace')}/{name}" if name else "Local"
+
+
+def _available(served: Document, now: float) -> str:
+    for each in entries(served, "status.conditions"):
+        if text(each, "type") == "Available":
+            state = text(each, "status")
+            return state if state == "True" else f"{state} ({text(each, 'reason')})"
+    return "Unknown"
+
+
+_WEBHOOKS = layout("Name, Webhooks:integer, Age", {"Webhooks": _count("webhooks")})
+
+#: By apiVersion and kind.
+CONFIGURATION = {
+    ("v1", "ConfigMap"): layout("Name, Data:integer, Age", {"Data": _data}),
+    ("v1", "Secret"): layout("Name, Type=type, Data:integer, Age", {"Data": _data}),
+    ("v1", "ServiceAccount"): layout("Name, Secrets:integer, Age", {"Secrets": _count("secrets")}),
+    ("v1", "LimitRange"): layout(_CREATED),
+    ("v1", "ResourceQuota"): layout("Name, Request, Limit, Age", {"Request": _quota(False), "Limit": _quota(True)}),
+    ("rbac.authorization.k8s.io/v1", "Role"): layout(_CREATED),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): layout(_CREATED),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): layout(_CREATED),
+    ("apiregistration.k8s.io/v1", "APIService"): layout(
+        "Name, Service, Available, Age", {"Service": _service, "Available": _available}
+    ),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): _WEBHOOKS,
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    ("certificates.k8s.io/v1", "CertificateSigningRequest"): layout(
+        "Name, Age, SignerName=spec.signerName, Requestor=spec.username, "
+        "RequestedDuration=spec.expirationSeconds|<none>, Condition",
+        {"Condition": _condition},
+    ),
+    ("node.k8s.io/v1", "RuntimeClass"): layout("Name, Handler=handler, Age"),
+}
+
+
+#: So many are shown; of the rest it is said how many there are.
+_SHOWN = 3
+
+
+def _few(shown: list[str]) -> str:
+    if not shown:
+        return "<none>"
+    more = f" + {len(shown) - _SHOWN} more..." if len(shown) > _SHOWN else ""
+    return ",".join(shown[:_SHOWN]) + more
+
+
+def _endpoints(endpoints: Document, now: float) -> str:
+    return _few(
+        [
+            ":".join(filter(None, (text(address, "ip"), str(number(port, "port") or ""))))
+            for subset in entries(endpoints, "subsets")
+            for port in entries(subset, "ports") or [{}]
+            for address in entries(subset, "addresses")
+        ]
+    )
+
+
+def _slice_ports(slice: Document, now: float) -> str:
+    ports = entries(slice, "ports")
+    return _few([str(number(each, "port") or "*") for each in ports]) if ports else "<unset>"
+
+
+def _slice_endpoints(slice: Document, now: float) -> str:
+    found = [value(each, "addresses") for each in entries(slice, "endpoints")]
+    addresses = [str(address) for each in found if isinstance(each, list) for address in each]
+    return _few(addresses) if addresses else "<unset>"
+
+
+def _class(ingress: Document, now: float) -> str:
+    annotations = value(ingress, "metadata.annotations")
+    old = annotations.get("kubernetes.io/ingress.class") if isinstance(annotations, dict) else None
+    return text(ingress, "spec.ingressClassName") or (str(old) if old else "<none>")
+
+
+def _hosts(ingress: Document, now: float) -> str:
+    hosts = [host for rule in entries(ingress, "spec.rules") if (host := text(rule, "host"))]
+    return _few(hosts) if hosts else "*"
+
+
+def _ingress_ports(ingress: Document, now: float) -> str:
+    return "80, 443" if entries(ingress, "spec.tls") else "80"
+
+
+def _ingress_address(ingress: Document, now: float) -> str:
+    points = entries(ingress, "status.loadBalancer.ingress")
+    return ",".join(text(each, "ip") or text(each, "hostname") for each in points)
+
+
+def _parameters(kind: Document, now: float) -> str:
+    name = text(kind, "spec.parameters.name")
+    if not name:
+        return "<none>"
+    group = text(kind, "spec.parameters.apiGroup")
+    what = text(kind, "spec.parameters.kind")
+    return f"{what}.{group}/{name}" if group else f"{what}/{name}"
+
+
+def _pods(policy: Document, now: float) -> str:
+    return selector_at(policy, "spec.podSelector")
+
+
+_GROUP = "networking.k8s.io/v1"
+
+#: By apiVersion and kind.
+NETWORKING = {
+    ("v1", "Endpoints"): layout("Name, Endpoints, Age", {"Endpoints": _endpoints}),
+    ("discovery.k8s.io/v1", "EndpointSlice"): layout(
+        "Name, AddressType=addressType, Ports, Endpoints, Age", {"Ports": _slice_ports, "Endpoints": _slice_endpoints}
+    ),
+    (_GROUP, "Ingress"): layout(
+        "Name, Class, Hosts, Address, Ports, Age",
+        {"Class": _class, "Hosts": _hosts, "Address": _ingress_address, "Ports": _ingress_ports},
+    ),
+    (_GROUP, "IngressClass"): layout("Name, Controller=spec.controller, Parameters, Age", {"Parameters": _parameters}),
+    (_GROUP, "NetworkPolicy"): layout("Name, Pod-Selector, Age", {"Pod-Selector": _pods}),
+}
 
 
 def table(

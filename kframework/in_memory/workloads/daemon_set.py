@@ -12,7 +12,6 @@ from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.controller_revisions import REVISION_LABEL, Revisions, hash_of
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     key_of,
@@ -21,6 +20,7 @@ from kframework.in_memory.workloads.dependents import (
     touched_owners,
 )
 from kframework.in_memory.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
+from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, hash_of
 from kframework.in_memory.workloads.rollout import scaled
 from kframework.objects import (
     ApiObject,

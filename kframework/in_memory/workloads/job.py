@@ -19,15 +19,8 @@ from kframework.in_memory.workloads.dependents import (
     makes_pods,
     selector_of,
 )
-from kframework.in_memory.workloads.job_indexes import (
-    COMPLETION_INDEX,
-    first_missing,
-    index_of,
-    merged,
-    single,
-    written,
-)
 from kframework.in_memory.workloads.job_tally import (
+    COMPLETION_INDEX,
     FAILURES,
     IGNORED,
     REACHED,
@@ -38,14 +31,19 @@ from kframework.in_memory.workloads.job_tally import (
     belongs,
     consequence,
     failures_of,
+    first_missing,
+    index_of,
     is_failed,
     is_finished,
     is_indexed,
+    merged,
     noted,
+    single,
     tally,
     time_left,
     verdict,
     with_condition,
+    written,
 )
 from kframework.in_memory.workloads.pods import delete_pod, in_deletion_order, make_pod, pod_metadata
 from kframework.objects import ApiObject, Job, JobStatus, Pod, UncountedTerminatedPods

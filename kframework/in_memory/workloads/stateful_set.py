@@ -14,7 +14,6 @@ from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.controller_revisions import REVISION_LABEL, History, Revisions, template_of
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     is_orphan,
@@ -25,6 +24,7 @@ from kframework.in_memory.workloads.dependents import (
     touched_owners,
 )
 from kframework.in_memory.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
+from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, template_of
 from kframework.objects import (
     ApiObject,
     ClaimRetentionPolicy,

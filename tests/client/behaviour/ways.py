@@ -17,7 +17,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
 from kframework.clock import LoopClock, SystemClock
 from kframework.errors import ClusterError
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.web import serve
 from kframework.in_memory.cluster import MemoryCluster

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.controller_revisions import REVISION_LABEL
+from kframework.in_memory.workloads.revisions import REVISION_LABEL
 from kframework.objects import ControllerRevision, DaemonSet, Node, NodeSpec, Pod, RollingUpdate, Taint, UpdateStrategy
 from kframework.testing import make_node
 from tests.in_memory.workloads.stage import acting, daemon_set, pods

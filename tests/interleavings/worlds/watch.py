@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, Pod

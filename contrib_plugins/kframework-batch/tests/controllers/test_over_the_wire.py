@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet

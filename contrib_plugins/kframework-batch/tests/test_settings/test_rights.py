@@ -33,7 +33,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request, Response, Transport
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.models import LeaderElection
-from kframework.fake_api.in_process import InProcess
+from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet

@@ -1,4 +1,4 @@
-"""Which kind has which defaults; those of other kinds are few, and stand here."""
+"""Which kind has which defaults, those of pods aside."""
 
 from __future__ import annotations
 
@@ -7,9 +7,139 @@ from collections.abc import Callable
 from typing import cast
 
 from kframework.fake_api.schema.defaulting import defaulted
-from kframework.fake_api.schema.defaults import pods, workloads
+from kframework.fake_api.schema.defaults import pods
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+
+_MOST_RETRIES = 2**31 - 1
+
+
+def _of(**fields: object) -> Data:
+    return {"properties": {name: {"default": value} for name, value in fields.items()}}
+
+
+_DEPLOYMENT = _of(replicas=1, strategy={}, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+_DAEMON_SET = _of(updateStrategy={}, revisionHistoryLimit=10)
+_STATEFUL_SET = _of(
+    podManagementPolicy="OrderedReady",
+    persistentVolumeClaimRetentionPolicy={},
+    replicas=1,
+    revisionHistoryLimit=10,
+)
+_RETENTION = _of(whenDeleted="Retain", whenScaled="Retain")
+_CLAIM = {"properties": {"spec": _of(volumeMode="Filesystem"), "status": {"default": {"phase": "Pending"}}}}
+_JOB = _of(parallelism=1, completionMode="NonIndexed", suspend=False, manualSelector=False)
+_CRON_JOB = _of(
+    concurrencyPolicy="Allow",
+    suspend=False,
+    successfulJobsHistoryLimit=3,
+    failedJobsHistoryLimit=1,
+)
+_RULES = {"properties": {"podFailurePolicy": {"properties": {"rules": {"items": {"properties": {
+    "onPodConditions": {"items": _of(status="True")}
+}}}}}}}  # fmt: skip
+
+
+def deployment(data: Data) -> Data:
+    """Fill in a Deployment."""
+    spec = _filled(_DEPLOYMENT, data)
+    strategy = {"type": "RollingUpdate"} | _told(spec, "strategy")
+    if strategy["type"] == "RollingUpdate":
+        quarter = {"maxUnavailable": "25%", "maxSurge": "25%"}
+        strategy["rollingUpdate"] = quarter | mapping(strategy, "rollingUpdate")
+    return _with_template(data, {**spec, "strategy": strategy})
+
+
+def daemon_set(data: Data) -> Data:
+    """Fill in a DaemonSet."""
+    spec = _filled(_DAEMON_SET, data)
+    strategy = {"type": "RollingUpdate"} | _told(spec, "updateStrategy")
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0} | mapping(strategy, "rollingUpdate")
+    return _with_template(data, {**spec, "updateStrategy": strategy})
+
+
+def stateful_set(data: Data) -> Data:
+    """Fill in a StatefulSet."""
+    spec = _filled(_STATEFUL_SET, data)
+    strategy = _told(spec, "updateStrategy")
+    if "type" not in strategy:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": mapping(strategy, "rollingUpdate")}
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy = {**strategy, "rollingUpdate": {"partition": 0} | mapping(strategy, "rollingUpdate")}
+    spec["updateStrategy"] = strategy
+    retention = "persistentVolumeClaimRetentionPolicy"
+    spec[retention] = defaulted(_RETENTION, spec[retention])
+    if isinstance(claims := spec.get("volumeClaimTemplates"), list):
+        kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        spec["volumeClaimTemplates"] = [
+            kind | cast("Data", defaulted(_CLAIM, each)) if isinstance(each, dict) else each for each in claims
+        ]
+    return _with_template(data, spec)
+
+
+def replica_set(data: Data) -> Data:
+    """Fill in a ReplicaSet."""
+    return _with_template(data, _filled(_of(replicas=1), data))
+
+
+def replication_controller(data: Data) -> Data:
+    """Fill in a ReplicationController, which is named by the labels of its pods if it has none of its own."""
+    spec = _filled(_of(replicas=1), data)
+    labels = mapping(spec, "template.metadata.labels")
+    if labels and not spec.get("selector"):
+        spec["selector"] = labels
+    return _with_template(_labelled(data, labels), spec)
+
+
+def job(data: Data) -> Data:
+    """Fill in a Job; its selector is made when it is created."""
+    spec = mapping(data, "spec")
+    if "completions" not in spec and "parallelism" not in spec:
+        spec = {**spec, "completions": 1}
+    spec = cast("Data", defaulted(_RULES, defaulted(_JOB, spec)))
+    spec.setdefault("backoffLimit", _MOST_RETRIES if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    return _with_template(_labelled(data, mapping(spec, "template.metadata.labels")), spec)
+
+
+def cron_job(data: Data) -> Data:
+    """Fill in a CronJob; the jobs that it makes are filled in when they are made."""
+    spec = _filled(_CRON_JOB, data)
+    return {**data, "spec": _at(spec, ("jobTemplate", "spec", "template", "spec"), pods.template)}
+
+
+def pod_template(data: Data) -> Data:
+    """Fill in a PodTemplate."""
+    return _at(data, ("template", "spec"), pods.template)
+
+
+def _filled(schema: Data, data: Data) -> Data:
+    return dict(cast("Data", defaulted(schema, mapping(data, "spec"))))
+
+
+def _told(spec: Data, field: str) -> Data:
+    return {name: value for name, value in mapping(spec, field).items() if value != ""}
+
+
+def _with_template(data: Data, spec: Data) -> Data:
+    return {**data, "spec": _at(spec, ("template", "spec"), pods.template)}
+
+
+def _at(data: Data, path: tuple[str, ...], change: Callable[[Data], Data]) -> Data:
+    """Change what stands at a path, if there is anything; what is there is a copy from there up."""
+    if not path:
+        return change(data)
+    inner = data.get(path[0])
+    return {**data, path[0]: _at(inner, path[1:], change)} if isinstance(inner, dict) else data
+
+
+def _labelled(data: Data, labels: Data) -> Data:
+    metadata = mapping(data, "metadata")
+    if not labels or metadata.get("labels"):
+        return data
+    return {**data, "metadata": {**metadata, "labels": labels}}
+
 
 _THREE_HOURS = 10800
 
@@ -95,16 +225,16 @@ def _secret(data: Data) -> Data:
 
 _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
     ("v1", "Pod"): _pod,
-    ("v1", "PodTemplate"): workloads.pod_template,
-    ("v1", "ReplicationController"): workloads.replication_controller,
+    ("v1", "PodTemplate"): pod_template,
+    ("v1", "ReplicationController"): replication_controller,
     ("v1", "Secret"): _secret,
     ("v1", "Service"): service_defaults,
-    ("apps/v1", "DaemonSet"): workloads.daemon_set,
-    ("apps/v1", "Deployment"): workloads.deployment,
-    ("apps/v1", "ReplicaSet"): workloads.replica_set,
-    ("apps/v1", "StatefulSet"): workloads.stateful_set,
-    ("batch/v1", "CronJob"): workloads.cron_job,
-    ("batch/v1", "Job"): workloads.job,
+    ("apps/v1", "DaemonSet"): daemon_set,
+    ("apps/v1", "Deployment"): deployment,
+    ("apps/v1", "ReplicaSet"): replica_set,
+    ("apps/v1", "StatefulSet"): stateful_set,
+    ("batch/v1", "CronJob"): cron_job,
+    ("batch/v1", "Job"): job,
 }
 
 

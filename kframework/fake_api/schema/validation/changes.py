@@ -1,14 +1,126 @@
-"""What may not change in an object once it is there."""
+"""What may not change in an object once it is there, pods included; both pod specs have their defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
 from kframework.fake_api.schema.defaults.kinds import with_defaults
-from kframework.fake_api.schema.validation.pod_changes import ephemeral_causes, resize_causes, update_causes
+from kframework.fake_api.schema.qos import qos_class
+from kframework.fake_api.schema.validation.pods import container_causes
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+
+_LISTS = ("containers", "initContainers")
+#: Of a container that is put into a running pod to look at it: what must not be there.
+_NOT_EPHEMERAL = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
+_MUTABLE = ("cpu", "memory")
+_ONLY_RESOURCES = "only cpu and memory resources are mutable"
+_MAIN = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+#: What an update may change, within the rules for each.
+_CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName")
+#: What it may change while the pod is gated, too.
+_CHANGEABLE_GATED = ("nodeSelector", "affinity")
+
+
+def update_causes(old: Data, new: Data) -> Iterator[Cause]:
+    """Yield what an update of the pod itself changes that it may not."""
+    for field in _LISTS:
+        if len(entries(old, field)) != len(entries(new, field)):
+            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+    was, told = old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")
+    if isinstance(was, int) and told is None:
+        yield invalid("spec.activeDeadlineSeconds", told, "must not update from a positive integer to nil value")
+    elif isinstance(was, int) and isinstance(told, int) and was < told:
+        yield invalid("spec.activeDeadlineSeconds", told, "must be less than or equal to previous value")
+    if any(each not in entries(new, "tolerations") for each in entries(old, "tolerations")):
+        yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    changeable = _CHANGEABLE + (_CHANGEABLE_GATED if old.get("schedulingGates") else ())
+    if _unchangeable(old, changeable) != _unchangeable(new, changeable):
+        yield forbidden("spec", _MAIN)
+
+
+def _unchangeable(spec: Data, changeable: tuple[str, ...]) -> Data:
+    rest = {field: told for field, told in spec.items() if field not in changeable and told not in ({}, [])}
+    images = {field: [{**each, "image": ""} for each in entries(spec, field)] for field in _LISTS}
+    return rest | images
+
+
+def ephemeral_causes(old: Data, new: Data) -> Iterator[Cause]:
+    """Yield what is wrong with the containers that are put into a running pod to look at it."""
+    path = "spec.ephemeralContainers"
+    others = {text(each, "name") for field in _LISTS for each in entries(new, field)}
+    volumes = {text(each, "name") for each in entries(new, "volumes")}
+    names: set[str] = set()
+    for index, container in enumerate(entries(new, "ephemeralContainers")):
+        place, name = f"{path}[{index}]", text(container, "name")
+        yield from container_causes(container, place, volumes, names)
+        if name in others:
+            yield duplicate(f"{place}.name", name)
+        target = text(container, "targetContainerName")
+        if target and target not in others:
+            yield not_found(f"{place}.targetContainerName", target)
+        for field in _NOT_EPHEMERAL:
+            if container.get(field):
+                yield forbidden(f"{place}.{field}", "cannot be set for an Ephemeral Container")
+    told = {text(each, "name"): each for each in entries(new, "ephemeralContainers")}
+    for was in entries(old, "ephemeralContainers"):
+        name = text(was, "name")
+        if name not in told:
+            yield forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n')
+        elif told[name] != was:
+            yield forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n')
+
+
+def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
+    """Yield why a pod cannot have the resources that it is to have."""
+    if qos_class(old) != qos_class(new):
+        yield invalid("spec", qos_class(old), "Pod QOS Class may not change as a result of resizing")
+    others = list(_other_containers(old, new))
+    yield from others
+    if others:
+        return
+    if old.get("resources") and not new.get("resources"):
+        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+    for path, was, told in _pairs(old, new):
+        for field, what in (("requests", "resource requests"), ("limits", "resource limits")):
+            if mapping(was, f"resources.{field}").keys() - mapping(told, f"resources.{field}").keys():
+                yield forbidden(f"{path}.resources.{field}", f"{what} cannot be removed")
+        if _immutable(was) != _immutable(told):
+            yield forbidden("spec", _ONLY_RESOURCES)
+
+
+def _other_containers(old: Data, new: Data) -> Iterator[Cause]:
+    for field in _LISTS:
+        was, told = ([text(each, "name") for each in entries(spec, field)] for spec in (old, new))
+        if len(was) != len(told):
+            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+            continue
+        for index, (name, other) in enumerate(zip(was, told, strict=True)):
+            if name != other:
+                yield forbidden(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
+
+
+def _pairs(old: Data, new: Data) -> Iterator[tuple[str, Data, Data]]:
+    for field in ("initContainers", "containers"):
+        pairs = zip(entries(old, field), entries(new, field), strict=True)
+        for index, (was, told) in enumerate(pairs):
+            yield f"spec.{field}[{index}]", was, told
+
+
+def _immutable(container: Data) -> Data:
+    resources = {
+        field: {name: told for name, told in mapping(container, f"resources.{field}").items() if name not in _MUTABLE}
+        for field in ("limits", "requests")
+    }
+    rest = {field: told for field, told in container.items() if field not in ("resources", "resizePolicy")}
+    return rest | {"resources": resources}
+
 
 _IMMUTABLE = "field is immutable"
 _WHEN_SET = "field is immutable when `immutable` is set"

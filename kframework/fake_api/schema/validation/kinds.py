@@ -1,18 +1,142 @@
-"""What is wrong with an object, by its kind."""
+"""What is wrong with an object, by its kind; the rules of CronJobs and webhooks."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
 from kframework.fake_api.schema.validation import workloads
-from kframework.fake_api.schema.validation.cron_jobs import cron_job
-from kframework.fake_api.schema.validation.metadata import metadata_causes
 from kframework.fake_api.schema.validation.pods import pod_causes
-from kframework.fake_api.schema.validation.webhooks import webhook_causes
+from kframework.fake_api.schema.validation.workloads import job, metadata_causes, negative_numbers
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping, name, text
-from kframework.objects.syntax import config_key, dns_label, port_name, port_number
+from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
+from kframework.in_memory.workloads.schedules import ScheduleError, location, schedule
+from kframework.objects.syntax import config_key, dns_label, dns_subdomain, port_name, port_number, qualified_name
+
+#: A job is called after its cron job, with eleven letters more.
+_LONGEST_NAME = 52
+_CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
+#: What stands between the slashes of a time zone's name.
+_PART_OF_A_ZONE = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
+
+
+def cron_job(data: Data) -> Iterator[Cause]:
+    """Yield what is wrong with a CronJob."""
+    spec = mapping(data, "spec")
+    yield from _schedule(spec.get("schedule"))
+    yield from negative_numbers(spec, ["startingDeadlineSeconds"])
+    yield from _time_zone(spec.get("timeZone"))
+    if (policy := spec.get("concurrencyPolicy")) not in (None, *_CONCURRENCY_POLICIES):
+        yield unsupported("spec.concurrencyPolicy", policy, _CONCURRENCY_POLICIES)
+    template = mapping(spec, "jobTemplate")
+    yield from job(template, "spec.jobTemplate.spec")
+    if (selector := value(template, "spec.selector")) is not None:
+        yield invalid("spec.jobTemplate.spec.selector", selector, "`selector` will be auto-generated")
+    if value(template, "spec.manualSelector") is True:
+        yield unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
+    yield from negative_numbers(spec, ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])
+    if len(name(data)) > _LONGEST_NAME:
+        yield invalid("metadata.name", name(data), f"must be no more than {_LONGEST_NAME} characters")
+
+
+def _schedule(text: object) -> Iterator[Cause]:
+    if not isinstance(text, str) or not text:
+        yield required("spec.schedule")
+        return
+    try:
+        schedule(text)
+    except ScheduleError as error:
+        yield invalid("spec.schedule", text, str(error))
+    if "TZ" in text:
+        yield invalid("spec.schedule", text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+
+
+def _time_zone(zone: object) -> Iterator[Cause]:
+    if not isinstance(zone, str):
+        return
+    if not zone:
+        yield invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")
+        return
+    if not all(map(_PART_OF_A_ZONE.fullmatch, zone.split("/"))):
+        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
+        return
+    if zone.lower() == "local":
+        explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield invalid("spec.timeZone", zone, explicit)
+    if zone != "Local":  # which Go knows
+        try:
+            location(zone)
+        except ScheduleError as error:
+            yield invalid("spec.timeZone", zone, str(error))
+
+
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_POLICIES = {"failurePolicy": ("Fail", "Ignore"), "matchPolicy": ("Equivalent", "Exact")}
+_MOST_CONDITIONS = 64
+
+
+def webhook_causes(data: Data) -> Iterator[Cause]:
+    """Yield what is wrong with a configuration of mutating or validating webhooks."""
+    for index, hook in enumerate(entries(data, "webhooks")):
+        place = f"webhooks[{index}]"
+        yield from _of_hook(hook, place)
+        yield from _of_conditions(entries(hook, "matchConditions"), f"{place}.matchConditions")
+
+
+def _of_hook(hook: Data, place: str) -> Iterator[Cause]:
+    yield from _of_name(text(hook, "name"), f"{place}.name")
+    if not hook.get("admissionReviewVersions"):
+        yield required(f"{place}.admissionReviewVersions", "must specify one of v1, v1beta1")
+    for field, known in _POLICIES.items():
+        if (said := hook.get(field)) is not None and said not in known:
+            yield unsupported(f"{place}.{field}", said, known)
+    effects = hook.get("sideEffects")
+    if effects is None:
+        yield required(f"{place}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+    elif effects not in _SIDE_EFFECTS:
+        yield unsupported(f"{place}.sideEffects", effects, _SIDE_EFFECTS)
+    seconds = hook.get("timeoutSeconds")
+    if isinstance(seconds, int) and not 1 <= seconds <= 30:
+        yield invalid(f"{place}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
+    client = mapping(hook, "clientConfig")
+    if ("url" in client) == ("service" in client):
+        yield required(f"{place}.clientConfig", "exactly one of url or service is required")
+
+
+def _of_name(name: str, place: str) -> Iterator[Cause]:
+    if not name:
+        yield required(place)
+    elif messages := dns_subdomain(name):
+        yield invalid(place, name, ",".join(messages))
+    elif name.count(".") < 2:
+        yield invalid(place, name, "should be a domain with at least three segments separated by dots")
+
+
+def _of_conditions(conditions: list[Data], path: str) -> Iterator[Cause]:
+    if len(conditions) > _MOST_CONDITIONS:
+        yield too_many(path, len(conditions), _MOST_CONDITIONS)
+    names: set[str] = set()
+    for index, condition in enumerate(conditions):
+        place, name = f"{path}[{index}]", text(condition, "name")
+        expression = text(condition, "expression").strip()
+        if not expression:
+            yield required(f"{place}.expression")
+        elif said := _problem(expression):
+            yield invalid(f"{place}.expression", expression, said)
+        if not name:
+            yield required(f"{place}.name")
+        yield from (invalid(f"{place}.name", name, each) for each in (qualified_name(name) if name else ()))
+        if name and name in names:
+            yield duplicate(f"{place}.name", name)
+        names.add(name)
+
+
+def _problem(expression: str) -> str:
+    from kframework.fake_api.webhooks.match_conditions import problem  # few webhooks have any, and it needs CEL
+
+    return problem(expression)
+
 
 _KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 #: What is above belongs to the classes of the system.

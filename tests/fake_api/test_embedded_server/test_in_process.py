@@ -1,0 +1,55 @@
+"""The way to the server without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from kframework.client.transport import Transport
+from kframework.clock import VirtualTimeLoop
+from kframework.errors import ClusterError
+from kframework.fake_api.embedded_server import InProcess
+from kframework.objects import Node, ObjectMeta
+from tests.fake_api.serving import NODES, Events, Served, node, read, request
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+async def test_requests() -> None:
+    transport: Transport = InProcess(Served().server)
+    assert (await transport.send(request("POST", NODES, node()))).status == 201
+    assert read((await transport.send(request("GET", f"{NODES}/n1"))).body)["kind"] == "Node"
+    assert (await transport.send(request("GET", f"{NODES}/n2"))).status == 404
+    await transport.close()
+
+
+async def test_streams() -> None:
+    served = Served(Node(metadata=ObjectMeta(name="n1")))
+    transport = InProcess(served.server)
+    async with transport.stream(request("GET", NODES, watch="1", timeoutSeconds=5)) as stream:
+        events = Events(stream.lines)
+        assert stream.status == 200
+        assert await events.told(1) == ["ADDED n1"]
+        served.cluster.remove(Node, "n1")
+        assert await events.rest() == ["DELETED n1"]
+    async with transport.stream(request("GET", "/api/v1/nonsense", watch="1")) as stream:
+        assert stream.status == 404
+        assert [read(line)["reason"] async for line in stream.lines] == ["NotFound"]
+
+
+async def test_a_stream_that_says_nothing_for_too_long_fails() -> None:
+    served = Served()
+    loop = asyncio.get_running_loop()
+    asked = request("GET", NODES, watch="1")
+    async with InProcess(served.server).stream(replace(asked, timeout=30.0)) as stream:
+        loop.call_later(20, served.cluster.add, Node(metadata=ObjectMeta(name="n1")))
+        assert read(await anext(stream.lines))["type"] == "ADDED"
+        with pytest.raises(ClusterError, match="no answer for 30 s") as failed:
+            await anext(stream.lines)
+    assert (failed.value.status, failed.value.retryable) == (0, True)
+    assert loop.time() >= 50

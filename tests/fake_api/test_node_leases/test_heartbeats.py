@@ -1,0 +1,114 @@
+"""Kubelets that live show it without a write, and those that do not are silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VIRTUAL_EPOCH, rfc3339
+from kframework.fake_api.node_leases import beating, renewed_at
+from kframework.fake_api.wire.documents import Document
+from kframework.objects import Lease, Node, NodeCondition, NodeStatus, ObjectMeta
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return VIRTUAL_EPOCH + self.seconds
+
+
+def node(status: str = "True", heartbeat: str | None = CREATED, name: str = "n1", more: str | None = None) -> Node:
+    ready = NodeCondition(type="Ready", status=status, last_heartbeat_time=heartbeat)
+    full = NodeCondition(type="DiskPressure", status="False", last_heartbeat_time=more)
+    metadata = ObjectMeta(name=name, creation_timestamp=CREATED)
+    return Node(metadata=metadata, status=NodeStatus(conditions=(ready, full) if more else (ready,)))
+
+
+def heartbeats(document: Document) -> list[object]:
+    status = document.data["status"]
+    assert isinstance(status, dict)
+    return [each.get("lastHeartbeatTime") for each in status["conditions"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds", "expected"),
+    [
+        (CREATED, 299, CREATED),
+        (CREATED, 300, "2026-01-01T00:05:00Z"),
+        (CREATED, 86_400 + 7, "2026-01-02T00:00:00Z"),
+        ("2025-12-31T23:59:47Z", 0, "2025-12-31T23:59:47Z"),
+        ("2025-12-31T23:50:47Z", 60, "2026-01-01T00:00:47Z"),
+        ("2027-01-01T00:00:00Z", 900, "2027-01-01T00:00:00Z"),
+        ("yesterday", 900, "yesterday"),
+        (None, 900, None),
+    ],
+)
+def test_conditions_are_repeated_every_five_minutes(said: str | None, seconds: float, expected: str | None) -> None:
+    clock = Hands()
+    shown = beating(clock, Document.of(node(heartbeat=said)))
+    clock.seconds = seconds
+    assert heartbeats(shown) == [expected]
+    assert heartbeats(beating(clock, shown)) == [expected]
+
+
+def test_each_condition_goes_on_from_where_it_was() -> None:
+    clock = Hands()
+    shown = beating(clock, Document.of(node(more="2026-01-01T00:01:00Z")))
+    clock.seconds = 620
+    assert heartbeats(shown) == ["2026-01-01T00:10:00Z", "2026-01-01T00:06:00Z"]
+    assert {**shown.data, "status": None} == {**Document.of(node()).data, "status": None}
+
+
+def test_a_node_of_which_nobody_knows_is_not_heard_of() -> None:
+    clock = Hands()
+    lost = Document.of(node("Unknown"))
+    assert beating(clock, lost) is lost
+    not_ready = beating(clock, Document.of(node("False")))
+    clock.seconds = 300
+    assert heartbeats(not_ready) == ["2026-01-01T00:05:00Z"]
+
+
+def test_other_kinds_have_no_heartbeat() -> None:
+    lease = Document.of(Lease(metadata=ObjectMeta(name="a")))
+    assert beating(Hands(), lease) is lease
+
+
+def test_leases_are_renewed_every_ten_seconds_but_not_all_at_once() -> None:
+    for start in (0.0, 3.25, 1e6):
+        first = renewed_at(node(), VIRTUAL_EPOCH + start)
+        assert 0 <= VIRTUAL_EPOCH + start - first < 10
+        assert renewed_at(node(), first + 9.999) == first
+        assert renewed_at(node(), first + 10) == pytest.approx(first + 10, abs=1e-6)
+    moments = {renewed_at(node(name=f"n{number}"), VIRTUAL_EPOCH) for number in range(100)}
+    assert len(moments) == 100
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "heard"),
+    [("2026-01-01T00:20:00Z", 1200), (None, 0), ("yesterday", 0)],
+)
+def test_who_is_not_heard_of_renews_no_more(heartbeat: str | None, heard: int) -> None:
+    renewed = renewed_at(node("Unknown", heartbeat), VIRTUAL_EPOCH + 5000)
+    assert 0 <= VIRTUAL_EPOCH + heard - renewed < 10
+
+
+def test_a_heartbeat_is_written_as_an_api_server_writes_it() -> None:
+    clock = Hands()
+    shown = beating(clock, Document.of(node(heartbeat="2026-01-01T01:00:00+01:00")))
+    clock.seconds = 301
+    assert heartbeats(shown) == [rfc3339(VIRTUAL_EPOCH + 300)]
+
+
+def test_what_was_repeated_goes_on() -> None:
+    clock = Hands()
+    shown = beating(clock, Document.of(node(more="2026-01-01T00:01:00Z")))
+    seen = []
+    for seconds in (0, 359, 360, 361, 599.9, 600):
+        clock.seconds = seconds
+        seen.append([str(each)[14:19] for each in heartbeats(shown)])
+    assert seen == [["00:00", "01:00"], ["05:00", "01:00"], *[["05:00", "06:00"]] * 3, ["10:00", "06:00"]]

@@ -1,0 +1,90 @@
+"""Logs are what an annotation says, and commands are refused with one clear line."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.clock import VirtualTimeLoop
+from kframework.fake_api.subresources import LOGS
+from kframework.objects import Container, ObjectMeta, Pod, PodSpec, PodStatus
+from tests.fake_api.serving import PODS, Served, read
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def pod(*names: str, node: str = "n1", phase: str = "Running", first: tuple[str, ...] = (), logs: str = "") -> Pod:
+    containers = tuple(Container(name=name, image="x") for name in names)
+    return Pod(
+        metadata=ObjectMeta(name="web", namespace="default", annotations={LOGS: logs} if logs else {}),
+        spec=PodSpec(
+            containers=containers,
+            init_containers=tuple(Container(name=name, image="x") for name in first),
+            node_name=node,
+        ),
+        status=PodStatus(phase=phase, start_time="2026-01-01T00:00:00Z"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ({}, "a\nb\nc"),
+        ({"follow": "true"}, "a\nb\nc"),
+        ({"tailLines": "2"}, "b\nc"),
+        ({"tailLines": "0"}, ""),
+        ({"tailLines": "9" * 5000}, "a\nb\nc"),
+        ({"tailLines": "x"}, "a\nb\nc"),
+        ({"tailLines": "1", "timestamps": "true"}, "2026-01-01T00:00:00Z c"),
+        ({"container": "c"}, "a\nb\nc"),
+    ],
+)
+async def test_logs_are_what_the_annotation_says(query: dict[str, str], text: str) -> None:
+    answer = await Served(pod("c", logs="a\nb\nc")).send("GET", f"{PODS}/web/log", **query)
+    assert (answer.status, answer.body.decode()) == (200, text)
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+async def test_without_one_a_line_says_so() -> None:
+    answer = await Served(pod("c")).send("GET", f"{PODS}/web/log")
+    assert answer.body.startswith(b"nothing is executed here")
+    assert (await Served(pod("c", node="", phase="Pending")).send("GET", f"{PODS}/web/log")).body == b""
+
+
+@pytest.mark.parametrize(
+    ("subject", "query", "status", "message"),
+    [
+        (pod("a", "b"), {}, 400, "a container name must be specified for pod web, choose one of: [a b]"),
+        (
+            pod("a", "b", first=("i",)),
+            {},
+            400,
+            "a container name must be specified for pod web, choose one of: [a b] or one of the init containers: [i]",
+        ),
+        (pod("a"), {"container": "x"}, 400, "container x is not valid for pod web"),
+        (
+            pod("a", phase="Pending"),
+            {},
+            400,
+            'container "a" in pod "web" is waiting to start: ContainerCreating',
+        ),
+    ],
+)
+async def test_whose_they_are_must_be_clear(subject: Pod, query: dict[str, str], status: int, message: str) -> None:
+    refused = await Served(subject).refused("GET", f"{PODS}/web/log", **query)
+    assert (refused[0], refused[2]) == (status, message)
+
+
+async def test_there_must_be_a_pod() -> None:
+    assert (await Served().refused("GET", f"{PODS}/web/log"))[2] == 'pods "web" not found'
+
+
+@pytest.mark.parametrize("part", ["attach", "exec", "portforward"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_commands_are_refused(method: str, part: str) -> None:
+    answer = await Served(pod("c")).send(method, f"{PODS}/web/{part}", command="ls")
+    said = read(answer.body)
+    assert (said["code"], said["reason"]) == (501, "NotImplemented")
+    assert said["message"] == f"nothing is executed here: pod web has no process for {part}"

@@ -1,0 +1,56 @@
+"""Indexes of jobs: read and written as intervals, put together, and which of them are missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.in_memory.workloads.job_tally import (
+    first_missing,
+    has,
+    in_common,
+    index_of,
+    merged,
+    read,
+    single,
+    total,
+    written,
+)
+from kframework.testing import make_pod
+
+
+@pytest.mark.parametrize(
+    ("text", "completions", "again", "count"),
+    [
+        ("", 5, "", 0),
+        ("0,2,4-7", 10, "0,2,4-7", 6),
+        ("0-1,2", 10, "0-2", 3),
+        ("3,4", 10, "3,4", 2),
+        ("0-9", 4, "0-3", 4),
+        ("7", 4, "", 0),
+        ("x,1,-2", 4, "1", 1),
+        ("0-2147483646", 2_000_000_000, "0-1999999999", 2_000_000_000),
+    ],
+)
+def test_indexes_are_read_and_written(text: str, completions: int, again: str, count: int) -> None:
+    intervals = read(text, completions)
+    assert (written(intervals), total(intervals)) == (again, count)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "missing"),
+    [("0,2,4-5", 2, [1, 3]), ("0,2,4-5", 9, [1, 3, 6, 7]), ("0-7", 3, []), ("", 2, [0, 1]), ("1", 0, [])],
+)
+def test_the_lowest_that_are_missing(text: str, count: int, missing: list[int]) -> None:
+    assert first_missing(read(text, 8), count, 8) == missing
+
+
+def test_what_two_have_in_common() -> None:
+    some, others = read("0-4,8", 20), single([8, 4, 3, 9])
+    assert (in_common(some, others), has(some, 3), has(some, 7)) == (3, True, False)
+    assert merged(some + others) == ((0, 4), (8, 9))
+
+
+@pytest.mark.parametrize(("text", "index"), [("3", 3), ("", None), ("-1", None), ("x", None), ("9" * 30, None)])
+def test_the_index_of_a_pod(text: str, index: int | None) -> None:
+    pod = make_pod("a", annotations={"batch.kubernetes.io/job-completion-index": text})
+    assert index_of(pod) == index
