@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kframework.cel import closures
-from kframework.cel.calls import carried_out, cost_of
 from kframework.cel.closures import has_item, item, optional_item
 from kframework.cel.costs import LIMIT, one
 from kframework.cel.errors import CelError, CostLimitExceeded
-from kframework.cel.run import Deferred, Run, Step
+from kframework.cel.run import Deferred, Run, Step, carried_out, cost_of
 from kframework.cel.syntax import Call, Comprehension, Ident, List, Literal, Map, Node, Select
 from kframework.cel.values import NONE, Optional, key_of, keys_of, type_name
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kframework.cel.calls import carried_out
 from kframework.cel.checker import Environment, check, is_type_name
 from kframework.cel.compiler import compile_tree
 from kframework.cel.costs import LIMIT
@@ -16,7 +15,7 @@ from kframework.cel.errors import CelError, CostLimitExceeded
 from kframework.cel.library.regex import pattern
 from kframework.cel.library.strings import TAKES, clauses, not_taken
 from kframework.cel.parser import parse
-from kframework.cel.run import Run, Step
+from kframework.cel.run import Run, Step, carried_out
 from kframework.cel.syntax import Call, Comprehension, Ident, List, Literal, Map, Node, Select, walk
 from kframework.cel.types import Type, formatted
 from kframework.cel.values import key_of

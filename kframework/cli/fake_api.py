@@ -56,8 +56,7 @@ def command(
     """
     from kframework.fake_api.access import AlwaysAllow, RoleBased
     from kframework.fake_api.authentication import read_tokens
-    from kframework.fake_api.published import Publication
-    from kframework.fake_api.serving import serve
+    from kframework.fake_api.published import Publication, serve
     from kframework.fake_api.state_file import StateFile
 
     publication = Publication(

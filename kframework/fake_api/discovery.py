@@ -12,8 +12,7 @@ import msgspec
 
 from kframework.client import api_errors
 from kframework.client.transport import Request, Response
-from kframework.fake_api.built_in_kinds import SUBRESOURCES, built_in_kinds
-from kframework.fake_api.served import Resource
+from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kinds
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, health, health_of, plain
 from kframework.process.http.statuses import NOBODY, answered, failure

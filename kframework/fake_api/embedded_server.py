@@ -15,9 +15,8 @@ from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.client.write_fence import WriteFence
 from kframework.clock import Clock
 from kframework.errors import ClusterError
-from kframework.fake_api.published import Publication
+from kframework.fake_api.published import Publication, running
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.serving import running
 from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.definitions import read_document
 from kframework.process.servers import Connect, Server, chance

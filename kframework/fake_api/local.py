@@ -12,15 +12,14 @@ import anyio
 import msgspec
 
 from kframework.clock import Clock
-from kframework.fake_api.access import AlwaysAllow, Authorizer
+from kframework.fake_api.access import AlwaysAllow, Authorizer, default_roles
 from kframework.fake_api.addresses import host_address, own_address
 from kframework.fake_api.collection import Collection
 from kframework.fake_api.controllers.disruption_controller import DisruptionController
 from kframework.fake_api.controllers.endpoints import EndpointsController, EndpointSliceController
 from kframework.fake_api.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
 from kframework.fake_api.node_leases import NodeLeases, beating
-from kframework.fake_api.roles import default_roles
-from kframework.fake_api.schema.qos import qos_class
+from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
 from kframework.fake_api.wire.documents import Data, Document

@@ -5,27 +5,34 @@ Its certificate lives as long as the process, signed by an authority that is thr
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
 import os
 import secrets
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import anyio
 import msgspec
 import yaml
 
 from kframework.client.users import ADMIN, User
+from kframework.clock import Clock, SystemClock
 from kframework.errors import ConfigError
 from kframework.fake_api.access import AlwaysAllow, Authorizer
 from kframework.fake_api.authentication import Authenticator
+from kframework.fake_api.local import LocalCluster
 from kframework.fake_api.server import ApiServer
+from kframework.fake_api.state_file import StateFile
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects.manifest import Manifest
+from kframework.process.signals import signals
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -210,3 +217,35 @@ def _kubeconfig(url: str, authority: bytes, token: str) -> str:
         "current-context": NAME,
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+@asynccontextmanager
+async def running(
+    manifest: Manifest,
+    clock: Clock,
+    publication: Publication,
+    say_where: Callable[[Path], None],
+    controllers: Sequence[str] = ("*",),
+    state: StateFile | None = None,
+) -> AsyncIterator[ApiServer]:
+    """Keep a cluster of these files going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
+    local = LocalCluster(clock, manifest, publication.authorize, controllers, state)
+    async with published(local.server, publication) as kubeconfig, anyio.create_task_group() as tasks:
+        tasks.start_soon(local.run)
+        say_where(kubeconfig)
+        yield local.server
+        tasks.cancel_scope.cancel()
+
+
+async def serve(
+    manifest: Manifest,
+    publication: Publication,
+    say_where: Callable[[Path], None],
+    controllers: Sequence[str] = ("*",),
+    state: StateFile | None = None,
+) -> None:
+    """Keep a cluster going until SIGTERM or SIGINT."""
+    over = asyncio.Event()
+    with signals(over.set):
+        async with running(manifest, SystemClock(), publication, say_where, controllers, state):
+            await over.wait()

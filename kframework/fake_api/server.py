@@ -22,16 +22,14 @@ from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.fake_api import discovery
 from kframework.fake_api.access import AlwaysAllow, Authorizer
-from kframework.fake_api.authentication import Authenticator
-from kframework.fake_api.built_in_kinds import SUBRESOURCES
+from kframework.fake_api.authentication import AUDIENCE, Authenticator, ServiceAccountTokens
 from kframework.fake_api.calls import Call, in_json, object_in
 from kframework.fake_api.collection import Collect, Collection
 from kframework.fake_api.discovery import nothing_at, root_path
 from kframework.fake_api.forms import Form, encoding, negotiated
+from kframework.fake_api.lists import Selection
 from kframework.fake_api.schema.openapi import OpenApi
-from kframework.fake_api.selection import Selection
-from kframework.fake_api.served import Resource
-from kframework.fake_api.service_account_tokens import AUDIENCE, ServiceAccountTokens
+from kframework.fake_api.served import SUBRESOURCES, Resource
 from kframework.fake_api.store import Store
 from kframework.fake_api.subresources import IN_A_PROCESS, bind, evict, logs, no_process
 from kframework.fake_api.verbs import ScaleVerbs, Verbs

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from kframework.errors import InputError
-from kframework.fake_api.built_in_kinds import built_in_kinds
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined
-from kframework.fake_api.served import built_in, declared
+from kframework.fake_api.served import built_in, built_in_kinds, declared
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import text
 from kframework.objects import ApiObject, Kind, all_kinds, kind_of

@@ -13,10 +13,9 @@ from itertools import chain
 
 from kframework.client.transitions import has_ended
 from kframework.clock import Clock
-from kframework.fake_api.built_in_kinds import built_in_kinds
 from kframework.fake_api.collection import Collect, Collection
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined
-from kframework.fake_api.served import Resource, built_in, declared
+from kframework.fake_api.served import Resource, built_in, built_in_kinds, declared
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text
 from kframework.in_memory.cluster import MemoryCluster

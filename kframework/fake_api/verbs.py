@@ -15,11 +15,10 @@ from kframework.fake_api.apply.managed_fields import managed_as
 from kframework.fake_api.calls import Call, DeleteOptions, json_object, object_in
 from kframework.fake_api.field_validation import FieldValidation
 from kframework.fake_api.forms import Form
-from kframework.fake_api.lists import listed
+from kframework.fake_api.lists import Selection, listed
 from kframework.fake_api.patch.patches import apply_patch
 from kframework.fake_api.scales import ScalePaths, scale_of, scaled
 from kframework.fake_api.schema.defaults.addresses import addressed, with_kept_addresses
-from kframework.fake_api.selection import Selection
 from kframework.fake_api.served import Resource
 from kframework.fake_api.store import Store
 from kframework.fake_api.wire.documents import Data, Document, Draft

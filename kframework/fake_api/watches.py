@@ -13,8 +13,7 @@ from kframework.client.request_attributes import flag
 from kframework.errors import ClusterError
 from kframework.fake_api.collection import Collection, Written
 from kframework.fake_api.forms import Form
-from kframework.fake_api.lists import number, too_large
-from kframework.fake_api.selection import Selection
+from kframework.fake_api.lists import Selection, number, too_large
 from kframework.fake_api.wire.documents import Document
 from kframework.process.http.statuses import status_of
 

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from kframework.client import api_errors
 from kframework.client.users import User
 from kframework.errors import InputError
-from kframework.fake_api.custom.definition_causes import causes_of, named
-from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted
+from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted, causes_of, named
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError
-from kframework.fake_api.schema.qos import qos_class
+from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.schema.validation.changes import change_causes, part_causes
 from kframework.fake_api.schema.validation.kinds import object_causes
-from kframework.fake_api.schema.validation.workloads import metadata_causes
+from kframework.fake_api.schema.validation.pods import metadata_causes
 from kframework.fake_api.served import Resource
 from kframework.fake_api.wire.documents import Data, Document, Draft, followed
 from kframework.fake_api.wire.plain_data import mapping

@@ -11,7 +11,6 @@ from tests.architecture.sources import ROOT, listed, modules, parse
 
 #: Modules without tests of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
-    "kframework.cel.calls": "which overload is meant: cel/test_compiler.py",
     "kframework.cel.closures": "what cel/test_compiler.py evaluates",
     "kframework.cel.functions": "declarations, which cel/library/ calls",
     "kframework.cel.run": "what cel/test_compiler.py evaluates in",
@@ -27,8 +26,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.config.validation": "the rules that config/test_load.py breaks",
     "kframework.in_memory.workloads.dependents": "adoption and release, in test_replica_set.py",
-    "kframework.in_memory.workloads.pods": "what test_replica_set.py makes, counts and deletes",
-    "kframework.in_memory.workloads.revisions": "what test_deployment.py rolls out and back",
     "kframework.core.engine": "abstract; derived engines are tried in test_pod_engine.py and observe/web/test_page.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",

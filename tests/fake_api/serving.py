@@ -11,8 +11,7 @@ import msgspec
 
 from kframework.client.transport import JSON, Request, Response
 from kframework.clock import LoopClock
-from kframework.fake_api.built_in_kinds import built_in_kinds
-from kframework.fake_api.served import Resource, built_in, declared
+from kframework.fake_api.served import Resource, built_in, built_in_kinds, declared
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of

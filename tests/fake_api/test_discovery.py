@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.clock import VirtualTimeLoop
-from kframework.fake_api.built_in_kinds import built_in_kinds
+from kframework.fake_api.served import built_in_kinds
 from kframework.objects import all_kinds
 from kframework.process.http.health import PLAIN
 from tests.fake_api.serving import Json, Served

@@ -27,9 +27,8 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
 from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, published
+from kframework.fake_api.published import Publication, published, running
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.serving import running
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest

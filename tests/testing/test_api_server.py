@@ -14,7 +14,7 @@ from lightkube.resources.core_v1 import Node as LightNode
 from lightkube.resources.core_v1 import Pod as LightPod
 
 from kframework import ClusterError, FakeApi, InputError
-from kframework.fake_api.roles import RoleBinding, RoleRef, Subject
+from kframework.fake_api.access import RoleBinding, RoleRef, Subject
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.testing import User, fake_api, make_node, make_pod
 

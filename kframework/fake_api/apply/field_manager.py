@@ -11,13 +11,17 @@ import msgspec
 from kframework.client import api_errors
 from kframework.client.request_attributes import flag
 from kframework.errors import ClusterError
-from kframework.fake_api.apply.field_paths import NO_FIELDS, Fields, Path, in_order, in_words
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
+    NO_FIELDS,
     UPDATE,
+    Fields,
     Managed,
     Owner,
+    Path,
     are_reset,
+    in_order,
+    in_words,
     managers_of,
     with_managers,
 )

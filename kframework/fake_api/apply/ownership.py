@@ -10,8 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from kframework.fake_api.apply.field_paths import NO_FIELDS, Fields, Path, field
-from kframework.fake_api.apply.managed_fields import Managed, Managers, Owner, capped
+from kframework.fake_api.apply.managed_fields import NO_FIELDS, Fields, Managed, Managers, Owner, Path, capped, field
 from kframework.fake_api.apply.shapes import ABSENT, ONE_VALUE, Elements, Part, Shape
 from kframework.fake_api.wire.documents import Data
 

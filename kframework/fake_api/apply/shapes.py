@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from kframework.fake_api.apply.field_paths import Path, field, in_words, keyed, valued
+from kframework.fake_api.apply.managed_fields import Path, field, in_words, keyed, valued
 from kframework.fake_api.schema.validator import Schema as UserSchema
 from kframework.fake_api.served import Resource
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition, definition_of, properties

@@ -10,8 +10,7 @@ import msgspec
 
 from kframework.fake_api.custom.rules.written import has_rules
 from kframework.fake_api.schema.causes import Cause, duplicate
-from kframework.fake_api.schema.defaulting import defaulted, has_defaults
-from kframework.fake_api.schema.validator import Schema, causes
+from kframework.fake_api.schema.validator import Schema, causes, defaulted, has_defaults
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping
 from kframework.objects.problem import FieldPath
@@ -63,7 +62,7 @@ class CustomKind:
         """List the rules that an object breaks; `causes` are what else is wrong with it, `old` it before."""
         if self._rules is None:
             return []
-        from kframework.fake_api.custom.rules.judgement import broken
+        from kframework.fake_api.custom.rules.tree import broken
 
         return broken(self._rules, data, old, causes)
 

@@ -1,4 +1,4 @@
-"""Whether a value is what a JSON schema says, formats included, in the words of the API server's validator."""
+"""Whether a value is what a JSON schema says, in the words of the API server's validator; and the schema's defaults."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from datetime import date
 from functools import lru_cache
 from typing import cast
@@ -258,3 +259,31 @@ def _number(schema: Schema, name: str) -> float | None:
 
 def _shown(number: float) -> str:
     return re.sub(r"\.0$", "", f"{number}")
+
+
+def has_defaults(schema: object) -> bool:
+    """Return whether anything in a schema has a default."""
+    if isinstance(schema, dict):
+        return "default" in schema or any(has_defaults(each) for each in schema.values())
+    return isinstance(schema, list) and any(has_defaults(each) for each in schema)
+
+
+def defaulted(schema: Schema, value: object) -> object:
+    """Return a value with the defaults that are missing in it; what is not touched is shared."""
+    if isinstance(value, dict):
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        known = properties if isinstance(properties, dict) else {}
+        filled = {
+            name: deepcopy(each["default"])
+            for name, each in known.items()
+            if isinstance(each, dict) and "default" in each and name not in value
+        }
+        whole = value | filled
+        return {name: _inner(known.get(name, others), item) for name, item in whole.items()}
+    if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
+        return [defaulted(items, item) for item in value]
+    return value
+
+
+def _inner(schema: object, value: object) -> object:
+    return defaulted(schema, value) if isinstance(schema, dict) else value

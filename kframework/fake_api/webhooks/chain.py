@@ -20,9 +20,8 @@ from kframework.client.request_attributes import Path
 from kframework.client.transport import JSON, Request, Response
 from kframework.client.users import ADMIN, User
 from kframework.errors import ClusterError
-from kframework.fake_api.built_in_kinds import SUBRESOURCES, built_in_kind
 from kframework.fake_api.patch.patches import JSON_PATCH, apply_patch
-from kframework.fake_api.served import Resource
+from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kind
 from kframework.fake_api.store import Store
 from kframework.fake_api.webhooks.hooks import Webhook, Write, webhooks_in
 from kframework.fake_api.wire.documents import Data

@@ -14,14 +14,16 @@ from kframework.in_memory.control_loop import ControlLoop, Key
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
+    available_at,
+    delete_pod,
     key_of,
+    make_pod,
     makes_pods,
+    pod_metadata,
     selector_of,
     touched_owners,
 )
-from kframework.in_memory.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
-from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, hash_of
-from kframework.in_memory.workloads.rollout import scaled
+from kframework.in_memory.workloads.revisions import REVISION_LABEL, Revisions, hash_of, scaled
 from kframework.objects import (
     ApiObject,
     ControllerRevision,

@@ -20,15 +20,20 @@ from kframework.in_memory.workloads.dependents import (
     selector_of,
 )
 from kframework.in_memory.workloads.replica_set import wanted
-from kframework.in_memory.workloads.revisions import REVISION, annotated, made_for, new_among, revision_of, sized
-from kframework.in_memory.workloads.rollout import (
+from kframework.in_memory.workloads.revisions import (
     DESIRED,
+    REVISION,
+    annotated,
     available_of,
     is_rolling,
+    made_for,
     max_unavailable,
+    new_among,
     proportional_sizes,
     replicas,
+    revision_of,
     size_of_new,
+    sized,
     sizes_of_old,
     total_of,
 )

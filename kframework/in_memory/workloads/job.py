@@ -15,8 +15,12 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     controller_of,
+    delete_pod,
+    in_deletion_order,
     key_of,
+    make_pod,
     makes_pods,
+    pod_metadata,
     selector_of,
 )
 from kframework.in_memory.workloads.job_tally import (
@@ -45,7 +49,6 @@ from kframework.in_memory.workloads.job_tally import (
     with_condition,
     written,
 )
-from kframework.in_memory.workloads.pods import delete_pod, in_deletion_order, make_pod, pod_metadata
 from kframework.objects import ApiObject, Job, JobStatus, Pod, UncountedTerminatedPods
 
 #: At most so many pods are made or deleted at a time.

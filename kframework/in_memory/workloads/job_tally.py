@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339, seconds_of
-from kframework.in_memory.workloads.pods import is_active
+from kframework.in_memory.workloads.dependents import is_active
 from kframework.objects import (
     ContainerStatus,
     Job,

@@ -14,20 +14,18 @@ from kframework.in_memory.control_loop import ControlLoop, Key
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
-    controller_of,
-    is_orphan,
-    key_of,
-    makes_pods,
-    selector_of,
-    touched_owners,
-)
-from kframework.in_memory.workloads.pods import (
     available_at,
+    controller_of,
     delete_pod,
     in_deletion_order,
     is_active,
+    is_orphan,
+    key_of,
     make_pod,
+    makes_pods,
     pod_metadata,
+    selector_of,
+    touched_owners,
 )
 from kframework.objects import ApiObject, LabelSelector, Pod, ReplicaSet, ReplicaSetStatus, ReplicationController
 from kframework.objects.label_selectors import Selector

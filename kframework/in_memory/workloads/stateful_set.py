@@ -16,14 +16,17 @@ from kframework.in_memory.control_loop import ControlLoop, Key
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
+    available_at,
+    delete_pod,
     is_orphan,
     key_of,
+    make_pod,
     makes_pods,
     owner_reference,
+    pod_metadata,
     selector_of,
     touched_owners,
 )
-from kframework.in_memory.workloads.pods import available_at, delete_pod, make_pod, pod_metadata
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, template_of
 from kframework.objects import (
     ApiObject,

@@ -10,10 +10,9 @@ import pytest
 from kframework.client.transport import Request
 from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.apply.field_manager import conflict, last_applied, with_last_applied
-from kframework.fake_api.apply.field_paths import field
-from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner
+from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner, field
 from kframework.objects import Node, ObjectMeta
-from tests.fake_api.custom.test_definitions import DEFINITIONS, definition
+from tests.fake_api.custom.test_definitions.test_definitions import DEFINITIONS, definition
 from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, pod, read, request
 
 

@@ -7,8 +7,7 @@ import pytest
 from kframework.client.request_attributes import Attributes
 from kframework.client.users import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from kframework.errors import ClusterError
-from kframework.fake_api.access import AlwaysAllow, RoleBased
-from kframework.fake_api.roles import ClusterRole, RoleBinding, RoleRef, Subject, default_roles
+from kframework.fake_api.access import AlwaysAllow, ClusterRole, RoleBased, RoleBinding, RoleRef, Subject, default_roles
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ObjectMeta
 from kframework.testing import StubClock

@@ -9,8 +9,7 @@ import pytest
 
 from kframework.client.users import ADMIN, User
 from kframework.clock import LoopClock
-from kframework.fake_api.access import RoleBased
-from kframework.fake_api.roles import RoleBinding, RoleRef, Subject, default_roles
+from kframework.fake_api.access import RoleBased, RoleBinding, RoleRef, Subject, default_roles
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ObjectMeta
 from tests.fake_api.serving import Json, Served, request

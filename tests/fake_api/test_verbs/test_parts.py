@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.built_in_kinds import built_in_kinds
-from kframework.fake_api.served import built_in
+from kframework.fake_api.served import built_in, built_in_kinds
 from kframework.fake_api.verbs import with_part
 from kframework.objects import Pod
 from tests.fake_api.serving import Json, served_as

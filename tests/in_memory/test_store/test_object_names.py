@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.roles import ClusterRole
+from kframework.fake_api.access import ClusterRole
 from kframework.in_memory.store import named
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, Service, StatefulSet
 

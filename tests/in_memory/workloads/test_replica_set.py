@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.pods import DELETION_COST
+from kframework.in_memory.workloads.dependents import DELETION_COST
 from kframework.objects import Pod, PodCondition, PodTemplate, ReplicaSet
 from kframework.testing import make_pod
 from tests.in_memory.workloads.stage import LABELS, acting, pods, replica_set

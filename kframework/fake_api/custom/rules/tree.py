@@ -1,18 +1,21 @@
-"""The rules of a schema, compiled, each at the part that it is about, and what keeps them from compiling."""
+"""The rules of a schema, compiled, each at the part that it is about, and which of them an object breaks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, NoReturn
 
 from kframework.cel.checker import Environment
 from kframework.cel.environment import environment
 from kframework.cel.errors import CelError
-from kframework.cel.program import Program, compile_program
+from kframework.cel.program import TOO_COSTLY, Program, compile_program
+from kframework.cel.run import Run
 from kframework.cel.types import BOOL, STRING, Type, optional_of
-from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped
+from kframework.cel.values import NONE, Optional
+from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped, seen
 from kframework.fake_api.custom.rules.written import read_field_path
-from kframework.fake_api.schema.causes import Cause, invalid
+from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, text
 
@@ -184,3 +187,181 @@ def _told(written: Schema) -> dict[str, object]:
     named = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
     absent = {"reason": None, "optionalOldSelf": None}
     return {name[0].upper() + name[1:]: written.get(name, absent.get(name, "")) for name in named}
+
+
+#: What all rules about an object may cost together (`RuntimeCELCostBudget`); one of them may cost a tenth.
+_BUDGET: Final = 10_000_000
+_LONGEST_MESSAGE: Final = 5 * 1024
+_SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_SPENT_ON_MESSAGE: Final = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+)
+#: Causes of these kinds about a value leave its rules without an answer.
+_BLOCKING: Final = frozenset(
+    f"FieldValue{kind}" for kind in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
+)
+_NOT_CHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+#: What may differ between versions of a kind, while an object is always seen in one.
+_NEVER_OLD: Final = frozenset({"apiVersion", "kind"})
+
+
+class _OutOfBudgetError(Exception):
+    """Raised where no further rule is asked, after why has been said."""
+
+
+def broken(tree: Tree, value: object, old: object, causes: list[Cause]) -> list[Cause]:
+    """List the rules that an object breaks; `old` is what it was before, None if it is new.
+
+    `causes` are about its schema: if they leave the rules without an answer, that is said instead.
+    """
+    if any(each.reason in _BLOCKING for each in causes):
+        return [invalid("<nil>", None, _NOT_CHECKED)]
+    judgement = _Judgement()
+    try:
+        judgement.judge(tree, "", value, old, is_unchanged=False)
+    except _OutOfBudgetError:
+        pass  # the last of the causes says it
+    return judgement.causes
+
+
+class _Judgement:
+    """Goes down a tree and an object together; what is left of the budget goes with it."""
+
+    def __init__(self) -> None:
+        self.causes: list[Cause] = []
+        self._left = _BUDGET
+
+    def judge(self, tree: Tree, path: str, value: object, old: object, *, is_unchanged: bool) -> None:
+        """Judge a value and what is in it.
+
+        `is_unchanged` says whether something around it is what it was before: what was wrong with that may stay
+        (KEP-4008).
+        """
+        if value is None:
+            return
+        around = is_unchanged
+        is_unchanged = is_unchanged or (old is not None and value == old)
+        for rule in tree.rules:
+            if not rule.is_transition or old is not None or rule.is_optional:
+                self._ask(rule, tree.schema, path, value, old, is_unchanged)
+        for part in tree.all_of:
+            self.judge(part, path, value, old, is_unchanged=around)
+        if isinstance(value, list) and tree.items is not None:
+            before = _by_keys(tree.schema, old)
+            for index, item in enumerate(value):
+                was = before.get(_key_of(tree.schema, item)) if before else None
+                self.judge(tree.items, f"{path}[{index}]", item, was, is_unchanged=is_unchanged)
+        elif isinstance(value, dict):
+            was_here = old if isinstance(old, dict) else {}
+            for inner, name, place in _inside(tree, path, value):
+                is_new = place in _NEVER_OLD
+                was = None if is_new else was_here.get(name)
+                self.judge(inner, place, value[name], was, is_unchanged=is_unchanged and not is_new)
+
+    def _ask(self, rule: Rule, schema: Schema, path: str, value: object, old: object, is_unchanged: bool) -> None:
+        """Ask one rule, and note what it has to say."""
+        kind = text(schema, "type")
+        if self._left <= 0:
+            self._end(path, kind, _SPENT)
+        if isinstance(rule.program, CelError):
+            self._note(path, kind, f"rule compile error: {explained(rule.program, 'compilation failed: ')}")
+            return
+        try:
+            variables = _variables(rule, schema, value, old)
+            holds = self._evaluate(rule.program, variables, path, kind, _SPENT)
+        except CelError as error:
+            self._note_failure(error.text, rule, path, kind)
+            return
+        if holds is True or (is_unchanged and not rule.is_transition):
+            return
+        place = f"{path}.{rule.field}" if path and rule.field else path or rule.field or "<nil>"
+        detail = self._said(rule, variables, place, kind)
+        self.causes.append(_cause(rule, place, None if kind in ("object", "array") else value, detail))
+
+    def _evaluate(self, program: Program, variables: Mapping[str, object], path: str, kind: str, spent: str) -> object:
+        run = Run(variables)
+        try:
+            return program.evaluate(run)
+        finally:
+            if run.cost > self._left:
+                self._end(path, kind, spent)
+            self._left -= run.cost
+
+    def _said(self, rule: Rule, variables: Mapping[str, object], place: str, kind: str) -> str:
+        """Return the message of a broken rule: its expression's, where that comes to one line of text."""
+        plain = rule.title if text(rule.written, "message") else f"failed rule: {rule.title}"
+        if not isinstance(rule.message, Program):
+            return plain
+        try:
+            found = self._evaluate(rule.message, variables, place, kind, _SPENT_ON_MESSAGE)
+        except CelError as error:
+            if error.text == TOO_COSTLY:
+                said = "no further validation rules will be run due to call cost exceeds limit for messageExpression"
+                self._end(place, kind, f'{said}: "{rule.message.expression}"')
+            return plain
+        said = found.strip() if isinstance(found, str) else ""
+        return said if said and "\n" not in said and len(said) <= _LONGEST_MESSAGE else plain
+
+    def _note_failure(self, failure: str, rule: Rule, path: str, kind: str) -> None:
+        if failure == TOO_COSTLY:
+            said = f"no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
+            self._end(path, kind, f"'{failure}': {said}")
+        if failure.startswith("no such overload"):
+            what = "call arguments did not match a supported operator, function or macro signature for rule"
+            self._note(path, kind, f"'{failure}': {what}: {rule.title}")
+        else:
+            self._note(path, kind, f"{failure} evaluating rule: {rule.title}")
+
+    def _note(self, path: str, kind: str, detail: str) -> None:
+        self.causes.append(invalid(path or "<nil>", kind, detail))
+
+    def _end(self, path: str, kind: str, detail: str) -> NoReturn:
+        self._note(path, kind, detail)
+        raise _OutOfBudgetError
+
+
+def _variables(rule: Rule, schema: Schema, value: object, old: object) -> dict[str, object]:
+    """Return what a rule sees."""
+    variables = {"self": seen(schema, value)}
+    if rule.is_transition:
+        before = seen(schema, old)
+        if rule.is_optional:
+            before = NONE if old is None else Optional(before)
+        variables["oldSelf"] = before
+    return variables
+
+
+def _cause(rule: Rule, place: str, value: object, detail: str) -> Cause:
+    match rule.written.get("reason"):
+        case "FieldValueForbidden":
+            return forbidden(place, detail)
+        case "FieldValueRequired":
+            return required(place, detail)
+        case "FieldValueDuplicate":
+            return duplicate(place, value)
+    if value is None:
+        return Cause(place, f"Invalid value: {detail}", "FieldValueInvalid")
+    return invalid(place, value, detail)
+
+
+def _inside(tree: Tree, path: str, value: Mapping[str, object]) -> Iterator[tuple[Tree, str, str]]:
+    """Yield what in an object has rules: the rules, its name, and its path."""
+    for name in value:
+        if tree.others is not None:
+            yield tree.others, name, f"{path}[{name}]"
+        if (inner := tree.properties.get(name)) is not None:
+            yield inner, name, f"{path}.{name}" if path else name
+
+
+def _by_keys(schema: Schema, old: object) -> dict[str, object]:
+    """Return the elements of what was a list before by their keys, where they have some."""
+    is_map = schema.get("x-kubernetes-list-type") == "map"
+    return {_key_of(schema, item): item for item in old} if is_map and isinstance(old, list) else {}
+
+
+def _key_of(schema: Schema, item: object) -> str:
+    keys, fields = schema.get("x-kubernetes-list-map-keys"), item if isinstance(item, dict) else {}
+    return repr([fields.get(key) for key in keys] if isinstance(keys, list) else [])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
 from kframework.fake_api.schema.defaults.kinds import with_defaults
-from kframework.fake_api.schema.qos import qos_class
+from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.schema.validation.pods import container_causes
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value

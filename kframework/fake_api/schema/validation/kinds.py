@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
-from kframework.fake_api.schema.validation import workloads
-from kframework.fake_api.schema.validation.pods import pod_causes
-from kframework.fake_api.schema.validation.workloads import job, metadata_causes, negative_numbers
+from kframework.fake_api.schema.validation.pods import job, kept_running, metadata_causes, negative_numbers, pod_causes
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 from kframework.in_memory.workloads.schedules import ScheduleError, location, schedule
@@ -152,9 +150,9 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
         case "v1", "Service":
             yield from service_causes(data)
         case "apps/v1", _ if kind in _KEPT_RUNNING:
-            yield from workloads.kept_running(data, kind)
+            yield from kept_running(data, kind)
         case "batch/v1", "Job":
-            yield from workloads.job(data)
+            yield from job(data)
         case "batch/v1", "CronJob":
             yield from cron_job(data)
         case "v1", "ConfigMap" | "Secret":

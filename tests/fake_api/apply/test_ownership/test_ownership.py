@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.fake_api.apply.field_paths import Fields, Path, field, keyed, read, valued
-from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Managed, Owner
+from kframework.fake_api.apply.managed_fields import (
+    APPLY,
+    UPDATE,
+    Fields,
+    Managed,
+    Owner,
+    Path,
+    field,
+    keyed,
+    read,
+    valued,
+)
 from kframework.fake_api.apply.ownership import Applied, allowed_by_last_applied, applied, updated
 from kframework.fake_api.apply.shapes import ONE_VALUE, Elements, Shape, map_of
 from kframework.fake_api.apply.shapes import Fields as FieldsShape

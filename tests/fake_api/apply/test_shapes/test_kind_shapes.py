@@ -9,7 +9,7 @@ import pytest
 from kframework.fake_api.apply.shapes import ABSENT, ANY, ONE_VALUE, Elements, Fields, Shape, shape_of
 from kframework.fake_api.custom.definitions import defined
 from kframework.objects import Pod
-from tests.fake_api.custom.test_definitions import definition, read
+from tests.fake_api.custom.test_definitions.test_definitions import definition, read
 from tests.fake_api.serving import Json, served_as
 from tests.support.declared import Gang
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.schema.validation.kinds import object_causes
-from tests.fake_api.schema.validation.test_workloads.test_workloads import workload
+from tests.fake_api.schema.validation.test_pods.test_workloads import workload
 
 
 def found(data: dict[str, Any]) -> list[str]:

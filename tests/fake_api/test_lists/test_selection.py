@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.selection import Selection
+from kframework.fake_api.lists import Selection
 from kframework.fake_api.wire.documents import Document
 from kframework.objects import CoreEvent, Event, ObjectMeta, ObjectReference, Pod, PodSpec, PodStatus
 from tests.fake_api.serving import served_as

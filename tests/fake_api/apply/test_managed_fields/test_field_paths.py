@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.apply.field_paths import field, in_order, in_words, keyed, read, valued, written
+from kframework.fake_api.apply.managed_fields import field, in_order, in_words, keyed, read, valued, written
 
 CONTAINER = keyed({"name": "web"})
 PATHS = frozenset(

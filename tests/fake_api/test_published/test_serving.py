@@ -13,8 +13,7 @@ from kframework.client.transport import Request
 from kframework.clock import LoopClock, run_virtual
 from kframework.errors import ConfigError
 from kframework.fake_api.embedded_server import InProcess
-from kframework.fake_api.published import Publication
-from kframework.fake_api.serving import running, serve
+from kframework.fake_api.published import Publication, running, serve
 from kframework.objects import Pod, kind_of
 from kframework.objects.codec import decode
 from kframework.objects.manifest import Manifest

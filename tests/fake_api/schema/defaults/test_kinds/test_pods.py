@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaults.pods import pod, template
+from kframework.fake_api.schema.defaults.kinds import pod_spec, template_spec
 
 
 def test_a_pod_of_one_line() -> None:
-    assert pod({"containers": [{"name": "c", "image": "nginx"}]}) == {
+    assert pod_spec({"containers": [{"name": "c", "image": "nginx"}]}) == {
         "containers": [
             {
                 "name": "c",
@@ -33,10 +33,10 @@ def test_a_pod_of_one_line() -> None:
 
 
 def test_what_is_the_pods_alone_is_not_in_a_template() -> None:
-    filled = template({"containers": []})
+    filled = template_spec({"containers": []})
     assert filled.keys() & {"enableServiceLinks", "serviceAccountName"} == set()
     assert filled["dnsPolicy"] == "ClusterFirst"
-    assert template({"serviceAccountName": "a"})["serviceAccount"] == "a"
+    assert template_spec({"serviceAccountName": "a"})["serviceAccount"] == "a"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_the_pods_alone_is_not_in_a_template() -> None:
     ],
 )
 def test_images(image: str, policy: str) -> None:
-    filled: Any = template({"containers": [{"image": image}]})
+    filled: Any = template_spec({"containers": [{"image": image}]})
     assert filled["containers"][0]["imagePullPolicy"] == policy
 
 
@@ -74,7 +74,7 @@ def test_images(image: str, policy: str) -> None:
     ],
 )
 def test_volumes(volume: Any, found: Any) -> None:
-    assert template({"volumes": [volume]})["volumes"] == [found]
+    assert template_spec({"volumes": [volume]})["volumes"] == [found]
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_volumes(volume: Any, found: Any) -> None:
     ],
 )
 def test_containers(container: Any, found: Any) -> None:
-    filled: Any = pod({"containers": [container]})
+    filled: Any = pod_spec({"containers": [container]})
     assert filled["containers"][0].items() >= found.items()
 
 
 def test_ports_on_the_hosts_network() -> None:
-    filled: Any = pod({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]})
+    filled: Any = pod_spec({"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]})
     assert filled["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
 
 
 def test_what_is_filled_in_stays_so() -> None:
-    once = pod({"containers": [{"name": "c", "image": "x", "livenessProbe": {}}], "volumes": [{"name": "v"}]})
-    assert pod(once) == once
+    once = pod_spec({"containers": [{"name": "c", "image": "x", "livenessProbe": {}}], "volumes": [{"name": "v"}]})
+    assert pod_spec(once) == once

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaulting import defaulted, has_defaults
+from kframework.fake_api.schema.validator import defaulted, has_defaults
 
 ONE = {"properties": {"a": {"type": "integer", "default": 1}}}
 

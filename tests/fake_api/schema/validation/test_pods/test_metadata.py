@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.validation.workloads import metadata_causes
+from kframework.fake_api.schema.validation.pods import metadata_causes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.in_memory.workloads.rollout import fenceposts, scaled
+from kframework.in_memory.workloads.revisions import fenceposts, scaled
 from tests.in_memory.workloads.stage import deployment
 
 

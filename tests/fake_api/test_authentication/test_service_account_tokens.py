@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from kframework.client.users import User
 from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError
-from kframework.fake_api.service_account_tokens import AUDIENCE
+from kframework.fake_api.authentication import AUDIENCE
 from kframework.objects import Pod
 from tests.fake_api.serving import PODS, Json, Served, pod
 

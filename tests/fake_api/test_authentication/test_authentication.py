@@ -10,8 +10,7 @@ from multidict import CIMultiDict
 from kframework.client.users import ADMIN, ANONYMOUS, User
 from kframework.clock import SystemClock
 from kframework.errors import ClusterError, ConfigError
-from kframework.fake_api.authentication import Authenticator, impersonated, read_tokens
-from kframework.fake_api.service_account_tokens import ServiceAccountTokens
+from kframework.fake_api.authentication import Authenticator, ServiceAccountTokens, impersonated, read_tokens
 from kframework.in_memory.cluster import MemoryCluster
 
 ANN = User("ann", ("dev",), "7")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.errors import ClusterError
-from kframework.fake_api.selection import field_selector
+from kframework.fake_api.lists import field_selector
 from kframework.objects import (
     ApiObject,
     CoreEvent,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.rules.judgement import broken
-from kframework.fake_api.custom.rules.tree import tree_of
+from kframework.fake_api.custom.rules.tree import broken, tree_of
 from kframework.fake_api.schema.causes import invalid, required, too_long
 
 NUMBER, TEXT = {"type": "integer"}, {"type": "string"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.custom.definition_causes import causes_of, named
+from kframework.fake_api.custom.definitions import causes_of, named
 
 
 def definition(schema: Any = None, **changes: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.apply.field_paths import read
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
     UPDATE,
@@ -13,6 +12,7 @@ from kframework.fake_api.apply.managed_fields import (
     are_reset,
     capped,
     managers_of,
+    read,
     with_managers,
 )
 from tests.fake_api.serving import Json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.schema.qos import qos_class
+from kframework.fake_api.schema.shared_specs import qos_class
 from tests.fake_api.serving import Json
 
 BOTH = {"cpu": "1", "memory": "1Gi"}

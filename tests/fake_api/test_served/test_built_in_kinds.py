@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.fake_api.built_in_kinds import built_in_kinds
-from kframework.fake_api.roles import Role
+from kframework.fake_api.access import Role
+from kframework.fake_api.served import built_in_kinds
 from kframework.objects import KINDS, kind_of
 from kframework.objects.openapi.definitions import definition_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.fake_api.roles import RBAC_KINDS, ClusterRole, ClusterRoleBinding, default_roles
+from kframework.fake_api.access import RBAC_KINDS, ClusterRole, ClusterRoleBinding, default_roles
 from kframework.objects import kind_named, kind_of
 
 
