@@ -15,6 +15,7 @@ from kframework.client.transitions import has_ended
 from kframework.clock import Clock
 from kframework.fake_api.collection import Collect, Collection
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined
+from kframework.fake_api.schema.shared_specs import nanos
 from kframework.fake_api.served import Resource, built_in, built_in_kinds, declared
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text
@@ -22,7 +23,6 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Kind, Node, Pod, all_kinds, kind_of
 from kframework.objects.kinds import foreign_kind
-from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.requests import on_node_requests
 
 API_VERSION = "metrics.k8s.io/v1beta1"
@@ -77,14 +77,7 @@ def _head(cluster: MemoryCluster, document: Data, kind: str) -> Data:
 
 
 def _asked(requests: Mapping[str, object]) -> Data:
-    return _amounts(-(-_nanos(requests.get("cpu")) // 10**6), _nanos(requests.get("memory")) // 10**9)
-
-
-def _nanos(amount: object) -> int:
-    try:
-        return nano(amount) if isinstance(amount, str | int | float) else 0
-    except QuantityError:
-        return 0
+    return _amounts(-(-nanos(requests.get("cpu")) // 10**6), nanos(requests.get("memory")) // 10**9)
 
 
 def _amounts(cpu: int, memory: int) -> Data:

@@ -6,14 +6,13 @@ devices back (kube-controller-manager's `resourceclaim`, without claims of pod g
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import Key, MemoryController, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
@@ -32,21 +31,14 @@ from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED, 
 #: Longer beginnings of a generated name are shortened, both halves alike: 63 characters without a hyphen and a suffix.
 _LONGEST_BASE = 57
 
-#: Namespace and name.
-Key = tuple[str, str]
 
-
-class ClaimController:
+class ClaimController(MemoryController):
     """Makes, reserves, gives back and deletes claims to devices."""
 
-    #: What it follows.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, ResourceClaimTemplate, ResourceClaim)
 
     def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-        self._wake = asyncio.Event()
-        #: Called when all is done that can be done.
-        self.on_idle: Callable[[], None] = lambda: None
+        super().__init__(cluster)
         # What has changed and is still to be looked at, in order.
         self._pods: dict[Key, None] = {}
         self._claims: dict[Key, None] = {}
@@ -55,26 +47,9 @@ class ClaimController:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to do until something changes."""
         return not (self._pods or self._claims)
 
-    async def run(self) -> None:
-        """Follow the claims and pods of the cluster until cancelled."""
-        stop = self._cluster.subscribe(self.kinds, self._receive)
-        try:
-            for kind in self.kinds:
-                for subject in self._cluster.objects(kind):
-                    self._receive(Change(0, None, subject))
-            while True:
-                self._wake.clear()
-                self._work()
-                self.on_idle()
-                await self._wake.wait()
-        finally:
-            stop()
-
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
         match change.subject:
             case Pod() as pod:
                 # Most have no claims at all, and each is told of several times.
@@ -84,7 +59,7 @@ class ClaimController:
                     self._claims |= self._of_pods.get(pod.metadata.uid, {})
                 elif isinstance(change.old, Pod) and _stands_the_same(change.old, pod):
                     return
-                self._pods[_key(pod)] = None
+                self._pods[key_of(pod)] = None
             case ResourceClaim() as claim:
                 if (
                     isinstance(change.old, ResourceClaim)
@@ -94,8 +69,8 @@ class ClaimController:
                     return
                 if change.new is None and (owner := _owner(claim)) is not None:
                     self._pods[claim.metadata.namespace, owner.name] = None  # it is made again
-                self._claims[_key(claim)] = None
-                self._index(_key(claim), change)
+                self._claims[key_of(claim)] = None
+                self._index(key_of(claim), change)
             case _:
                 self._pods |= self._without_template
         self._wake.set()
@@ -147,7 +122,7 @@ class ClaimController:
             return known
         template = self._cluster.find(ResourceClaimTemplate, named.resource_claim_template_name, pod.metadata.namespace)
         if template is None:
-            self._without_template[_key(pod)] = None
+            self._without_template[key_of(pod)] = None
             return None
         return self._cluster.add(_from_template(pod, named, template)).metadata.name
 
@@ -246,10 +221,6 @@ def _used_the_same(old: ResourceClaim, new: ResourceClaim) -> bool:
         and was.deletion_timestamp == now.deletion_timestamp
         and was.owner_references == now.owner_references
     )
-
-
-def _key(subject: ApiObject) -> Key:
-    return subject.metadata.namespace, subject.metadata.name
 
 
 def _owner(claim: ResourceClaim) -> OwnerReference | None:

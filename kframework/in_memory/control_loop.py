@@ -27,6 +27,11 @@ _NOT_NOW = (ClusterError, InputError, ValueError, ArithmeticError)
 _log = logging.getLogger(__name__)
 
 
+def key_of(subject: ApiObject) -> Key:
+    """Return namespace and name of an object."""
+    return subject.metadata.namespace, subject.metadata.name
+
+
 class WorkQueue:
     """Keys in the order in which they came, each once however often it is added, and some of them only later."""
 
@@ -107,26 +112,70 @@ class WorkQueue:
         return asyncio.get_running_loop().call_later(delay, self._wake.set)
 
 
-class ControlLoop(ABC):
+class MemoryController(ABC):
+    """A controller of a cluster in memory: it follows some kinds, and does what their changes ask for."""
+
+    #: What it follows.
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+        self._wake = asyncio.Event()
+        #: Called when all is done that can be done.
+        self.on_idle: Callable[[], None] = lambda: None
+
+    @property
+    @abstractmethod
+    def idle(self) -> bool:
+        """Whether nothing is left to do until something changes."""
+
+    @abstractmethod
+    def _receive(self, change: Change) -> None:
+        """Remember a change for later: a subscriber must not write."""
+
+    @abstractmethod
+    def _work(self) -> None:
+        """Do all that is due."""
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        stop = self._subscribe()
+        try:
+            while True:
+                self._wake.clear()
+                self._work()
+                if self.idle:
+                    self.on_idle()
+                await self._wait()
+        finally:
+            stop()
+
+    def _subscribe(self) -> Callable[[], None]:
+        stop = self._cluster.subscribe(self.kinds, self._receive)
+        for kind in self.kinds:
+            for subject in self._cluster.objects(kind):
+                self._receive(Change(0, None, subject))
+        return stop
+
+    async def _wait(self) -> None:
+        """Wait until something is due, or may be."""
+        await self._wake.wait()
+
+
+class ControlLoop(MemoryController):
     """A controller: it brings, key by key, what there is in step with what is wanted.
 
     It is told of each change when that is written, and may write itself only when it reconciles. Where the cluster
     refuses a write, or an object makes no sense, the key is tried again, later each time.
     """
 
-    #: What it follows.
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
-
     def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._clock = clock
         self._queue = WorkQueue(clock)
-        #: Called when all is done that can be done.
-        self.on_idle: Callable[[], None] = lambda: None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to do until something changes."""
         return self._queue.idle
 
     @abstractmethod
@@ -137,22 +186,10 @@ class ControlLoop(ABC):
     def _reconcile(self, key: Key) -> None:
         """Do for a key what is to be done; it may be gone."""
 
-    async def run(self) -> None:
-        """Follow the cluster until cancelled."""
-        stop = self._cluster.subscribe(self.kinds, self._receive)
-        try:
-            for kind in self.kinds:
-                for subject in self._cluster.objects(kind):
-                    self._receive(Change(0, None, subject))
-            while True:
-                self.step()
-                self.on_idle()
-                await self._queue.wait()
-        finally:
-            stop()
+    async def _wait(self) -> None:
+        await self._queue.wait()
 
-    def step(self) -> None:
-        """Do all that is due."""
+    def _work(self) -> None:
         while (key := self._queue.pop()) is not None:
             try:
                 self._reconcile(key)
@@ -163,6 +200,5 @@ class ControlLoop(ABC):
                 self._queue.forget(key)
 
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
         for key in self._touched(change):
             self._queue.add(key)

@@ -6,15 +6,15 @@ An owner that nobody has ever seen is no reason to delete anything: files rarely
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from kframework.client.transitions import FOREGROUND, ORPHAN
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.store import MemoryStore
 from kframework.objects import ApiObject, ObjectMeta
 
 
@@ -30,17 +30,11 @@ class _Place(NamedTuple):
         return cls(type(subject), subject.metadata.namespace, subject.metadata.name)
 
 
-class GarbageCollector:
-    """Deletes what has lost its owners, and lets owners go that wait for what they own."""
+class GarbageCollector(MemoryController):
+    """Deletes what has lost its owners, and lets owners go that wait for what they own; it follows all kinds."""
 
-    #: It follows all kinds, and no single one.
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
-
-    def __init__(self, cluster: MemoryStore) -> None:
-        #: Called when all is done that can be done.
-        self.on_idle: Callable[[], None] = lambda: None
-        self._cluster = cluster
-        self._wake = asyncio.Event()
+    def __init__(self, cluster: MemoryCluster) -> None:
+        super().__init__(cluster)
         # By the uid of the owner, and by their own.
         self._dependents: dict[str, dict[_Place, None]] = {}
         self._present: dict[str, _Place] = {}
@@ -50,23 +44,12 @@ class GarbageCollector:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to do until something changes."""
         return not self._gone and not self._waiting
 
-    async def run(self) -> None:
-        """Follow all kinds until cancelled."""
-        stop = self._cluster.subscribe_all(self._receive)
-        try:
-            while True:
-                self._wake.clear()
-                self._work()
-                self.on_idle()
-                await self._wake.wait()
-        finally:
-            stop()
+    def _subscribe(self) -> Callable[[], None]:
+        return self._cluster.subscribe_all(self._receive)
 
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
         old, new = change.old, change.new
         metadata = change.subject.metadata
         owners = _owners(old) | _owners(new)

@@ -10,7 +10,6 @@ import heapq
 import logging
 import math
 import re
-from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from kframework.client.transitions import has_ended, with_condition
 from kframework.clock import Clock, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
@@ -39,23 +39,19 @@ EXIT_CODE = "kframework.dev/exit-code"
 _log = logging.getLogger(__name__)
 
 
-class Kubelet:
+class Kubelet(MemoryController):
     """Makes bound pods Running, lets them succeed or fail after their run time, and ends deletions after their grace.
 
     A pod that is Running already counts its run time from its start time; one that is being deleted takes `ending`
     seconds, or what its annotation says, but not longer than its grace, as after a restart of a kubelet.
     """
 
-    #: What it follows.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
 
     def __init__(self, cluster: MemoryCluster, clock: Clock, ending: float = math.inf) -> None:
-        #: Called when no pod is left that will start or end by itself.
-        self.on_idle: Callable[[], None] = lambda: None
-        self._cluster = cluster
+        super().__init__(cluster)
         self._clock = clock
         self._ending = ending
-        self._wake = asyncio.Event()
         self._unseen: dict[tuple[str, str], None] = {}  # namespace and name of pods that changed, in order
         self._met: set[str] = set()  # uids of the Running pods whose run time has been read
         self._ends: dict[str, float] = {}  # uid -> when the pod ends
@@ -73,7 +69,6 @@ class Kubelet:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
         return self.due is None
 
     @property
@@ -81,22 +76,7 @@ class Kubelet:
         """The number of pods that will end by themselves: their run time or their grace is running."""
         return len(self._ends)
 
-    async def run(self) -> None:
-        """Follow the pods of the cluster until cancelled."""
-        stop = self._cluster.subscribe([Pod], self._receive)
-        try:
-            for pod in self._cluster.objects(Pod):
-                self._notice(pod)
-            while True:
-                self._wake.clear()
-                self._work()
-                if self.idle:
-                    self.on_idle()
-                await self._sleep()
-        finally:
-            stop()
-
-    async def _sleep(self) -> None:
+    async def _wait(self) -> None:
         due = self.due
         if due is None:
             await self._wake.wait()
@@ -108,7 +88,6 @@ class Kubelet:
             timer.cancel()
 
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
         if isinstance(change.new, Pod):
             self._notice(change.new)
         elif change.old is not None:

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from kframework.client.transitions import has_ended, with_condition
 from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.dependents import key_of
 from kframework.objects import ApiObject, Node, Pod, PodCondition
 
 #: How many seconds a node may be gone before its pods are.

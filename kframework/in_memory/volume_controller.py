@@ -5,13 +5,13 @@ Nothing is stored anywhere. What is not done: deleting or releasing a volume who
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import Key, MemoryController, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
@@ -58,25 +58,18 @@ from kframework.objects.label_selectors import SelectorError
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
 
-#: Namespace and name.
-Key = tuple[str, str]
 
-
-class VolumeController:
+class VolumeController(MemoryController):
     """Makes the claims of ephemeral volumes, binds claims to volumes, and makes volumes for those that find none.
 
     A claim whose class waits for the first consumer is left to the scheduler: it keeps a volume for the claim, or
     selects the node on which one is made.
     """
 
-    #: What it follows.
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, Node, PersistentVolume, PersistentVolumeClaim, StorageClass)
 
     def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-        self._wake = asyncio.Event()
-        #: Called when all is done that can be done.
-        self.on_idle: Callable[[], None] = lambda: None
+        super().__init__(cluster)
         # What has changed and is still to be looked at, in order: pods by uid, volumes by name, claims.
         self._pods: dict[str, Pod] = {}
         self._fresh: dict[str, None] = {}
@@ -87,26 +80,9 @@ class VolumeController:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is left to do until something changes."""
         return not (self._pods or self._fresh or self._claims)
 
-    async def run(self) -> None:
-        """Follow the claims and volumes of the cluster until cancelled."""
-        stop = self._cluster.subscribe(self.kinds, self._receive)
-        try:
-            for kind in self.kinds:
-                for subject in self._cluster.objects(kind):
-                    self._receive(Change(0, None, subject))
-            while True:
-                self._wake.clear()
-                self._work()
-                self.on_idle()
-                await self._wake.wait()
-        finally:
-            stop()
-
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
         old, new = change.old, change.new
         match change.subject:
             case Pod() as pod:
@@ -117,7 +93,7 @@ class VolumeController:
             case PersistentVolume() as volume:
                 self._file(old if isinstance(old, PersistentVolume) else None, volume if new is not None else None)
             case PersistentVolumeClaim() as claim:
-                self._claims[_key(claim)] = None
+                self._claims[key_of(claim)] = None
             case StorageClass():
                 self._claims |= self._unserved
             case Node() if old is None:
@@ -234,7 +210,7 @@ class VolumeController:
 
     def _kept_for(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
         """Find a volume that is kept for the claim and will do, of whatever class."""
-        kept = [self._cluster.read(PersistentVolume, each) for each in self._kept.get(_key(claim), ())]
+        kept = [self._cluster.read(PersistentVolume, each) for each in self._kept.get(key_of(claim), ())]
         return next((each for each in kept if is_claimed_by(each, claim) and wanted.may_be_bound(each)), None)
 
     def _smallest_for(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
@@ -279,10 +255,6 @@ class VolumeController:
         drivers = csi_node.spec.drivers if csi_node is not None else ()
         told = (driver.topology_keys for driver in drivers if driver.name == storage_class.provisioner)
         return next(told, ()) or (_HOSTNAME,)
-
-
-def _key(subject: ApiObject) -> Key:
-    return subject.metadata.namespace, subject.metadata.name
 
 
 def _wanted_by(reference: ObjectReference) -> Key:

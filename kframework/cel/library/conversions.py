@@ -88,7 +88,8 @@ def write_double(value: float) -> str:
     return f"{'-' if value < 0 else ''}{digits}e{'-' if exact.adjusted() < 0 else '+'}{abs(exact.adjusted()):02}"
 
 
-def _text(value: bytes) -> str:
+def decode_text(value: bytes) -> str:
+    """Decode UTF-8; CelError for what is none."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -117,7 +118,7 @@ OVERLOADS = [
     *function("int", "uint -> int", apply=lambda value: in_range(int(value))),
     *function("string", "string -> string", apply=lambda value: value),
     *function("string", "bool -> string", apply=lambda value: "true" if value else "false"),
-    *function("string", "bytes -> string", apply=_text, cost=costs.traversal),
+    *function("string", "bytes -> string", apply=decode_text, cost=costs.traversal),
     *function("string", "double -> string", apply=write_double),
     *function("string", "duration -> string", apply=write_duration),
     *function("string", "int -> string", "uint -> string", apply=lambda value: str(int(value))),

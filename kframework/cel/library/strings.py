@@ -10,7 +10,7 @@ from typing import Any
 from kframework.cel.costs import LIMIT, traversal
 from kframework.cel.errors import CelError, CostLimitExceeded
 from kframework.cel.functions import function, method
-from kframework.cel.library.conversions import write_double
+from kframework.cel.library.conversions import decode_text, write_double
 from kframework.cel.library.times import write_duration, write_timestamp
 from kframework.cel.values import (
     Duration,
@@ -131,7 +131,7 @@ def _string(value: Any) -> str:
         case float():
             return write_double(value)
         case bytes():
-            return _decoded(value)
+            return decode_text(value)
         case Duration():
             return write_duration(value)
         case Timestamp():
@@ -152,7 +152,7 @@ def _inside(value: Any) -> str:
         case str():
             return _quoted(value)
         case bytes():
-            return f"b{_quoted(_decoded(value))}"
+            return f"b{_quoted(decode_text(value))}"
         case float():
             return f"{value:.6f}" if math.isfinite(value) else _quoted(write_double(value))
         case Duration():
@@ -162,13 +162,6 @@ def _inside(value: Any) -> str:
     if type_name(value) not in TAKES["s"][0]:
         raise CelError(f"error during formatting: no formatting function for {type_name(value)}")
     return _string(value)
-
-
-def _decoded(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
 def _quoted(text: str) -> str:

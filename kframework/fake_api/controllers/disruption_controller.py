@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended, is_ready
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
+    ApiObject,
     Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
@@ -26,41 +29,34 @@ from kframework.objects.label_selectors import NOTHING, Selector, SelectorError,
 
 _Owner = ReplicaSet | StatefulSet | ReplicationController
 _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationController)
-_KINDS = (Pod, PodDisruptionBudget, *_OWNERS)
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
 #: Pods come and go in crowds, and each look goes through all pods of a namespace: so long it rests in between, seconds.
 _REST = 0.1
 
 
-class DisruptionController:
+class DisruptionController(MemoryController):
     """Keeps the status of PodDisruptionBudgets in step with the pods that they cover.
 
     Nobody stays on a budget's list of disrupted pods, those who are evicted but not yet gone: here an eviction is done
     before the controller looks.
     """
 
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodDisruptionBudget, *_OWNERS)
+
     def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-        self._wake = asyncio.Event()
+        super().__init__(cluster)
         self._unseen: dict[str, None] = {}  # namespaces in which something changed, in order
 
-    async def run(self) -> None:
-        """Follow the budgets and pods of the cluster until cancelled."""
-        stop = self._cluster.subscribe(_KINDS, self._receive)
-        try:
-            for budget in self._cluster.objects(PodDisruptionBudget):
-                self._receive(Change(0, None, budget))
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                self._work()
-                await asyncio.sleep(_REST)
-        finally:
-            stop()
+    @property
+    def idle(self) -> bool:
+        return not self._unseen
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(_REST)
+        await super()._wait()
 
     def _receive(self, change: Change) -> None:
-        """Remember a change for later: a subscriber must not write."""
         self._unseen[change.subject.metadata.namespace] = None
         self._wake.set()
 

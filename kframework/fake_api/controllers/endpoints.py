@@ -12,9 +12,9 @@ from kframework.client.transitions import has_ended, is_ready
 from kframework.clock import Clock
 from kframework.fake_api.addresses import pod_address
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.dependents import Dependents, key_of, owner_reference
+from kframework.in_memory.workloads.dependents import Dependents, owner_reference
 from kframework.objects import (
     ApiObject,
     Endpoint,

@@ -97,11 +97,12 @@ def _class_of(spec: Data) -> str:
 
 def _amounts(resources: Data) -> Counter[str]:
     """Return what there is of the resources that count."""
-    amounts = {name: _amount(resources[name]) for name in _COUNTED if name in resources}
+    amounts = {name: nanos(resources[name]) for name in _COUNTED if name in resources}
     return Counter({name: amount for name, amount in amounts.items() if amount > 0})
 
 
-def _amount(told: object) -> int:
+def nanos(told: object) -> int:
+    """Return an amount in units of 10⁻⁹; 0 for what is none."""
     try:
         return nano(told) if isinstance(told, str | int | float) else 0
     except QuantityError:

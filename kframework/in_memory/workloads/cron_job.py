@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.dependents import Dependents, key_of, owner_reference, touched_owners
+from kframework.in_memory.workloads.dependents import Dependents, owner_reference, touched_owners
 from kframework.in_memory.workloads.job_tally import condition, is_finished
 from kframework.in_memory.workloads.schedules import Schedule, ScheduleError, location, most_recent, schedule
 from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, ObjectReference, convert, kind_of

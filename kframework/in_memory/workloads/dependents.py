@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kframework.client.transitions import has_ended, is_ready
 from kframework.clock import seconds_of
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import Key
+from kframework.in_memory.control_loop import Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
@@ -155,11 +155,6 @@ def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> b
         _log.warning("%s is passed over: its selector does not match the labels of its template", reference(owner))
         return False
     return True
-
-
-def key_of(subject: ApiObject) -> Key:
-    """Return namespace and name of an object."""
-    return subject.metadata.namespace, subject.metadata.name
 
 
 def _place(metadata: ObjectMeta) -> str:

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from kframework.client.transitions import has_ended
 from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     controller_of,
-    key_of,
     makes_pods,
     selector_of,
 )
@@ -30,7 +29,6 @@ from kframework.in_memory.workloads.revisions import (
     max_unavailable,
     new_among,
     proportional_sizes,
-    replicas,
     revision_of,
     size_of_new,
     sized,
@@ -180,7 +178,7 @@ class DeploymentController(ControlLoop):
     def _scale(self, rollout: _Rollout) -> dict[str, int]:
         """Return the sizes of the replica sets of a deployment that wants another number of pods, or is paused."""
         deployment, new, old = rollout
-        total, active = replicas(deployment), rollout.active
+        total, active = wanted(deployment), rollout.active
         if len(active) <= 1:
             latest = active[0] if active else new or (old[-1] if old else None)
             return {} if latest is None else {latest.metadata.name: total}
@@ -202,7 +200,7 @@ class DeploymentController(ControlLoop):
         """Let the new replica set grow; where it cannot, let the old ones shrink."""
         deployment, new, old = rollout
         assert new is not None
-        size, total = wanted(new), replicas(deployment)
+        size, total = wanted(new), wanted(deployment)
         grown = total if size > total else size_of_new(deployment, rollout.every, size) if size < total else size
         if grown != size:
             rollout = self._resize(rollout, {new.metadata.name: grown})
@@ -219,8 +217,8 @@ class DeploymentController(ControlLoop):
             rollout = self._resize(rollout, {each.metadata.name: 0 for each in rollout.old})
         elif not any(not has_ended(pod) for each in rollout.old for pod in self._pods.of(each)):
             rollout = self._with_new(rollout)
-            if rollout.new is not None and wanted(rollout.new) != replicas(rollout.deployment):
-                rollout = self._resize(rollout, {rollout.new.metadata.name: replicas(rollout.deployment)})
+            if rollout.new is not None and wanted(rollout.new) != wanted(rollout.deployment):
+                rollout = self._resize(rollout, {rollout.new.metadata.name: wanted(rollout.deployment)})
             self._clean_up_when_complete(rollout)
         self._tell_progress(rollout)
 
@@ -255,7 +253,7 @@ class DeploymentController(ControlLoop):
 
 def _is_rescaled(rollout: _Rollout) -> bool:
     """Return whether a deployment wants another number of pods than when its replica sets were last looked at."""
-    total = str(replicas(rollout.deployment))
+    total = str(wanted(rollout.deployment))
     return any(_desired(each) not in (None, total) for each in rollout.active)
 
 
@@ -294,7 +292,7 @@ def counted(
     """Count the pods of a deployment, and say whether there are as many as it needs."""
     every = list(every)
     available = available_of(every)
-    if available >= replicas(deployment) - max_unavailable(deployment):
+    if available >= wanted(deployment) - max_unavailable(deployment):
         said = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         said = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
@@ -313,7 +311,7 @@ def counted(
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Return whether all pods are new ones, and available."""
-    total = replicas(deployment)
+    total = wanted(deployment)
     counts = status.updated_replicas, status.replicas, status.available_replicas
     return counts == (total, total, total) and status.observed_generation >= deployment.metadata.generation
 

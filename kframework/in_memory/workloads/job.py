@@ -10,14 +10,13 @@ from msgspec.structs import replace
 from kframework.client.transitions import is_ready
 from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     controller_of,
     delete_pod,
     in_deletion_order,
-    key_of,
     make_pod,
     makes_pods,
     pod_metadata,

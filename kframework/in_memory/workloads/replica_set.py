@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kframework.client.transitions import is_ready
 from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
@@ -20,14 +20,21 @@ from kframework.in_memory.workloads.dependents import (
     in_deletion_order,
     is_active,
     is_orphan,
-    key_of,
     make_pod,
     makes_pods,
     pod_metadata,
     selector_of,
     touched_owners,
 )
-from kframework.objects import ApiObject, LabelSelector, Pod, ReplicaSet, ReplicaSetStatus, ReplicationController
+from kframework.objects import (
+    ApiObject,
+    Deployment,
+    LabelSelector,
+    Pod,
+    ReplicaSet,
+    ReplicaSetStatus,
+    ReplicationController,
+)
 from kframework.objects.label_selectors import Selector
 
 Replicas = ReplicaSet | ReplicationController
@@ -135,6 +142,6 @@ def _selector(workload: Replicas) -> Selector:
     return selector_of(LabelSelector(match_labels=spec.selector or spec.template.metadata.labels))
 
 
-def wanted(workload: Replicas) -> int:
+def wanted(workload: Replicas | Deployment) -> int:
     """Return how many pods a workload wants, 1 where it does not say."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas

@@ -33,11 +33,6 @@ DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kube
 _PERCENTAGE = re.compile(r"[0-9]+%")
 
 
-def replicas(deployment: Deployment) -> int:
-    """Return how many pods a deployment wants, 1 where it does not say."""
-    return 1 if deployment.spec.replicas is None else deployment.spec.replicas
-
-
 def is_rolling(deployment: Deployment) -> bool:
     """Return whether new pods come while old ones go."""
     return deployment.spec.strategy.type != "Recreate"
@@ -57,7 +52,7 @@ def fenceposts(deployment: Deployment) -> tuple[int, int]:
     """Return how many pods more, and how many fewer, there may be than wanted; not both are 0."""
     if not is_rolling(deployment):
         return 0, 0
-    rolling, total = deployment.spec.strategy.rolling_update or RollingUpdate(), replicas(deployment)
+    rolling, total = deployment.spec.strategy.rolling_update or RollingUpdate(), wanted(deployment)
     surge = scaled("25%" if rolling.max_surge is None else rolling.max_surge, total, up=True)
     unavailable = scaled("25%" if rolling.max_unavailable is None else rolling.max_unavailable, total, up=False)
     return surge, (unavailable if surge or unavailable else 1)
@@ -65,16 +60,16 @@ def fenceposts(deployment: Deployment) -> tuple[int, int]:
 
 def max_unavailable(deployment: Deployment) -> int:
     """Return how many pods may be missing during a rollout."""
-    total = replicas(deployment)
+    total = wanted(deployment)
     return min(fenceposts(deployment)[1], total) if is_rolling(deployment) and total else 0
 
 
 def size_of_new(deployment: Deployment, every: Iterable[ReplicaSet], current: int) -> int:
     """Return to what size the new replica set may grow now, which has `current` pods."""
     if not is_rolling(deployment):
-        return replicas(deployment)
-    room = replicas(deployment) + fenceposts(deployment)[0] - total_of(every)
-    return current + min(room, replicas(deployment) - current) if room > 0 else current
+        return wanted(deployment)
+    room = wanted(deployment) + fenceposts(deployment)[0] - total_of(every)
+    return current + min(room, wanted(deployment) - current) if room > 0 else current
 
 
 def total_of(replica_sets: Iterable[ReplicaSet]) -> int:
@@ -90,7 +85,7 @@ def available_of(replica_sets: Iterable[ReplicaSet]) -> int:
 def sizes_of_old(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet]) -> dict[str, int]:
     """Return to what sizes old replica sets may shrink now, by name: first what is not available, the oldest first."""
     every = [new, *old]
-    lowest = replicas(deployment) - max_unavailable(deployment)
+    lowest = wanted(deployment) - max_unavailable(deployment)
     removable = total_of(every) - lowest - (wanted(new) - new.status.available_replicas)
     if removable <= 0:
         return {}
@@ -109,7 +104,7 @@ def sizes_of_old(deployment: Deployment, new: ReplicaSet, old: list[ReplicaSet])
 
 def proportional_sizes(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, int]:
     """Share out among replica sets, by name, what a deployment wants more, or fewer, in the midst of a rollout."""
-    total = replicas(deployment)
+    total = wanted(deployment)
     allowed = total + fenceposts(deployment)[0] if total else 0
     change, changed = allowed - total_of(active), 0
     # Who grows is the largest, of equals the newest; who shrinks is the largest, of equals the oldest.
@@ -131,7 +126,7 @@ def _share(deployment: Deployment, replica_set: ReplicaSet, allowed: int, left: 
     size = wanted(replica_set)
     if not size or not left:
         return 0
-    if not replicas(deployment):
+    if not wanted(deployment):
         fraction = -size
     else:
         before = _number(replica_set.metadata.annotations.get(MAXIMUM)) or deployment.status.replicas or size
@@ -215,7 +210,7 @@ def annotated(replica_set: ReplicaSet, deployment: Deployment, revision: int) ->
 
 def sized(replica_set: ReplicaSet, deployment: Deployment, size: int) -> ReplicaSet:
     """Return a replica set with another number of pods, and word of how many the deployment wants."""
-    total = replicas(deployment)
+    total = wanted(deployment)
     told = {DESIRED: str(total), MAXIMUM: str(total + fenceposts(deployment)[0])}
     spec = replace(replica_set.spec, replicas=size)
     return with_annotations(replace(replica_set, spec=spec), replica_set.metadata.annotations | told)

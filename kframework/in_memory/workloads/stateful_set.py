@@ -12,14 +12,13 @@ from msgspec.structs import replace
 from kframework.client.transitions import has_ended, is_ready
 from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop, Key
+from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
     delete_pod,
     is_orphan,
-    key_of,
     make_pod,
     makes_pods,
     owner_reference,

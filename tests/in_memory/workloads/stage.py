@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from kframework.clock import LoopClock
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop
+from kframework.in_memory.control_loop import ControlLoop, key_of
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.kubelet import Kubelet
-from kframework.in_memory.workloads.dependents import key_of
 from kframework.in_memory.workloads.selection import selected
 from kframework.objects import (
     ApiObject,
