@@ -140,10 +140,6 @@ def _validated(format: Any, text: object) -> int:
     return ceil((1 + size(text)) * TRAVERSAL) * ceil(int(format.longest_pattern) * _PATTERN)
 
 
-def _parsed_ip(value: object) -> int:
-    return traversal(value) if isinstance(value, str) else 1
-
-
 def _selector(builder: object, text: object = "") -> int:
     length = size(text)
     return ceil(length * TRAVERSAL) + ceil(ceil(length * 0.5) * 50) + _LIST
@@ -161,7 +157,7 @@ BY_FUNCTION: Mapping[str, Cost] = {
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
     "validate": _validated,
-    "ip": _parsed_ip,
+    "ip": lambda value: traversal(value) if isinstance(value, str) else 1,
     "join": joined,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), elements),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR"), traversal),

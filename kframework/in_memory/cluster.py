@@ -26,11 +26,9 @@ from kframework.objects import (
     KINDS,
     ApiObject,
     Event,
-    Namespace,
     Pod,
     PodCondition,
     PodStatus,
-    PriorityClass,
     kind_of,
 )
 from kframework.objects.codec import decode, encode
@@ -39,12 +37,8 @@ from kframework.state.inbox import Changed, Gone, Message, Synced
 
 A = TypeVar("A")
 
-_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
 #: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
 _PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
-#: What other objects need at their own creation.
-_LOADED_FIRST = (Namespace, PriorityClass)
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,6 @@ from kframework.clock import Clock, rfc3339
 from kframework.in_memory import admission, device_admission
 from kframework.in_memory.kind_store import Change, KindStore, Receive, Said
 from kframework.objects import (
-    KINDS,
     ApiObject,
     Event,
     Namespace,
@@ -65,8 +64,6 @@ Data = dict[str, object]
 
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
-#: The order in which kinds are listed; those that plugins declare come after, as they are asked for.
-_PLACES = {kind.struct: place for place, kind in enumerate(KINDS)}
 #: What other objects need at their own creation.
 _LOADED_FIRST = (Namespace, PriorityClass)
 
@@ -85,7 +82,8 @@ class MemoryStore:
         #: The certificate (PEM) by which clients know its API server; empty where that serves without TLS.
         self.certificate_authority: str = ""
         self._clock = clock
-        self._version = version
+        #: The resource version of the last write.
+        self.version: int = version
         self._kind_stores: dict[type[ApiObject], KindStore[ApiObject]] = {}
         self._follow_all: Receive | None = None
         self._unattended = transitions.UNATTENDED
@@ -99,11 +97,6 @@ class MemoryStore:
         self.load(objects, written)
         for name in _SYSTEM_NAMESPACES:
             self._make_namespace(name)
-
-    @property
-    def version(self) -> int:
-        """The resource version of the last write."""
-        return self._version
 
     def timestamp(self) -> str:
         """Write the time as objects carry it."""
@@ -123,8 +116,8 @@ class MemoryStore:
         self._make_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
-                self._version += 1
-                kind_store.write(key, None, self._version)
+                self.version += 1
+                kind_store.write(key, None, self.version)
         self._begin(objects, written)
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
@@ -164,7 +157,7 @@ class MemoryStore:
                 raise api_errors.unnamed(kind)
             subject = structs.replace(subject, metadata=self._named(kind_store, subject.metadata))
         classes = self._kind_store(PriorityClass).objects.values()
-        subject = admission.admitted(subject, self._version + 1, self.timestamp(), classes)
+        subject = admission.admitted(subject, self.version + 1, self.timestamp(), classes)
         key = kind_store.key(subject.metadata)
         if key in kind_store.objects:
             raise api_errors.already_exists(kind, key[1])
@@ -282,8 +275,8 @@ class MemoryStore:
     def keep_event(self, record: EventRecord) -> None:
         """Store what a scheduler tells of a pod; ClusterError 404 if its namespace is gone."""
         self.read(Namespace, record.occasion.pod.namespace)
-        self._version += 1
-        self._kept_events.append((copy(record), self._version, self.timestamp()))
+        self.version += 1
+        self._kept_events.append((copy(record), self.version, self.timestamp()))
         if Event in self._kind_stores and self._kind_stores[Event].followed:
             self._make_events()
 
@@ -345,18 +338,18 @@ class MemoryStore:
         return old, admission.updated(old, subject)
 
     def _write(self, kind_store: KindStore[T], subject: T, written: Said | None = None) -> T:
-        self._version += 1
+        self.version += 1
         is_ending = subject.metadata.deletion_timestamp is not None
         is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
-        stored = _store(kind_store, subject, self._version, written)
+        stored = _store(kind_store, subject, self.version, written)
         if is_ending and transitions.is_over(stored, self._unattended):
             self._take_away(kind_store, stored)
         return stored
 
     def _take_away(self, kind_store: KindStore[T], deleted: T) -> None:
         """Let a deleted object go, and its namespace if that waits for it."""
-        self._version += 1
-        kind_store.write(kind_store.key(deleted.metadata), None, self._version)
+        self.version += 1
+        kind_store.write(kind_store.key(deleted.metadata), None, self.version)
         if isinstance(deleted, Namespace):  # it may have been finalized with something in it
             self._terminating.discard(deleted.metadata.name)
         if deleted.metadata.namespace in self._terminating:
@@ -375,7 +368,7 @@ class MemoryStore:
                 _store(kind_store, structs.replace(known, series=event.series), version)
 
     def _named(self, kind_store: KindStore[T], metadata: ObjectMeta) -> ObjectMeta:
-        number = self._version
+        number = self.version
         while True:
             number += 1
             named = structs.replace(metadata, name=admission.generated_name(metadata.generate_name, number))

@@ -104,10 +104,6 @@ def _added(left: Scaled | None, right: Scaled | None) -> Scaled | None:
     return (total, scale) if total is not None else None
 
 
-def _of_int(number: int) -> CelQuantity:
-    return CelQuantity(number * 10**9, (number, 0))
-
-
 def _is_quantity(text: str) -> bool:
     try:
         CelQuantity.parse(text)
@@ -131,7 +127,7 @@ _Operation = Callable[[CelQuantity, CelQuantity], CelQuantity]
 
 
 def _with_int(operation: _Operation) -> Callable[[CelQuantity, int], CelQuantity]:
-    return lambda quantity, number: operation(quantity, _of_int(number))
+    return lambda quantity, number: operation(quantity, CelQuantity(number * 10**9, (number, 0)))
 
 
 _ONE = "kubernetes.Quantity"

@@ -116,10 +116,6 @@ def _hexadecimal(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else format(value, "x")
 
 
-def _binary(value: int) -> str:
-    return format(int(value), "b")
-
-
 def _string(value: Any) -> str:
     match value:
         case str():
@@ -172,7 +168,7 @@ def _quoted(text: str) -> str:
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "s": _string,
     "d": str,
-    "b": _binary,
+    "b": lambda value: format(int(value), "b"),
     "o": lambda value: format(value, "o"),
     "x": _hexadecimal,
     "X": lambda value: _hexadecimal(value).upper(),
@@ -247,10 +243,6 @@ def _split(text: str, separator: str, count: int = -1) -> list[str]:
     return [*text[: count - 1], text[count - 1 :]]
 
 
-def _substring(text: str, start: int) -> str:
-    return text[_within(text, start) :]
-
-
 def _substring_range(text: str, start: int, end: int) -> str:
     if start > end:
         raise CelError(f"invalid substring range. start: {start}, end: {end}")
@@ -268,10 +260,6 @@ def _ascii(change: Callable[[str], str]) -> Callable[[str], str]:
     return lambda text: text.translate(table)
 
 
-def _quote(text: str) -> str:
-    return f'"{text.translate(_QUOTES)}"'
-
-
 OVERLOADS = [
     *method("charAt", "string, int -> string", apply=_char_at),
     *method("indexOf", "string, string -> int", "string, string, int -> int", apply=_index_of),
@@ -281,10 +269,10 @@ OVERLOADS = [
     *method("upperAscii", "string -> string", apply=_ascii(str.upper)),
     *method("replace", "string, string, string -> string", "string, string, string, int -> string", apply=_replace),
     *method("split", "string, string -> list(string)", "string, string, int -> list(string)", apply=_split),
-    *method("substring", "string, int -> string", apply=_substring),
+    *method("substring", "string, int -> string", apply=lambda text, start: text[_within(text, start) :]),
     *method("substring", "string, int, int -> string", apply=_substring_range),
     *method("trim", "string -> string", apply=lambda text: text.strip(_SPACES)),
     *method("join", "list(string) -> string", "list(string), string -> string", apply=_join),
     *method("format", "string, list(dyn) -> string", apply=formatted, cost=traversal),
-    *function("strings.quote", "string -> string", apply=_quote, cost=traversal),
+    *function("strings.quote", "string -> string", apply=lambda text: f'"{text.translate(_QUOTES)}"', cost=traversal),
 ]

@@ -223,10 +223,6 @@ def _active(cron: Document, now: float) -> int:
     return len(entries(cron, "status.active"))
 
 
-def _suspended(cron: Document, now: float) -> str:
-    return str(flag(cron, "spec.suspend"))
-
-
 _CRON_CONTAINERS = "spec.jobTemplate.spec.template.spec.containers"
 
 
@@ -267,10 +263,6 @@ def _target(metric: Document, current: list[Document], place: int) -> str:
     return f"{prefix}{text(has, unit, '<unknown>')}/{text(wanted, unit)}{suffix}"
 
 
-def _pod_labels(template: Document, now: float) -> str:
-    return written(mapping(template, "template.metadata.labels"))
-
-
 def _node_selector(workload: Document, now: float) -> Cell:
     return written(mapping(workload, "spec.template.spec.nodeSelector"))
 
@@ -288,7 +280,7 @@ WORKLOADS = {
         {
             "Containers": _of_containers("name", "template.spec.containers"),
             "Images": _of_containers("image", "template.spec.containers"),
-            "Pod Labels": _pod_labels,
+            "Pod Labels": lambda template, now: written(mapping(template, "template.metadata.labels")),
         },
     ),
     ("apps/v1", "ReplicaSet"): layout(_REPLICAS, _CONTAINERS | {"Selector": selector}),
@@ -317,7 +309,7 @@ WORKLOADS = {
         "Name, Schedule=spec.schedule, Timezone=spec.timeZone|<none>, Suspend, Active:integer, Last Schedule, Age, "
         "(Containers), (Images), (Selector)",
         {
-            "Suspend": _suspended,
+            "Suspend": lambda cron, now: str(flag(cron, "spec.suspend")),
             "Active": _active,
             "Last Schedule": _last_schedule,
             "Containers": _of_containers("name", _CRON_CONTAINERS),
