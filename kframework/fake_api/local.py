@@ -13,10 +13,14 @@ import msgspec
 
 from kframework.clock import Clock
 from kframework.fake_api.access import AlwaysAllow, Authorizer, default_roles
-from kframework.fake_api.addresses import host_address, own_address
 from kframework.fake_api.collection import Collection
 from kframework.fake_api.controllers.disruption_controller import DisruptionController
-from kframework.fake_api.controllers.endpoints import EndpointsController, EndpointSliceController
+from kframework.fake_api.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    host_address,
+    own_address,
+)
 from kframework.fake_api.controllers.namespace_contents import RootCertificatePublisher, ServiceAccountController
 from kframework.fake_api.node_leases import NodeLeases, beating
 from kframework.fake_api.schema.shared_specs import qos_class

@@ -17,9 +17,8 @@ from kframework.fake_api.field_validation import FieldValidation
 from kframework.fake_api.forms import Form
 from kframework.fake_api.lists import Selection, listed
 from kframework.fake_api.patch.patches import apply_patch
-from kframework.fake_api.scales import ScalePaths, scale_of, scaled
 from kframework.fake_api.schema.defaults.addresses import addressed, with_kept_addresses
-from kframework.fake_api.served import Resource
+from kframework.fake_api.served import Resource, ScalePaths, scale_of, scaled
 from kframework.fake_api.store import Store
 from kframework.fake_api.wire.documents import Data, Document, Draft
 from kframework.fake_api.wire.plain_data import entries, mapping, name

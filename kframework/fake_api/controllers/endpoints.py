@@ -1,7 +1,11 @@
-"""The controllers of Endpoints and EndpointSlices: where the pods of services with selectors are."""
+"""The controllers of Endpoints and EndpointSlices: where the pods of services with selectors are.
+
+Addresses of nodes and pods lead nowhere: they are derived from names and uids, so the same ones are always the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, NamedTuple
@@ -10,7 +14,6 @@ from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended, is_ready
 from kframework.clock import Clock
-from kframework.fake_api.addresses import pod_address
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
@@ -31,6 +34,28 @@ from kframework.objects import (
     Service,
     ServicePort,
 )
+
+
+def host_address(node_name: str) -> str:
+    """Return the address of a node."""
+    return _derived(node_name, 0)
+
+
+def own_address(uid: str) -> str:
+    """Return the address of a pod that is not on the network of its node."""
+    return _derived(uid, 128)
+
+
+def pod_address(pod: Pod) -> str:
+    """Return the address of a pod."""
+    return host_address(pod.spec.node_name) if pod.spec.host_network else own_address(pod.metadata.uid)
+
+
+def _derived(seed: str, half: int) -> str:
+    """Derive an address of the network 10.0.0.0/8; `half` is 0 or 128. That two are the same is unlikely, no more."""
+    digits = hashlib.md5(seed.encode(), usedforsecurity=False).digest()
+    return f"10.{half + digits[0] // 2}.{digits[1]}.{1 + digits[2] % 254}"
+
 
 # -- the pods of a service ---------------------------------------------------------------------------------------------
 

@@ -9,10 +9,9 @@ import msgspec
 
 from kframework.fake_api.custom.kinds import CustomKind
 from kframework.fake_api.custom.rules.written import has_rules, written_causes
-from kframework.fake_api.scales import ScalePaths
 from kframework.fake_api.schema.causes import Cause, forbidden, invalid, required, unsupported
 from kframework.fake_api.schema.validator import Schema
-from kframework.fake_api.served import Resource, as_is
+from kframework.fake_api.served import Resource, ScalePaths, as_is
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, text, value
 from kframework.objects import PrinterColumn, kind_named

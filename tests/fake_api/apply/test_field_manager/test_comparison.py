@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.fake_api.apply.field_manager import compared, fields_of, with_named_fields
 from kframework.fake_api.apply.managed_fields import Fields, read, written
-from kframework.fake_api.apply.ownership import compared, fields_of, with_named_fields
 from kframework.fake_api.apply.shapes import shape_of
 from kframework.objects import Pod
 from tests.fake_api.serving import Json, served_as

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.fake_api.apply.field_manager import merged, without
 from kframework.fake_api.apply.managed_fields import read
-from kframework.fake_api.apply.ownership import merged, without
 from kframework.fake_api.apply.shapes import ANY, ONE_VALUE, Elements, Fields, Shape, map_of
 
 SET = Elements(ONE_VALUE, (), {})

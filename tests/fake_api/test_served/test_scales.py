@@ -6,7 +6,7 @@ import pytest
 
 from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError
-from kframework.fake_api.scales import ScalePaths, scale_of, scaled
+from kframework.fake_api.served import ScalePaths, scale_of, scaled
 from tests.fake_api.serving import MERGE, Json, Served
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

@@ -6,7 +6,7 @@ import ipaddress
 
 from msgspec.structs import replace
 
-from kframework.fake_api.addresses import host_address, own_address, pod_address
+from kframework.fake_api.controllers.endpoints import host_address, own_address, pod_address
 from kframework.testing import make_pod
 
 

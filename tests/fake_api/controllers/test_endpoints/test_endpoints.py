@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop
-from kframework.fake_api.addresses import pod_address
+from kframework.fake_api.controllers.endpoints import pod_address
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import (
     Container,

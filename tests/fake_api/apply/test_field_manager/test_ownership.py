@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kframework.fake_api.apply.field_manager import Applied, allowed_by_last_applied, applied, updated
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
     UPDATE,
@@ -21,7 +22,6 @@ from kframework.fake_api.apply.managed_fields import (
     read,
     valued,
 )
-from kframework.fake_api.apply.ownership import Applied, allowed_by_last_applied, applied, updated
 from kframework.fake_api.apply.shapes import ONE_VALUE, Elements, Shape, map_of
 from kframework.fake_api.apply.shapes import Fields as FieldsShape
 from tests.fake_api.serving import Json
