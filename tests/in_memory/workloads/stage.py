@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock
+from kframework.fake_api.local import ALL_CONTROLLERS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, key_of
 from kframework.in_memory.garbage_collector import GarbageCollector
@@ -114,7 +115,7 @@ async def acting(*objects: ApiObject, controllers: Sequence[str] = ("*",)) -> As
     memory = MemoryCluster(clock, objects)
     runs = [Kubelet(memory, clock).run, GarbageCollector(memory).run]
     runs.append(PinnedPods(memory, clock).run)
-    runs += [controller.run for controller in selected(controllers, memory, clock)]
+    runs += [controller.run for controller in selected(controllers, memory, clock, ALL_CONTROLLERS)]
     tasks = [asyncio.ensure_future(run()) for run in runs]
     await asyncio.sleep(5)
     yield memory
