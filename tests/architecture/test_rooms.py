@@ -28,6 +28,22 @@ def test_the_table_describes_the_rooms_in_order() -> None:
     assert named == [room for room in ROOMS if room not in UNLISTED]
 
 
+def test_every_file_that_the_table_of_changes_names_exists() -> None:
+    assert missing_files(PAGE.read_text().partition("| Change | Product |")[2].partition("\n\n")[0]) == []
+
+
+def missing_files(table: str) -> list[str]:
+    """Return the files of the product in the second cells of a table that do not exist; NAME and * stand for any."""
+    cells = (line.split(" | ")[1] for line in table.splitlines() if line.startswith("| ") and " | " in line)
+    paths = (path for cell in cells for path in re.findall(r"`([a-z_]+/[a-z_/.]+\.(?:py|js|txt))`", cell))
+    return [path for path in paths if not (ROOT / "kframework" / path).exists()]
+
+
+def test_a_missing_file_is_found() -> None:
+    table = "| A field | `objects/node.py`; `attic/box.py` (`_write`), `plugins/NAME.py` | tests |"
+    assert missing_files(table) == ["attic/box.py"]
+
+
 def test_contributing_lists_the_rooms_in_order() -> None:
     paragraph = CONTRIBUTING.read_text().partition("The rooms, ground first")[2].partition(". [")[0]
     assert rooms_in(re.findall(r"`([\w.]+)`", paragraph)) == [room for room in ROOMS if room not in UNLISTED]
