@@ -13,7 +13,7 @@ import msgspec
 from kframework_batch.account import SessionAccount
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
-from kframework_batch.latency_metrics import LatencyMetrics
+from kframework_batch.job_metrics import LatencyMetrics
 from kframework_batch.program import compile_program
 from kframework_batch.recording import recorded
 from kframework_batch.scenario import make_job

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 from kframework_batch.belongings import (
-    ConfigMap,
     HeadlessServiceSpec,
     NetworkPolicy,
     NetworkPolicyIngressRule,
@@ -13,7 +12,7 @@ from kframework_batch.belongings import (
     Secret,
 )
 
-from kframework.objects import LabelSelector, ObjectMeta, kind_of
+from kframework.objects import ConfigMap, LabelSelector, ObjectMeta, kind_of
 
 
 def test_they_are_kinds_of_kubernetes() -> None:

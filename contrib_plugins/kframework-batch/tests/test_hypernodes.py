@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.hypernodes import HyperNodes
-from kframework_batch.objects import HyperNode
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector, RegexMatch
+from kframework_batch.objects import ExactMatch, HyperNode, HyperNodeSpec, Member, MemberSelector, RegexMatch
 
 from kframework.engine import ClusterState
 from kframework.objects import LabelSelector, LabelSelectorRequirement, ObjectMeta

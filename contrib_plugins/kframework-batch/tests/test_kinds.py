@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kframework_batch.objects import (
     HyperNode,
+    HyperNodeSpec,
     Job,
     JobSpec,
     JobState,
@@ -25,7 +26,6 @@ from kframework_batch.objects import (
     SigsPodGroupSpec,
     SigsPodGroupStatus,
 )
-from kframework_batch.topology import HyperNodeSpec
 
 from kframework.client.transport import Request
 from kframework.clock import LoopClock, run_virtual

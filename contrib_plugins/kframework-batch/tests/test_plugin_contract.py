@@ -15,7 +15,7 @@ import pytest
 from kframework_batch.action import Action
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin
-from kframework_batch.registry import BatchRegistry
+from kframework_batch.program import BatchRegistry
 from kframework_batch.session import Session
 from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task

@@ -12,8 +12,7 @@ from urllib.request import urlopen
 import anyio
 import pytest
 from kframework_batch.config import parse
-from kframework_batch.program import compile_program
-from kframework_batch.reload import ConfigurationFile
+from kframework_batch.program import ConfigurationFile, compile_program
 from kframework_batch.running import BatchObservers, beside, following
 from kframework_batch.settings import Settings
 from kframework_batch.testing import make_gang, make_queue

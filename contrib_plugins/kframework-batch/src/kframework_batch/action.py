@@ -1,12 +1,19 @@
-"""What an action is: one pass over the jobs of a session, such as `allocate` or `preempt`."""
+"""What an action is: one pass over the jobs of a session, such as `allocate`; and what actions have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+import heapq
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import ClassVar, Generic, TypeVar
 
+from pydantic import Field
+
+from kframework_batch.account import Outcome
+from kframework_batch.hookspecs import Key
+from kframework_batch.job import GangInfo, JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session
+from kframework_batch.task_status import TaskStatus
 
 
 class Action:
@@ -33,3 +40,76 @@ class Action:
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
+
+
+def candidates(session: Session) -> Iterator[JobInfo]:
+    """Yield the jobs whose tasks may have room: those that were let in, and are valid."""
+    for job in session.jobs.values():
+        if job.is_pending:
+            continue
+        rejection = session.plugins.job_valid(job)
+        if rejection is None:
+            yield job
+        else:
+            job.message = rejection.message
+            session.log.passed_over(job, Outcome.INVALID, rejection.plugin, rejection.message)
+
+
+def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:
+    """Return the candidates that may push others out, by the name of their queue.
+
+    A job that must be within one hypernode, or has such subgroups, is none: who went for it might go in vain. In
+    Volcano no job with a topology preempts.
+    """
+    found: dict[str, list[JobInfo]] = {}
+    for job in candidates(session):
+        if not _must_be_close(job) and session.plugins.job_starving(job):
+            found.setdefault(job.queue, []).append(job)
+        yield
+    return found
+
+
+def _must_be_close(job: JobInfo) -> bool:
+    gangs: Iterable[GangInfo] = (job, *job.subjobs.values())
+    return any(gang.closeness is not None and gang.closeness.hard for gang in gangs)
+
+
+def pending_tasks(session: Session, job: JobInfo) -> list[TaskInfo]:
+    """List the pending tasks of a job in order; those with scheduling gates are not among them."""
+    tasks = (task for task in job.with_status(TaskStatus.PENDING).values() if not task.gated)
+    return sorted(tasks, key=session.plugins.task_key)
+
+
+class SearchArguments(BatchArguments):
+    """`predicateErrorCacheEnable` is accepted, since remembered answers need no switch."""
+
+    predicate_error_cache: bool = Field(True, alias="predicateErrorCacheEnable")
+
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """Queues or jobs in the order of their keys, lowest first; of equal keys the one that was put in first.
+
+    A key stays as it was when its thing was put in. So what has had its turn is put in again, under a new key.
+    """
+
+    def __init__(self, key: Callable[[T], tuple[Key, ...]], things: Iterable[T] = ()) -> None:
+        self._key = key
+        self._count = 0
+        self._heap: list[tuple[tuple[Key, ...], int, T]] = []
+        for thing in things:
+            self.put(thing)
+
+    def put(self, thing: T) -> None:
+        """Put something in, by its key as it is now."""
+        self._count += 1
+        heapq.heappush(self._heap, (self._key(thing), self._count, thing))
+
+    def take(self) -> T:
+        """Take out whose turn it is; IndexError if there is nothing."""
+        return heapq.heappop(self._heap)[2]
+
+    def __len__(self) -> int:
+        return len(self._heap)

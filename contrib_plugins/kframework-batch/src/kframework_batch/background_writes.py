@@ -13,7 +13,25 @@ from kframework import ClusterError
 from kframework.clock import rfc3339_micro
 from kframework.engine import Host, OwnMessage
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
-from kframework_batch.messages import EvictionFailed, StatusNotWritten
+
+
+class EvictionFailed(OwnMessage, frozen=True):
+    """A victim, by its uid, could not be sent away."""
+
+    uid: str
+
+
+class StatusNotWritten(OwnMessage, frozen=True):
+    """The status of a pod group or a queue, by its uid, could not be written."""
+
+    uid: str
+
+
+class Reconfigured(OwnMessage, frozen=True):
+    """Another configuration, this text, holds from the next session on."""
+
+    text: str
+
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from kframework.objects import ApiObject, ApiStruct, LabelSelector, ServiceSpec, kind
-from kframework.objects import ConfigMap as ConfigMap
 
 
 @kind("v1", "secrets")

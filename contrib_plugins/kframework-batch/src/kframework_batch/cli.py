@@ -121,7 +121,7 @@ def simulate(
     from kframework.clock import VIRTUAL_EPOCH
     from kframework.engine import History, Journal
     from kframework.engine import report as page_of
-    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.program import ConfigurationFile
     from kframework_batch.session_history import SessionHistory
     from kframework_batch.session_spans import SessionSpans
     from kframework_batch.shares import Shares
@@ -251,7 +251,7 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.engine import Process, overridden
-    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.program import ConfigurationFile
     from kframework_batch.running import BatchObservers, beside, following
 
     embedded.refuse_alone(filenames)
@@ -331,7 +331,7 @@ def rbac(
     predicates and nodeorder look at, and the lease.
     """
     from kframework.engine import overridden
-    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.program import ConfigurationFile
     from kframework_batch.settings import rights
 
     program = _default() if config is None else ConfigurationFile(config).load()

@@ -49,7 +49,7 @@ class Descending:
 
 
 class Combination:
-    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.node_questions`).
+    """All plugins of a session as one, but for what they say of nodes (`kframework_batch.placement`).
 
     `protected` is told which plugin does not let which tasks go, where its word counts.
     """

@@ -18,9 +18,8 @@ from kframework import NodeTable
 from kframework.engine import ClusterState
 from kframework.objects import SelectorError, label_selector
 from kframework_batch.job import GangInfo
-from kframework_batch.objects import HyperNode
+from kframework_batch.objects import HyperNode, Member
 from kframework_batch.task_status import ALLOCATED, TaskStatus
-from kframework_batch.topology import Member
 
 _log = logging.getLogger(__name__)
 

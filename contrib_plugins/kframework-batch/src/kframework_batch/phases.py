@@ -1,4 +1,4 @@
-"""Where a session leaves the pod groups: phase, counts and conditions of each of the three kinds.
+"""Where a session leaves pod groups and queues: phases, counts and conditions, and what queues hold.
 
 The rules for the phase and the words of the conditions are Volcano's. A status is written only when it says something
 new: times, and which session it was, are nothing new.
@@ -7,13 +7,13 @@ new: times, and which session it was, are nothing new.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from kframework.objects import ApiStruct
+from kframework.objects import ApiStruct, QuantityError, ResourceList
 from kframework_batch.job import INQUEUE, JobInfo, Phase, TaskInfo
 from kframework_batch.membership import GroupStatus
 from kframework_batch.objects import (
@@ -21,8 +21,11 @@ from kframework_batch.objects import (
     ObjectCondition,
     PodGroupCondition,
     PodGroupStatus,
+    QueueStatus,
     SigsPodGroupStatus,
 )
+from kframework_batch.queue import ROOT_QUEUE, QueueInfo
+from kframework_batch.resource import Resource, quantity_of
 from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskStatus
 
 Condition = TypeVar("Condition", PodGroupCondition, ObjectCondition)
@@ -265,3 +268,66 @@ def _untimed(condition: PodGroupCondition | ObjectCondition) -> PodGroupConditio
     if isinstance(condition, PodGroupCondition):
         return msgspec.structs.replace(condition, last_transition_time=None, transition_id="")
     return msgspec.structs.replace(condition, last_transition_time=None)
+
+
+# -- queues ------------------------------------------------------------------------------------------------------------
+
+
+def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> dict[str, QueueStatus]:
+    """Return the statuses of queues that say something new, by name.
+
+    What a queue holds counts for the queues above it as well, as Volcano has it; all are below the root queue, if
+    there is one.
+    """
+    inside: dict[str, list[JobInfo]] = {name: [] for name in queues}
+    allocated = {name: Resource() for name in queues}
+    for job in jobs:
+        if job.queue in queues:
+            inside[job.queue].append(job)
+            for name in _upwards(job.queue, queues):
+                allocated[name].add(job.held)
+    found = {name: queue_status(queue, inside[name], allocated[name]) for name, queue in queues.items()}
+    return {name: status for name, status in found.items() if status is not None}
+
+
+def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource) -> QueueStatus | None:
+    """Return the status of a queue with these jobs in it, None if it says nothing new.
+
+    `allocated` is what they hold, with all that is held below. The state of the queue is not ours to say: it is left
+    empty.
+    """
+    phases = Counter(job.phase for job in jobs)
+    counts = (phases["Pending"], phases["Running"], phases["Unknown"], phases["Inqueue"], phases["Completed"])
+    old = queue.status
+    same = counts == (old.pending, old.running, old.unknown, old.inqueue, old.completed)
+    if same and _says(old.allocated, allocated):
+        return None
+    pending, running, unknown, inqueue, completed = counts
+    # A merge patch leaves what it does not name: what is held no more must be named.
+    held = {name: allocated.get(name, 0) for name in sorted({"cpu", "memory", *old.allocated, *allocated})}
+    return QueueStatus(
+        pending=pending,
+        running=running,
+        unknown=unknown,
+        inqueue=inqueue,
+        completed=completed,
+        allocated={name: quantity_of(name, amount) for name, amount in held.items()},
+    )
+
+
+def _upwards(name: str, queues: Mapping[str, QueueInfo]) -> list[str]:
+    """Name a queue and those above it, as far as they exist; each once, even if they form a circle."""
+    path: list[str] = []
+    while name in queues and name not in path:
+        path.append(name)
+        name = queues[name].parent or ROOT_QUEUE
+    return path
+
+
+def _says(quantities: ResourceList, allocated: Resource) -> bool:
+    """Return whether these quantities are these amounts; what is not named is nothing."""
+    try:
+        said = Resource.parse(quantities)
+    except QuantityError:
+        return False
+    return all(said.get(name, 0) == allocated.get(name, 0) for name in {**said, **allocated})

@@ -2,17 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Generic, TypeVar
 
-from kframework import ConfigError, PluginError
-from kframework.engine import Offers, Place, Problem, RawArgs, collecting, decode, field_names, nearest, raise_all
+from kframework import ConfigError, KFrameworkError, PluginError
+from kframework.engine import (
+    Offer,
+    Offers,
+    Place,
+    Problem,
+    RawArgs,
+    beside_installed,
+    collecting,
+    decode,
+    field_names,
+    nearest,
+    raise_all,
+    read_source,
+)
 from kframework_batch.action import Action
-from kframework_batch.config import BatchConfiguration, PluginEntry
+from kframework_batch.config import BatchConfiguration, PluginEntry, parse
 from kframework_batch.plugin import BatchArguments, BatchPlugin
-from kframework_batch.registry import ACTIONS, PLUGINS, BatchRegistry
 from kframework_batch.tiers import HIERARCHY, NOT_BUILT, EnabledPlugin, Tiers
+
+#: The entry-point groups in which distributions offer actions and plugins.
+ACTIONS = "kframework.batch.actions"
+PLUGINS = "kframework.batch.plugins"
+
+
+class BatchRegistry:
+    """What can be named in a scheduler configuration.
+
+    `BatchRegistry.installed()` finds what is installed; `BatchRegistry.of(...)` takes classes, for tests and embedding.
+    """
+
+    def __init__(self, actions: Iterable[Offer], plugins: Iterable[Offer]) -> None:
+        self.actions: Offers[Action] = Offers(actions, partial(_problem, Action))
+        self.plugins: Offers[BatchPlugin] = Offers(plugins, partial(_problem, BatchPlugin))
+
+    @classmethod
+    def installed(cls) -> BatchRegistry:
+        """Offer the actions and plugins of every installed distribution, this one's among them."""
+        return cls.of()
+
+    @classmethod
+    def of(cls, *classes: type[Action] | type[BatchPlugin]) -> BatchRegistry:
+        """Offer these classes, each under its name, beside the installed ones, which they replace."""
+        actions = [offered for offered in classes if issubclass(offered, Action)]
+        plugins = [offered for offered in classes if issubclass(offered, BatchPlugin)]
+        return cls(beside_installed(ACTIONS, actions), beside_installed(PLUGINS, plugins))
+
+
+def _problem(base: type[Action] | type[BatchPlugin], offer: Offer, loaded: object) -> str:
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
+        return f"{offer.target or loaded!r} is no class derived from kframework_batch's {base.__name__}"
+    if loaded.name != offer.name:
+        return f"its entry point is named {offer.name!r} but the class says name = {loaded.name!r}"
+    if not (isinstance(loaded.Arguments, type) and issubclass(loaded.Arguments, BatchArguments)):
+        return "its Arguments do not derive from kframework_batch's BatchArguments"
+    return ""
+
+
+#: How long to wait between two looks at the file, and at most for its text, in seconds.
+PERIOD = 1.0
+PATIENCE = 10.0
+
+
+class ConfigurationFile:
+    """A configuration file that may change while the scheduler runs.
+
+    What counts is its text, by whatever way it got there: written over, replaced, or under a symbolic link that was
+    turned, as a mounted ConfigMap is.
+    """
+
+    def __init__(self, path: str | Path, registry: BatchRegistry | None = None) -> None:
+        self._path = path
+        self._registry = registry
+        self._text: str | None = None
+
+    def load(self) -> Program:
+        """Read and compile the file; ConfigError, PluginError."""
+        _, self._text = read_source(self._path)
+        return self._compiled(self._text)
+
+    async def follow(self, use: Callable[[Program], None], tell: Callable[[str], None]) -> None:
+        """Hand over a new program whenever the file has changed, until cancelled.
+
+        A file that cannot be read or used is told of in one line, once, and the last good program stays.
+        """
+        unreadable = ""
+        while True:
+            await asyncio.sleep(PERIOD)
+            try:
+                text = await self._read()
+            except ConfigError as error:
+                if str(error) != unreadable:
+                    tell(_refusal(error))
+                unreadable = str(error)
+                continue
+            unreadable = ""
+            if text == self._text:
+                continue
+            self._text = text
+            try:
+                use(self._compiled(text))
+            except KFrameworkError as error:
+                tell(_refusal(error))
+
+    async def _read(self) -> str:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                _, text = await asyncio.to_thread(read_source, self._path)
+        except TimeoutError as error:
+            raise ConfigError(f"cannot be read: no answer within {PATIENCE:g} s", file=str(self._path)) from error
+        return text
+
+    def _compiled(self, text: str) -> Program:
+        return compile_program(parse(text, str(self._path)), self._registry)
+
+    def __repr__(self) -> str:
+        return f"<ConfigurationFile {self._path}>"
+
+
+def _refusal(error: KFrameworkError) -> str:
+    return f"{'; '.join(str(error).splitlines())}; the last good configuration stays in force"
+
 
 N = TypeVar("N", Action, BatchPlugin)
 

@@ -5,14 +5,16 @@ For a replay their configuration is this JSON: the text that the program was rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
-from kframework import Clock
+from kframework import Clock, ConfigError, PluginError
 from kframework.engine import (
+    NONE,
+    DecisionDiff,
     EngineExplanation,
     EngineKind,
     Host,
@@ -26,13 +28,16 @@ from kframework.engine import (
 )
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
-from kframework_batch.account import MEASURED, SessionAccount
+from kframework_batch.account import MEASURED, Outcome, SessionAccount, Turn
+from kframework_batch.account_rows import why
+from kframework_batch.background_writes import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.config import default_configuration, load, parse
-from kframework_batch.engine import BatchEngine
+from kframework_batch.core import core_configuration, core_registry
+from kframework_batch.core_questions import CoreQuestions
+from kframework_batch.engine import BatchEngine, Deciding
 from kframework_batch.explain.explainer import explain_by_name
-from kframework_batch.messages import EvictionFailed, Reconfigured, StatusNotWritten
-from kframework_batch.program import compile_program
-from kframework_batch.reconsider import AskedEngine, reconsider
+from kframework_batch.placement import ScoreCache
+from kframework_batch.program import Program, compile_program
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
@@ -121,3 +126,158 @@ def _settings(text: str, file: str) -> Settings:
     said = msgspec.json.decode(text, type=_Said)
     program = compile_program(parse(said.program, f"{file}: configuration"))
     return Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
+
+
+#: So many tasks or victims are named in a message.
+_EXAMPLES = 3
+
+
+class AskedEngine(BatchEngine):
+    """An engine that lets somebody look at how things stand right before each session, by the session's uid."""
+
+    before_session: Callable[[str], None] = staticmethod(lambda uid: None)
+
+    def _begin(self) -> Generator[None, None, None]:
+        self.before_session(f"{self.sessions + 1}")
+        return super()._begin()
+
+
+def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Program) -> ReplayResult:
+    """Decide every session of a recording again by this program; `kind` makes an AskedEngine of the recording.
+
+    Raises ConfigError where the recorded configuration decides otherwise than it did, because then the state is not
+    known.
+    """
+    replay = recording.replay_to(kind)
+    recorded = {each.uid: each for each in recording.accounts(kind) if isinstance(each, SessionAccount)}
+    assert isinstance(replay.engine, AskedEngine)
+    second = _Second(replay.engine, program)
+    sessions, differences = list[str](), list[DecisionDiff]()
+
+    def ask(uid: str) -> None:
+        account = recorded.get(uid)
+        if account is not None:  # it is not known of a session that was broken off
+            sessions.append(uid)
+            differences.extend(second.differences(account))
+
+    replay.engine.before_session = ask
+    replayed = replay.replay_all()
+    if replayed.difference is not None:
+        raise ConfigError(f"the recorded configuration does not decide as it did: {replayed.difference}")
+    return msgspec.structs.replace(replayed, compared={"session": sessions}, differences=tuple(differences))
+
+
+class _Second:
+    """A program that is asked what it would do in the session that an engine is about to begin."""
+
+    def __init__(self, engine: BatchEngine, program: Program) -> None:
+        configuration = core_configuration(program, list(engine.profiles))
+        profiles = profiles_for(configuration, core_registry(), engine.effects)(engine)
+        core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
+        self._engine = engine
+        self._deciding = Deciding(program, core, ScoreCache())
+
+    def differences(self, recorded: SessionAccount) -> Iterator[DecisionDiff]:
+        """Yield what would have been otherwise, job by job."""
+        trial = self._engine.trial(self._deciding)
+        turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
+        trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
+        failure = ""
+        try:
+            trial.try_out()
+        except PluginError as error:
+            failure = str(error)
+        if failure or recorded.failure:
+            if failure != recorded.failure:
+                yield _failure(recorded, failure)
+            return
+        yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
+
+
+def _failure(recorded: SessionAccount, failure: str) -> DecisionDiff:
+    kind = "fails otherwise" if failure and recorded.failure else "fails now" if failure else "fails no more"
+    ends = ["ends early" if each else "does not" for each in (recorded.failure, failure)]
+    message = failure or recorded.failure
+    return DecisionDiff(
+        record="session",
+        name=recorded.uid,
+        kind=kind,
+        recorded=recorded.failure,
+        replayed=failure,
+        subject_kind="job",
+        subject=NONE,
+        at=recorded.at,
+        recorded_text=ends[0],
+        replayed_text=ends[1],
+        message=message,
+    )
+
+
+def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:
+    owners = {state.job: state.owner for state in recorded.jobs}
+    for job in dict.fromkeys(turn.job for turn in (*recorded.turns, *turns)):
+        before, now = _Fate(recorded.turns_of(job)), _Fate([turn for turn in turns if turn.job == job])
+        kind, message = _compared(before, now)
+        if kind:
+            yield DecisionDiff(
+                record="session",
+                name=recorded.uid,
+                kind=kind,
+                recorded=before.turns,
+                replayed=now.turns,
+                subject_kind="job",
+                subject=owners.get(job, "").partition(" ")[2] or job,
+                at=recorded.at,
+                recorded_text=str(before),
+                replayed_text=str(now),
+                message=message,
+                details={"podGroup": job},
+            )
+
+
+# -- one job -----------------------------------------------------------------------------------------------------------
+
+
+class _Fate:
+    """What came of a job in its turns of a session: the nodes of the tasks that are bound, and who had to go for it."""
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self.turns = turns
+        committed = [turn for turn in turns if turn.outcome is Outcome.COMMITTED]
+        placed = (each for turn in committed for each in turn.verdicts if each.node and not each.promised)
+        self.nodes: Mapping[str, str] = {each.pod: each.node for each in placed}
+        self.victims: frozenset[str] = frozenset(victim.pod for turn in committed for victim in turn.victims)
+        #: Where nobody lets jobs in they are in.
+        self.held_back: bool = any(turn.outcome is Outcome.HELD_BACK for turn in turns)
+
+    def __str__(self) -> str:
+        bound = f"{len(self.nodes)} bound" if self.nodes else ""
+        victims = f"{len(self.victims)} sent away" if self.victims else ""
+        if self.held_back:
+            return "held back"
+        return ", ".join(filter(None, (bound, victims))) or (self.turns[-1].outcome.value if self.turns else "no turn")
+
+
+def _compared(before: _Fate, now: _Fate) -> tuple[str, str]:
+    """Say how two fates of a job differ, and why; "" if they do not."""
+    if before.held_back != now.held_back:
+        return ("held back now", why(*now.turns)) if now.held_back else ("let in now", why(*before.turns))
+    had, has = len(before.nodes), len(now.nodes)
+    if had != has:
+        if not had or not has:
+            return ("served now", why(*before.turns)) if has else ("served no more", why(*now.turns))
+        return "more tasks" if has > had else "fewer tasks", why(*(before if has > had else now).turns)
+    if before.victims != now.victims:
+        return "other victims", _some(sorted(now.victims)) or why(*now.turns)
+    if before.nodes != now.nodes:
+        moved = {pod: (node, before.nodes.get(pod, NONE)) for pod, node in now.nodes.items()}
+        return "other nodes", _some([f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old])
+    was, reasons = why(*before.turns), why(*now.turns)
+    # Where one of them says nothing the job had no pods yet, or nobody who minds that.
+    return ("other reasons", reasons) if not has and was and reasons and reasons != was else ("", "")
+
+
+def _some(said: Sequence[str]) -> str:
+    """List the first of some."""
+    rest = len(said) - _EXAMPLES
+    return ", ".join(said[:_EXAMPLES]) + (f" and {rest} more" if rest > 0 else "")

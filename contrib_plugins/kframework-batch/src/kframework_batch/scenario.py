@@ -28,8 +28,7 @@ from kframework_batch.config import BatchConfiguration, default_configuration, p
 from kframework_batch.engine import SCHEDULER
 from kframework_batch.objects import Job, JobSpec, PodGroup, Queue, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
-from kframework_batch.program import compile_program
-from kframework_batch.registry import BatchRegistry
+from kframework_batch.program import BatchRegistry, compile_program
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 from kframework_batch.task_status import has_ended

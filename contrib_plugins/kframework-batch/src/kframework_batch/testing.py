@@ -28,11 +28,21 @@ from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_NAME
-from kframework_batch.objects import Guarantee, HyperNode, PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec
-from kframework_batch.program import compile_program
-from kframework_batch.registry import BatchRegistry
+from kframework_batch.objects import (
+    ExactMatch,
+    Guarantee,
+    HyperNode,
+    HyperNodeSpec,
+    Member,
+    MemberSelector,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueSpec,
+)
+from kframework_batch.program import BatchRegistry, compile_program
 from kframework_batch.task_status import TaskStatus
-from kframework_batch.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 
 __all__ = ["Stage", "make_gang", "make_group", "make_hypernode", "make_node", "make_queue", "make_task"]
 

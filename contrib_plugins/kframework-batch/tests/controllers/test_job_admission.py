@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.controllers.job_admission import admitted, events_of, rejection
-from kframework_batch.controllers.job_names import pod_name
+from kframework_batch.controllers.job_members import pod_name
 from kframework_batch.objects import DependsOn, Job, JobPolicy, JobSpec, NetworkTopology, PartitionPolicy, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace

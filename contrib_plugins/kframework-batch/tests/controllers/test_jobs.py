@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from kframework_batch.belongings import ConfigMap, NetworkPolicy, Secret
+from kframework_batch.belongings import NetworkPolicy, Secret
 from kframework_batch.objects import (
     DependsOn,
     Job,
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.kubelet import EXIT_CODE
-from kframework.objects import ObjectMeta, OwnerReference, Pod, PriorityClass, Service
+from kframework.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, PriorityClass, Service
 from kframework.testing import make_pod
 from tests.support.volcano_jobs import job, on, running, task, template
 

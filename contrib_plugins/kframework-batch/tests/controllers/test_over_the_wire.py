@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 import pytest
-from kframework_batch.belongings import ConfigMap, NetworkPolicy, Secret
+from kframework_batch.belongings import NetworkPolicy, Secret
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
@@ -21,7 +21,7 @@ from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
-from kframework.objects import ObjectMeta, Pod, Service
+from kframework.objects import ConfigMap, ObjectMeta, Pod, Service
 from kframework.testing import make_pod
 from tests.support.faulty_transport import FaultyTransport, Rates
 

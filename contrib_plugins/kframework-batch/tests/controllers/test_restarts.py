@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.belongings import ConfigMap
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
@@ -35,7 +34,7 @@ from kframework.engine import Message
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import RUN_SECONDS, Kubelet
-from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, Service
+from kframework.objects import ApiObject, ConfigMap, ObjectMeta, OwnerReference, Pod, Service
 from kframework.testing import make_pod
 
 T = TypeVar("T", bound=ApiObject)

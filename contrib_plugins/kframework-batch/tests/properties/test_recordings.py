@@ -16,8 +16,7 @@ from random import Random
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
-from kframework_batch.reconsider import AskedEngine, reconsider
-from kframework_batch.recording import ENGINES, BatchEngines, recorded
+from kframework_batch.recording import ENGINES, AskedEngine, BatchEngines, reconsider, recorded
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import ClassVar
 
-from kframework_batch.account import Outcome
-from kframework_batch.action import Action
-from kframework_batch.actions.candidates import SearchArguments, Turns, candidates
-from kframework_batch.actions.worksheet import Worksheet, may_have_room
-from kframework_batch.job import INQUEUE, JobInfo
+from kframework_batch.account import Outcome, SubJobTurn, Tried
+from kframework_batch.action import Action, SearchArguments, Turns, candidates, pending_tasks
+from kframework_batch.actions.domains import domains, in_words, shortage, why_none
+from kframework_batch.hookspecs import Key
+from kframework_batch.hypernodes import Domain
+from kframework_batch.job import INQUEUE, GangInfo, JobInfo, Place, SubJobInfo, TaskInfo
+from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
-from kframework_batch.task_status import TaskStatus
+from kframework_batch.session_log import NOTHING_SAID, Said
+from kframework_batch.statement import JobStatement
+from kframework_batch.task_status import READY, TaskStatus
 
 
 class Allocate(Action):
@@ -69,3 +76,327 @@ def _pass_over(session: Session, jobs: Turns[JobInfo], queue: QueueInfo, plugin:
         if not job.is_ready:
             job.message = message
         session.log.passed_over(job, Outcome.OVERUSED, plugin, message)
+
+
+def may_have_room(task: TaskInfo) -> bool:
+    """Return whether `allocate` is to see to a pending task."""
+    return not task.gated and not task.best_effort
+
+
+@dataclass
+class _Try:
+    """What came of trying a gang in one hypernode, or in all that it may have (None), before that was taken back."""
+
+    domain: Domain | None
+    had: int
+    keeps: bool = False
+    message: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    said: Said = NOTHING_SAID
+
+
+@dataclass
+class _Result:
+    """Where a gang has its room, if the search has left it any, and where it had not."""
+
+    outcome: Outcome
+    domain: Domain | None = None
+    message: str = ""
+    tries: Sequence[_Try] = ()
+
+    @property
+    def hypernode(self) -> str:
+        """The name of the hypernode; "" if it is none."""
+        return "" if self.domain is None else self.domain.name
+
+    @property
+    def tried(self) -> list[Tried]:
+        """The hypernodes in which it has no room."""
+        return [Tried(each.domain.name, each.domain.tier, each.had, each.message) for each in self.tries if each.domain]
+
+
+def _most(tries: Iterable[_Try], minimum: int) -> _Try | None:
+    """Return the first of those in which a gang had most of what it needs."""
+    return max(tries, key=lambda each: min(each.had, minimum), default=None)
+
+
+class Worksheet:
+    """A job that may get more, with its tasks that were not tried yet.
+
+    A job without subgroups is one gang; else its subgroups are gangs too, each served as a whole within what serves the
+    job. Both are searched for in the same way: one hypernode after the other, where they are to be close together.
+    """
+
+    def __init__(self, session: Session, job: JobInfo) -> None:
+        self._session = session
+        self._job = job
+        #: The tasks of the job, or of each of its parts, and how many of them were tried.
+        self._tasks: dict[GangInfo, list[TaskInfo]] = {}
+        self._tried: dict[GangInfo, int] = {}
+        #: The roles of which a task has found no node.
+        self._failed: dict[GangInfo, set[str]] = {}
+
+    def take_turn(self, queue: QueueInfo) -> Generator[None, None, bool]:
+        """Try tasks until the job is ready; return whether it is to have another turn."""
+        job, session = self._job, self._session
+        if not self._tasks:
+            self._sort_tasks()
+        with session.statement() as statement:
+            result = yield from self._search(statement, job, queue, None)
+            if result.outcome is not Outcome.COMMITTED:
+                result.message = result.message or job.lacking(session.plugins.subjob_ready)
+            if result.outcome is Outcome.DISCARDED:
+                job.message = result.message
+            session.log.turn(
+                job,
+                result.outcome,
+                session.placement.chosen,
+                placed=statement.allocated,
+                promised=(*statement.pipelined, *statement.kept),
+                message=result.message,
+                hypernode=result.hypernode,
+                tried=result.tried,
+            )
+            if result.outcome is Outcome.COMMITTED:
+                statement.commit()
+            elif result.outcome is Outcome.KEPT:
+                statement.keep()
+            more = result.outcome is Outcome.COMMITTED and statement.placed
+        return more and any(map(self._has_left, self._tasks))
+
+    def _sort_tasks(self) -> None:
+        for task in pending_tasks(self._session, self._job):
+            if may_have_room(task):
+                self._tasks.setdefault(task.subjob or self._job, []).append(task)
+        self._tried = dict.fromkeys(self._tasks, 0)
+
+    def _has_left(self, gang: GangInfo) -> bool:
+        """Return whether a gang has tasks that were not tried yet."""
+        return gang in self._tasks and self._tried[gang] < len(self._tasks[gang])
+
+    def _left(self, gang: GangInfo) -> list[TaskInfo]:
+        return self._tasks[gang][self._tried[gang] :] if gang in self._tasks else []
+
+    # -- one hypernode after the other ---------------------------------------------------------------------------------
+
+    def _search(
+        self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, within: Domain | None
+    ) -> Generator[None, None, _Result]:
+        """Give a gang room in the first hypernode where it has enough; None stands for all that it may have.
+
+        Room now, in whichever of them, goes before room to come: that is kept only where no hypernode has room now.
+        Where there is no choice, all that it had is left in the statement, whatever comes of it.
+        """
+        found = domains(self._session, gang, within)
+        if len(found) == 1 and found[0] is within:
+            broken = self._is_broken(gang)
+            yield from self._fill(statement, gang, queue, within)
+            outcome = self._outcome(gang, broken)
+            named = gang.closeness is not None and outcome is not Outcome.DISCARDED
+            return _Result(outcome, within if named else None)
+        return (yield from self._search_in(found, statement, gang, queue))
+
+    def _search_in(
+        self, found: Sequence[Domain | None], statement: JobStatement, gang: GangInfo, queue: QueueInfo
+    ) -> Generator[None, None, _Result]:
+        session, job, tried = self._session, self._job, dict(self._tried)
+        errors, places, broken = dict(job.fit_errors), dict(job.places), self._is_broken(gang)
+        tries: list[_Try] = []
+        for domain in found:
+            self._begin_again(tried)
+            attempt = _Try(domain, gang.placed_num, message=self._hopeless(gang, domain))
+            tries.append(attempt)
+            if attempt.message:
+                continue
+            mark = session.log.mark()
+            with statement.statement() as inner:
+                yield from self._fill(inner, gang, queue, domain)
+                outcome = self._outcome(gang, broken) if inner.placed else Outcome.DISCARDED
+                if outcome is Outcome.COMMITTED:
+                    inner.commit()
+                    return _Result(outcome, domain, tries=tries[:-1])
+                attempt.had, attempt.keeps = gang.placed_num, outcome is Outcome.KEPT
+            attempt.errors, attempt.places, attempt.said = job.fit_errors, job.places, session.log.set_aside(mark)
+            attempt.message = attempt.said.message or "its tasks have room, but not enough"
+            job.fit_errors, job.places = dict(errors), dict(places)
+        kept = _most((each for each in tries if each.keeps), gang.min_available)
+        if kept is not None:
+            self._begin_again(tried)
+            with statement.statement() as inner:
+                yield from self._fill(inner, gang, queue, kept.domain)
+                inner.commit()
+            return _Result(Outcome.KEPT, kept.domain, tries=[each for each in tries if each is not kept])
+        return self._in_vain(gang, tries)
+
+    def _in_vain(self, gang: GangInfo, tries: Sequence[_Try]) -> _Result:
+        """Say why a gang has no room: what stands against its tasks is that of the try that came furthest."""
+        session, job = self._session, self._job
+        best = _most(tries, gang.min_available)
+        if best is not None:
+            job.fit_errors.update(best.errors)
+            job.places.update(best.places)
+            session.log.again(best.said)
+        message = in_words(each.message for each in tries) if tries else why_none(session, gang)
+        return _Result(Outcome.COMMITTED if self._is_ready(gang) else Outcome.DISCARDED, message=message, tries=tries)
+
+    def _begin_again(self, tried: Mapping[GangInfo, int]) -> None:
+        self._tried = dict(tried)
+        self._failed.clear()
+
+    def _hopeless(self, gang: GangInfo, domain: Domain | None) -> str:
+        """Say why trying is of no use; "" if it may be."""
+        if domain is None:
+            return ""
+        parts = self._tasks if gang is self._job else (gang,)
+        tasks = list(chain.from_iterable(map(self._left, parts)))
+        partly = self._is_broken(gang) or self._is_ready(gang) or self._is_pipelined(gang)
+        count = 1 if partly else max(gang.min_available - gang.placed_num, 1)
+        return shortage(self._session, tasks, count, domain)
+
+    # -- whether it has enough -----------------------------------------------------------------------------------------
+
+    def _outcome(self, gang: GangInfo, broken: bool) -> Outcome:
+        """Say what is to become of what a gang got; `broken` as it was before."""
+        if self._is_ready(gang):
+            return Outcome.COMMITTED
+        return Outcome.KEPT if broken or self._is_pipelined(gang) else Outcome.DISCARDED
+
+    def _is_broken(self, gang: GangInfo) -> bool:
+        """Return whether a gang has lost members; of parts of a job others may do instead."""
+        return gang is self._job and self._job.is_broken
+
+    def _is_ready(self, gang: GangInfo) -> bool:
+        plugins = self._session.plugins
+        return plugins.subjob_ready(gang) if isinstance(gang, SubJobInfo) else plugins.job_ready(self._job)
+
+    def _is_pipelined(self, gang: GangInfo) -> bool:
+        plugins = self._session.plugins
+        return plugins.subjob_pipelined(gang) if isinstance(gang, SubJobInfo) else plugins.job_pipelined(self._job)
+
+    # -- its tasks -----------------------------------------------------------------------------------------------------
+
+    def _fill(self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
+        """Give a gang room, in a hypernode if there is one, until it is ready or cannot be any more."""
+        if gang is self._job and self._job.subjobs:
+            return self._fill_parts(statement, queue, domain)
+        return self._fill_tasks(statement, gang, queue, domain)
+
+    def _fill_parts(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
+        """Give one part of the job after the other enough room or none, those first that the job needs."""
+        job, plugins, needed = self._job, self._session.plugins, self._needed()
+
+        def key(part: SubJobInfo) -> tuple[Key, ...]:
+            return (part.name not in needed, *plugins.subjob_key(part))
+
+        parts = Turns(key, filter(self._has_left, job.subjobs.values()))
+        while parts:
+            part = parts.take()
+            if (yield from self._turn_of_part(statement, part, queue, domain)):
+                if plugins.job_ready(job):
+                    return
+                if self._has_left(part):
+                    parts.put(part)
+
+    def _needed(self) -> set[str]:
+        """Name the parts that would give the job enough of each policy, the first in order."""
+        plugins, job = self._session.plugins, self._job
+        ready = Counter(part.policy for part in job.subjobs.values() if plugins.subjob_ready(part))
+        missing = {groups.name: groups.minimum - ready[groups.name] for groups in job.subgroups}
+        needed = set()
+        for part in sorted(job.subjobs.values(), key=plugins.subjob_key):
+            if part.policy is not None and missing[part.policy] > 0 and not plugins.subjob_ready(part):
+                missing[part.policy] -= 1
+                needed.add(part.name)
+        return needed
+
+    def _turn_of_part(
+        self, statement: JobStatement, part: SubJobInfo, queue: QueueInfo, within: Domain | None
+    ) -> Generator[None, None, bool]:
+        """Give a part enough room, or the promise of it; return whether it got anything."""
+        with statement.statement() as own:
+            result = yield from self._search(own, part, queue, within)
+            turn = SubJobTurn(
+                subjob=part.name,
+                had=part.placed_num,
+                minimum=part.min_available,
+                outcome=result.outcome,
+                message=result.message,
+                hypernode=result.hypernode,
+                tried=tuple(result.tried),
+            )
+            self._session.log.subjob(turn)
+            if result.outcome is Outcome.COMMITTED:
+                own.commit()
+            elif result.outcome is Outcome.KEPT:
+                own.keep()
+            return own.closed and own.placed
+
+    def _fill_tasks(
+        self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None
+    ) -> Iterator[None]:
+        failed = self._failed.setdefault(gang, set())
+        while self._has_left(gang):
+            task = self._tasks[gang][self._tried[gang]]
+            self._tried[gang] += 1
+            error = self._place(statement, queue, task, domain, failed)
+            yield
+            if error is None:
+                if self._is_ready(gang):
+                    break
+            else:
+                self._job.unfit(task, error)
+                if not self._may_still_be_ready(gang, failed):
+                    break
+
+    def _place(
+        self, statement: JobStatement, queue: QueueInfo, task: TaskInfo, domain: Domain | None, failed: set[str]
+    ) -> str | None:
+        """Give a task room, or promise it some; return why that cannot be. `failed` are roles that found no node."""
+        session = self._session
+        if refuser := session.plugins.refuses_room(queue, task):
+            return self._rejected(task, f"queue {queue.name} is not due room for it", refuser)
+        if task.role and task.role in failed:
+            return self._rejected(task, f"another task of role {task.role} found no node")
+        choice = _nominated(session, task, domain) or session.placement.choose(task, domain)
+        if isinstance(choice, str):
+            failed.add(task.role)
+            return self._rejected(task, choice)
+        put = statement.allocate if choice.idle else statement.pipeline
+        refused = put(task, choice.node)
+        return None if refused is None else self._rejected(task, refused.message, refused.plugin)
+
+    def _rejected(self, task: TaskInfo, message: str, plugin: str = "") -> str:
+        self._session.log.rejected(task, message, plugin)
+        return message
+
+    def _may_still_be_ready(self, gang: GangInfo, failed: set[str]) -> bool:
+        """Return whether a gang can have its minimum without the tasks that found no node.
+
+        Of a job without parts: where the minimum is the sum of those of roles, the roles that failed must have theirs
+        already; where the roles ask for more than the job does, enough tasks of other roles must be left.
+        """
+        job, minimums = self._job, self._job.role_minimums
+        if not failed:
+            return True
+        if job.min_available == len(job.tasks) or (gang is not job and gang.min_available >= len(gang.tasks)):
+            return False
+        if not minimums or job.subjobs:
+            return True
+        if job.min_available < sum(minimums.values()):
+            left = sum(task.role not in failed for task in job.with_status(TaskStatus.PENDING).values())
+            return job.ready_num + job.waiting_num + left >= job.min_available
+        have = job.roles(*READY, TaskStatus.PIPELINED)
+        return all(have.get(role, 0) >= minimums.get(role, 0) for role in failed)
+
+
+def _nominated(session: Session, task: TaskInfo, domain: Domain | None) -> Choice | None:
+    """Return the node that was freed for a task, if it still has room for it."""
+    name = task.object.status.nominated_node_name
+    row = session.nodes.row(name) if name else None
+    if row is None or not session.idle.fits_future(task, row) or session.plugins.pre_predicate(task) is not None:
+        return None
+    if session.placement.rejection(task, row) is not None or (domain is not None and not domain.holds([row])):
+        return None
+    session.placement.forget(task)
+    return Choice(row, name, session.idle.fits_idle(task, row), score=0.0, ties=1, feasible=1)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kframework_batch.account import Outcome
-from kframework_batch.action import Action
-from kframework_batch.actions.candidates import SearchArguments, candidates, pending_tasks
+from kframework_batch.action import Action, SearchArguments, candidates, pending_tasks
 from kframework_batch.actions.domains import choose_within
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kframework_batch.action import Action
-from kframework_batch.actions.candidates import candidates
+from kframework_batch.action import Action, candidates
 from kframework_batch.session import Session
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kframework_batch.account import Outcome
-from kframework_batch.action import Action
-from kframework_batch.actions.candidates import Turns
+from kframework_batch.action import Action, Turns
 from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.session import Session
 

@@ -9,10 +9,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from kframework.clock import seconds_of
-from kframework_batch.action import Action
-from kframework_batch.actions.candidates import SearchArguments, Turns, pending_tasks, starving
-from kframework_batch.actions.victim_selection import Candidate, MayGo, VictimSelection, may_push_out
-from kframework_batch.actions.victims import Residents
+from kframework_batch.action import Action, SearchArguments, Turns, pending_tasks, starving
+from kframework_batch.actions.victim_selection import Candidate, MayGo, Residents, VictimSelection, may_push_out
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session

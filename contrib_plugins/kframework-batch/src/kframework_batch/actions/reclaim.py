@@ -7,10 +7,8 @@ from functools import partial
 from typing import ClassVar
 
 from kframework_batch.account import Outcome
-from kframework_batch.action import Action
-from kframework_batch.actions.candidates import SearchArguments, Turns, starving
-from kframework_batch.actions.victim_selection import VictimSelection
-from kframework_batch.actions.victims import Residents
+from kframework_batch.action import Action, SearchArguments, Turns, starving
+from kframework_batch.actions.victim_selection import Residents, VictimSelection
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.session import Session

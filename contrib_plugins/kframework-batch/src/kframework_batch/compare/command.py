@@ -74,8 +74,8 @@ def compare(
     Nodes, queues and jobs are the same, and so are the controllers that make pods. The annotation
     kframework.dev/arrives-seconds says on a Job when it comes. All of it happens in memory, on virtual time.
     """
-    from kframework_batch.compare.picture import picture as drawn
     from kframework_batch.compare.runs import Trace, run_pods, run_sessions
+    from kframework_batch.shares import comparison_chart
 
     refuse_reading_stdin_twice(filenames, config)
     refuse_reading_stdin_twice(filenames, pod_config)
@@ -91,7 +91,7 @@ def compare(
         sessions, sessions_course = run_sessions(trace, settings, duration)
         if file is not None:
             courses = {_title(PODS, pods): pods_course, _title(SESSIONS, sessions): sessions_course}
-            file.write(drawn(courses, max(pods.seconds, sessions.seconds)))
+            file.write(comparison_chart(courses, max(pods.seconds, sessions.seconds)))
     if output is Form.JSON:
         print_json({PODS: pods, SESSIONS: sessions})
     else:
@@ -101,8 +101,7 @@ def compare(
 def _settings(config: str | None, scheduler_name: str, seed: int) -> Settings:
     from kframework.cli.logs import say
     from kframework_batch.config import default_configuration
-    from kframework_batch.program import compile_program
-    from kframework_batch.reload import ConfigurationFile
+    from kframework_batch.program import ConfigurationFile, compile_program
     from kframework_batch.settings import Settings
 
     program = compile_program(default_configuration()) if config is None else ConfigurationFile(config).load()

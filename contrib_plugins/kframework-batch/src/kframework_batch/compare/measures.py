@@ -1,14 +1,192 @@
-"""What a run came to, in numbers: completion, waiting, fairness, utilisation, and room that half gangs held in vain."""
+"""A run measured moment by moment: completion, waiting, fairness, utilisation, and what half gangs held in vain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
 import msgspec
 
-from kframework_batch.compare.replay import Course, QueueMeasures, Replay
-from kframework_batch.compare.timeline import Timeline, What
+from kframework_batch.compare.timeline import Gang, Moment, Timeline, What
+from kframework_batch.water_filling import Claim, fill
+
+
+class QueueMeasures(msgspec.Struct, frozen=True):
+    """What a queue had while it had demand: the mean share of the cluster that worked for it, and that it was due."""
+
+    queue: str
+    weight: int
+    held: float
+    due: float
+
+    @property
+    def ratio(self) -> float:
+        """The part of its due that it had; more than 1 if others left it some."""
+        return self.held / self.due
+
+
+class Course(msgspec.Struct):
+    """How shares went: from each moment on what worked for every queue, and what half gangs held."""
+
+    moments: list[float]
+    working: dict[str, list[float]]
+    half: list[float]
+
+
+class Standing(msgspec.Struct):
+    """Where a gang stands: its pods with a place and what these hold, by uid, and what is left of its demand.
+
+    `complete_at` is when as many of its pods as must run together ran for the first time.
+    """
+
+    gang: Gang
+    arrived: float
+    left: int
+    holding: dict[str, int] = msgspec.field(default_factory=dict)
+    bound: set[str] = msgspec.field(default_factory=set)
+    names: set[str] = msgspec.field(default_factory=set)
+    succeeded: int = 0
+    complete_at: float | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it runs with its minimum; who has run to the end counts."""
+        return len(self.bound) + self.succeeded >= self.gang.minimum
+
+    def waited(self, until: float) -> float:
+        """Return how long it waited for its minimum to run, which may not have ended by then."""
+        return (until if self.complete_at is None else self.complete_at) - self.arrived
+
+    def let_go(self, uid: str) -> int:
+        """Take a pod off its place, and return what it held."""
+        self.bound.discard(uid)
+        return self.holding.pop(uid, 0)
+
+
+class Replay:
+    """Goes through the moments of a run and sums up what held in between, in shares of the capacity times seconds."""
+
+    def __init__(self, timeline: Timeline, resource: str, capacity: int, weights: Mapping[str, int]) -> None:
+        self._timeline, self._resource, self._capacity, self._weights = timeline, resource, capacity, weights
+        self.standings: dict[str, Standing] = {}
+        self.course = Course([], {}, [])
+        self.worked = self.half_held = 0.0
+        self.evictions = 0
+        self._now = 0.0
+        self._working: Counter[str] = Counter()  # amounts as they are now, by queue
+        self._half = 0
+        self._demand: Counter[str] = Counter()
+        self._waiting: dict[str, float] = {}  # since when a pod has waited, by uid
+        self._waits: list[float] = []
+        self._due: defaultdict[str, float] = defaultdict(float)  # by queue, like the next two, while it has demand
+        self._held: defaultdict[str, float] = defaultdict(float)
+        self._spans: defaultdict[str, float] = defaultdict(float)
+
+    def run(self, until: float) -> None:
+        """Go through all that happened until then."""
+        for moment in self._timeline.moments:
+            if moment.at > until:
+                break
+            self._advance(moment.at)
+            standing = self.standings.get(moment.gang) or self._meet(moment)
+            self._count(standing, -1)
+            self._happen(moment, standing)
+            if standing.complete and standing.complete_at is None:
+                standing.complete_at = moment.at
+            self._count(standing, 1)
+            self._draw()
+        self._advance(until)
+
+    def queues(self) -> Iterator[QueueMeasures]:
+        """Yield what each queue had that was ever due anything."""
+        for queue, due in sorted(self._due.items()):
+            if due > 0:
+                seconds, weight = self._spans[queue], self._weights.get(queue, 1)
+                yield QueueMeasures(queue, weight, self._held[queue] / seconds, due / seconds)
+
+    def pod_waits(self, until: float) -> Iterator[float]:
+        """Yield how long pods have waited, those that wait still or were never made among them."""
+        yield from self._waits
+        yield from (until - since for since in self._waiting.values())
+        for each in self.standings.values():
+            if each.gang.finished > until:
+                yield from [until - each.arrived] * (each.gang.pods - len(each.names))
+
+    def _meet(self, moment: Moment) -> Standing:
+        gang = self._timeline.gangs[moment.gang]
+        standing = self.standings[moment.gang] = Standing(gang, moment.at, 0)
+        return standing
+
+    def _happen(self, moment: Moment, standing: Standing) -> None:
+        uid = moment.pod
+        match moment.what:
+            case What.ARRIVED:
+                standing.left = standing.gang.wanted.get(self._resource, 0)
+            case What.FINISHED:
+                standing.left = 0
+            case What.MADE:
+                name = self._timeline.members[uid].name
+                self._waiting[uid] = moment.at if name in standing.names else standing.arrived
+                standing.names.add(name)
+            case What.PLACED:
+                standing.holding[uid] = self._requested(uid)
+            case What.BOUND:
+                standing.holding[uid] = self._requested(uid)
+                standing.bound.add(uid)
+                if uid in self._waiting:
+                    self._waits.append(moment.at - self._waiting.pop(uid))
+            case What.RELEASED:
+                if uid not in standing.bound:
+                    standing.let_go(uid)
+            case What.SUCCEEDED:
+                standing.let_go(uid)
+                standing.succeeded += 1
+                standing.left = max(standing.left - self._requested(uid), 0)
+            case What.GONE:
+                standing.let_go(uid)
+                self._waiting.pop(uid, None)
+            case What.EVICTED:
+                self.evictions += 1
+
+    def _requested(self, uid: str) -> int:
+        return self._timeline.members[uid].requests.get(self._resource, 0)
+
+    def _count(self, standing: Standing, sign: int) -> None:
+        """Count what a gang holds and still wants, or take it out of the count before it changes."""
+        held, queue = sign * sum(standing.holding.values()), standing.gang.queue
+        if standing.complete:
+            self._working[queue] += held
+        else:
+            self._half += held
+        self._demand[queue] += sign * standing.left
+
+    def _advance(self, at: float) -> None:
+        span, self._now = (at - self._now) / self._capacity, at
+        if span <= 0:
+            return
+        self.worked += sum(self._working.values()) * span
+        self.half_held += self._half * span
+        wanting = [queue for queue, amount in self._demand.items() if amount > 0]
+        claims = [Claim(self._weights.get(queue, 1), 0, self._demand[queue]) for queue in wanting]
+        for queue, due in zip(wanting, fill(self._capacity, claims), strict=True):
+            self._due[queue] += due * span
+            self._held[queue] += self._working[queue] * span
+            self._spans[queue] += span * self._capacity
+
+    def _draw(self) -> None:
+        """Add to the course how things stand now; what comes at the same moment takes its place."""
+        course = self.course
+        if not course.moments or course.moments[-1] < self._now:
+            course.moments.append(self._now)
+            course.half.append(0.0)
+            for row in course.working.values():
+                row.append(row[-1])
+        course.half[-1] = self._half / self._capacity
+        for queue, amount in self._working.items():
+            row = course.working.setdefault(queue, [0.0] * len(course.moments))
+            row[-1] = amount / self._capacity
+
 
 #: Moments that are work: after the last of them nothing came of anything.
 _WORK = (What.ARRIVED, What.FINISHED, What.BOUND, What.SUCCEEDED, What.GONE)

@@ -13,8 +13,7 @@ from kframework.objects import ApiObject, Node
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.simulation.script import Script
 from kframework.testing import create
-from kframework_batch.compare.measures import Measures, measure
-from kframework_batch.compare.replay import Course
+from kframework_batch.compare.measures import Course, Measures, measure
 from kframework_batch.compare.timeline import Timeline, gang_of
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import Job, PodGroup, Queue

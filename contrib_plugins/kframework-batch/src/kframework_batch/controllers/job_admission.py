@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from kframework.engine import Duration
 from kframework.objects import QuantityError
 from kframework_batch.controllers.handed_down import min_resources
-from kframework_batch.controllers.job_dependencies import are_ordered
-from kframework_batch.controllers.job_names import pod_name
+from kframework_batch.controllers.job_members import are_ordered, pod_name
 from kframework_batch.controllers.job_plugins.installed import INSTALLED, OF_VOLCANO
 from kframework_batch.controllers.job_plugins.ssh import Ssh
 from kframework_batch.objects import Job, JobPolicy, NetworkTopology, PartitionPolicy, TaskSpec

@@ -5,11 +5,67 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 
-from kframework.objects import ApiObject, Pod
-from kframework_batch.controllers.job_names import pod_name
-from kframework_batch.objects import Job, JobStatus, TaskSpec
+from kframework.objects import ApiObject, OwnerReference, Pod
+from kframework_batch.objects import DependsOn, Job, JobStatus, TaskSpec
 from kframework_batch.task_status import has_ended
+
+#: Labels of the pods of a job, by which its Service finds them.
+JOB_NAME = "volcano.sh/job-name"
+JOB_NAMESPACE = "volcano.sh/job-namespace"
+
+
+def pod_name(job: Job, task: TaskSpec, index: int) -> str:
+    """Name a pod of a task."""
+    return f"{job.metadata.name}-{task.name}-{index}"
+
+
+def owned_by(job: Job) -> tuple[OwnerReference, ...]:
+    """Name the job as the owner of something."""
+    return (
+        OwnerReference(
+            api_version="batch.volcano.sh/v1alpha1",
+            kind="Job",
+            name=job.metadata.name,
+            uid=job.metadata.uid,
+            controller=True,
+            block_owner_deletion=True,
+        ),
+    )
+
+
+_NOTHING = DependsOn()
+
+
+def are_ordered(tasks: Iterable[TaskSpec]) -> bool:
+    """Return whether each task depends on tasks that there are, and none on itself by way of others."""
+    graph = {task.name: (task.depends_on or _NOTHING).name for task in tasks}
+    try:
+        return {*TopologicalSorter(graph).static_order()} == graph.keys()
+    except CycleError:
+        return False
+
+
+def may_begin(job: Job, task: TaskSpec, members: Members) -> bool:
+    """Return whether enough pods run of the tasks that this one depends on: of any, or of all.
+
+    Enough is the minimum of the task. A pod that has succeeded has run.
+    """
+    depends_on = task.depends_on or _NOTHING
+    begun = (_is_under_way(other, members) for other in job.spec.tasks if other.name in depends_on.name)
+    return any(begun) if depends_on.iteration == "any" and depends_on.name else all(begun)
+
+
+def _is_under_way(task: TaskSpec, members: Members) -> bool:
+    return sum(map(_has_begun, members.kept[task.name])) >= (task.min_available or 0)
+
+
+def _has_begun(pod: Pod) -> bool:
+    if pod.status.phase == "Running":
+        return all(container.ready for container in pod.status.container_statuses)
+    return pod.status.phase == "Succeeded"
+
 
 #: The annotation with the version of the job that an object was made for; a job gets another one when it is killed.
 VERSION = "volcano.sh/job-version"

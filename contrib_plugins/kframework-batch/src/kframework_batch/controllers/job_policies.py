@@ -14,8 +14,7 @@ from kframework.clock import seconds_of
 from kframework.engine import Duration
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
-from kframework_batch.controllers.job_dependencies import may_begin
-from kframework_batch.controllers.job_members import PARTITION, Members, Tally, stays
+from kframework_batch.controllers.job_members import PARTITION, Members, Tally, may_begin, stays
 from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup, TaskSpec
 
 _BUILT = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"})

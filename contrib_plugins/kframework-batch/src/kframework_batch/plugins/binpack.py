@@ -14,7 +14,6 @@ from kframework import NodeInfo
 from kframework_batch.hookspecs import Rows
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-from kframework_batch.resource_weights import resource_weights
 from kframework_batch.session_view import SessionView
 
 _MAX_SCORE = 100
@@ -98,3 +97,22 @@ class Binpack(BatchPlugin):
         """Yield what the task asks for and what that weighs, where it has a weight."""
         weights = self.arguments.weights
         return ((name, amount, weights[name]) for name, amount in task.request.items() if name in weights)
+
+
+def resource_weights(arguments: BatchArguments, key: str, names: str, **known: int) -> Mapping[str, int]:
+    """Return the weights of the `known` resources, and of those whose `names` a list says, by commas.
+
+    The weight of one in the list stands under `<key>.<name>`; it is 1 if nothing is said there, and so is any weight
+    below 0. ValueError for what is no whole number.
+    """
+    listed = filter(None, map(str.strip, names.split(",")))
+    weights = {name: _weight_of(arguments, f"{key}.{name}") for name in listed} | known
+    return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
+
+
+def _weight_of(arguments: BatchArguments, key: str) -> int:
+    said = (arguments.model_extra or {}).get(key, 1)
+    try:
+        return int(said)
+    except (TypeError, ValueError):
+        raise ValueError(f"{key}: expected a whole number, not {said!r}") from None

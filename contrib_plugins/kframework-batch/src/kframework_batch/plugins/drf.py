@@ -2,15 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import ClassVar, TypeAlias
 
-from kframework_batch.fair_tree import FairKey, FairTree
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.session_view import SessionView
+
+HIERARCHY = "volcano.sh/hierarchy"
+WEIGHTS = "volcano.sh/hierarchy-weights"
+
+#: Whether a node is saturated, and its share by weight, from the top to a queue.
+FairKey: TypeAlias = tuple[tuple[bool, float], ...]
+
+
+class _Leaf:
+    """A job: saturated once it has all that it asks for of some resource, or asks for one that is used up or not there.
+
+    So is one that asks for nothing. Volcano takes it, and one that asks for what is not there, for a job that can still
+    be served: its queue comes first for ever, takes back what another one holds, and that one is served again.
+    """
+
+    __slots__ = ("held", "parent", "requested", "saturated", "share", "stale")
+
+    def __init__(self, parent: _Node, held: Resource, requested: Resource) -> None:
+        self.parent = parent
+        self.held: Mapping[str, float] = held
+        self.requested = requested
+        self.share = 0.0
+        self.saturated = False
+        self.stale = True
+
+    def refresh(self, total: Resource, used_up: set[str]) -> None:
+        if self.stale:
+            held = self.held
+            self.share = dominant_share(held, total)
+            asked_for = [(name, asked) for name, asked in self.requested.items() if asked > 0]
+            self.saturated = not asked_for or any(
+                name in used_up or name not in total or held.get(name, 0) >= asked for name, asked in asked_for
+            )
+            self.stale = False
+
+
+class _Node:
+    """A place in the tree: it holds what is below it, with unsaturated parts scaled down to the smallest of them.
+
+    So a part that took a lot when nobody else wanted it does not count against its siblings.
+    """
+
+    __slots__ = ("children", "held", "parent", "saturated", "share", "stale", "weight")
+
+    def __init__(self, parent: _Node | None, weight: float) -> None:
+        self.parent = parent
+        self.weight = weight
+        self.children: dict[str, _Node | _Leaf] = {}
+        self.held: Mapping[str, float] = {}
+        self.share = 0.0
+        self.saturated = True
+        self.stale = True
+
+    def refresh(self, total: Resource, used_up: set[str]) -> None:
+        if not self.stale:
+            return
+        held: dict[str, float] = {}
+        children = self.children.values()
+        for child in children:
+            child.refresh(total, used_up)
+        smallest = min([1.0, *[child.share for child in children if child.share and not child.saturated]])
+        for child in children:
+            if child.share:
+                factor = 1.0 if child.saturated else smallest / child.share
+                for name, amount in child.held.items():
+                    held[name] = held.get(name, 0.0) + amount * factor
+        self.held = held
+        self.share = dominant_share(held, total)
+        self.saturated = all(child.saturated for child in children)
+        self.stale = False
+
+
+class FairTree:
+    """The tree of one session. What changes is noted at once; shares are worked out when they are asked for."""
+
+    def __init__(self, total: Resource) -> None:
+        self._total = total
+        self._held = Resource()
+        self._used_up = {name for name, whole in total.items() if whole <= 0}
+        self._root = _Node(None, 1.0)
+        self._queues: dict[str, tuple[_Node, ...]] = {}
+        self._jobs: dict[str, _Leaf] = {}
+
+    def add_queue(self, queue: QueueInfo) -> None:
+        """Find the place of a queue; who comes first to a place says what it weighs."""
+        names = queue.annotations.get(HIERARCHY, f"root/{queue.name}").split("/")[1:]
+        weights = queue.annotations.get(WEIGHTS, "").split("/")[1:]
+        path = [self._root]
+        for name, weight in zip_longest(names, weights[: len(names)], fillvalue=""):
+            node = path[-1].children.get(f"/{name}")
+            if not isinstance(node, _Node):
+                node = path[-1].children[f"/{name}"] = _Node(path[-1], _weight(weight))
+            path.append(node)
+        self._queues[queue.name] = tuple(path[1:])
+
+    def add_job(self, job: JobInfo, held: Resource) -> None:
+        """Hang a job below its queue; `held` is the caller's account of it, followed from now on (`note`)."""
+        parent = (self._root, *self._queues[job.queue])[-1]
+        # Names of places begin with a slash, which no uid of a job does.
+        leaf = parent.children[job.uid] = _Leaf(parent, held, job.requested)
+        self._jobs[job.uid] = leaf
+        self._count(held, 1)
+
+    def note(self, job: JobInfo, amounts: Resource, sign: int) -> None:
+        """Take note that the account of a job has changed by these amounts: more with 1, less with -1."""
+        self._jobs[job.uid].stale = True
+        node: _Node | None = self._jobs[job.uid].parent
+        while node is not None and not node.stale:
+            node.stale = True
+            node = node.parent
+        self._count(amounts, sign)
+
+    def key(self, queue: QueueInfo) -> FairKey:
+        """Return what orders a queue: from the top, unsaturated before saturated, then by share and weight."""
+        self._root.refresh(self._total, self._used_up)
+        return tuple([(node.saturated, node.share / node.weight) for node in self._queues[queue.name]])
+
+    def _count(self, amounts: Resource, sign: int) -> None:
+        """Count what all jobs hold; where a resource is used up now, or no longer is, any job may have changed."""
+        held, used_up = self._held, self._used_up
+        for name, amount in amounts.items():
+            held[name] = held.get(name, 0) + sign * amount
+            whole = self._total.get(name)
+            if whole is not None and (held[name] >= whole) != (name in used_up):
+                used_up ^= {name}
+                self._make_stale(self._root)
+
+    def _make_stale(self, node: _Node) -> None:
+        node.stale = True
+        for child in node.children.values():
+            if isinstance(child, _Node):
+                self._make_stale(child)
+            else:
+                child.stale = True
+
+
+def _weight(text: str) -> float:
+    """Read a weight; what is no number, or less than 1, is 1."""
+    try:
+        return max(float(text), 1.0)
+    except ValueError:
+        return 1.0
+
 
 #: Shares that differ by less are the same.
 _CLOSE = 1e-6

@@ -14,7 +14,7 @@ from kframework_batch.hookspecs import Rows
 from kframework_batch.hypernodes import Domain, placed_rows
 from kframework_batch.job import GangInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-from kframework_batch.resource_weights import resource_weights
+from kframework_batch.plugins.binpack import resource_weights
 from kframework_batch.session_view import SessionView
 from kframework_batch.task_status import TaskStatus
 

@@ -5,11 +5,118 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from kframework_batch.controllers.job_plugins.env import Env
-from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
+from msgspec.structs import replace
+
+from kframework.objects import ApiObject, ConfigMap, LabelSelector, Service
+from kframework_batch.belongings import (
+    HeadlessServiceSpec,
+    NetworkPolicy,
+    NetworkPolicyIngressRule,
+    NetworkPolicyPeer,
+    NetworkPolicySpec,
+)
+from kframework_batch.controllers.job_members import JOB_NAME, JOB_NAMESPACE, pod_name
+from kframework_batch.controllers.job_plugins.job_plugin import Arguments, JobPlugin, hosts, in_all_containers, named
 from kframework_batch.controllers.job_plugins.ssh import Ssh
-from kframework_batch.controllers.job_plugins.svc import Svc
-from kframework_batch.objects import Job
+from kframework_batch.objects import Job, TaskSpec
+from kframework_batch.pod_templates import ConfigMapSource, EnvVar, TemplatePodSpec, TemplateVolume, VolumeMount
+
+#: The variables with the number of a pod in its task; the first is the older one.
+TASK_INDEX = ("VK_TASK_INDEX", "VC_TASK_INDEX")
+
+
+class Env(JobPlugin):
+    """Sets VC_TASK_INDEX and VK_TASK_INDEX."""
+
+    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+        """Return the spec with the two variables in each container."""
+        return in_all_containers(spec, [EnvVar(name=name, value=str(index)) for name in TASK_INDEX])
+
+
+_NOT_READY = "publish-not-ready-addresses"
+_NO_POLICY = "disable-network-policy"
+_HOSTS_ENV = "inject-hosts-env"
+
+#: Where the ConfigMap with the hosts is mounted.
+_MOUNTED_AT = "/etc/volcano"
+
+
+class Svc(JobPlugin):
+    """Makes a headless Service, a ConfigMap with the hosts of all tasks, and a NetworkPolicy."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._publish_not_ready = arguments.flag(_NOT_READY)
+        self._network_policy = not arguments.flag(_NO_POLICY)
+        self._hosts_env = arguments.flag(_HOSTS_ENV)
+
+    @staticmethod
+    def arguments(texts: tuple[str, ...]) -> Arguments:
+        """Read its arguments."""
+        return Arguments("svc", texts, {_NOT_READY: False, _NO_POLICY: False, _HOSTS_ENV: True})
+
+    def belongings(self, job: Job) -> list[ApiObject]:
+        """Make the ConfigMap, the Service, and unless it is disabled the NetworkPolicy."""
+        name = job.metadata.name
+        labels = {JOB_NAME: name, JOB_NAMESPACE: job.metadata.namespace}
+        service = HeadlessServiceSpec(
+            selector=labels, cluster_ip="None", publish_not_ready_addresses=self._publish_not_ready
+        )
+        made: list[ApiObject] = [*self.changing(job), Service(metadata=named(job, name), spec=service)]
+        if self._network_policy:
+            own = LabelSelector(match_labels=labels)
+            rule = NetworkPolicyIngressRule(peers=(NetworkPolicyPeer(pod_selector=own),))
+            policy = NetworkPolicySpec(pod_selector=own, ingress=(rule,), policy_types=("Ingress",))
+            made.append(NetworkPolicy(metadata=named(job, name), spec=policy))
+        return made
+
+    def changing(self, job: Job) -> list[ConfigMap]:
+        return [ConfigMap(metadata=named(job, _config_map(job)), data=host_files(job))]
+
+    def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
+        name = job.metadata.name
+        made: list[tuple[type[ApiObject], str]] = [(ConfigMap, _config_map(job)), (Service, name)]
+        return [*made, (NetworkPolicy, name)] if self._network_policy else made
+
+    def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
+        """Return the spec with hostname and subdomain, the host files mounted, and the hosts of all tasks as variables.
+
+        The values of these stand in the ConfigMap.
+        """
+        config_map = _config_map(job)
+        keys = [key for task in job.spec.tasks for key in _variables(task)] if self._hosts_env else []
+        env = [EnvVar(name=key, value_from={"configMapKeyRef": {"name": config_map, "key": key}}) for key in keys]
+        spec = replace(
+            spec,
+            hostname=spec.hostname or pod_name(job, task, index),
+            subdomain=spec.subdomain or job.metadata.name,
+        )
+        mount = VolumeMount(name=config_map, mount_path=_MOUNTED_AT)
+        volume = TemplateVolume(name=config_map, config_map=ConfigMapSource(name=config_map))
+        return in_all_containers(spec, env, [mount], [volume])
+
+
+def host_files(job: Job) -> dict[str, str]:
+    """Write the hosts of each task: in lines as `TASK.host`, with commas as `VC_TASK_HOSTS`; `VC_TASK_NUM` counts."""
+    files: dict[str, str] = {}
+    for task in job.spec.tasks:
+        names = [f"{host}.{subdomain}" for host, subdomain in hosts(job, task)]
+        of_hosts, of_number = _variables(task)
+        files |= {f"{_bare(task)}.host": "\n".join(names), of_hosts: ",".join(names), of_number: str(len(names))}
+    return files
+
+
+def _variables(task: TaskSpec) -> tuple[str, str]:
+    name = _bare(task).upper()
+    return f"VC_{name}_HOSTS", f"VC_{name}_NUM"
+
+
+def _bare(task: TaskSpec) -> str:
+    return task.name.replace("-", "_")
+
+
+def _config_map(job: Job) -> str:
+    return f"{job.metadata.name}-svc"
+
 
 #: Plugins of Volcano for frameworks of machine learning: what they set up is passed over here.
 OF_VOLCANO = frozenset({"hcclrank", "mpi", "pytorch", "ray", "tensorflow"})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from kframework.objects import ApiObject, ObjectMeta
-from kframework_batch.belongings import ConfigMap
-from kframework_batch.controllers.job_names import owned_by, pod_name
+from kframework.objects import ApiObject, ConfigMap, ObjectMeta
+from kframework_batch.controllers.job_members import owned_by, pod_name
 from kframework_batch.objects import Job, TaskSpec
 from kframework_batch.pod_templates import EnvVar, TemplateContainer, TemplatePodSpec, TemplateVolume, VolumeMount
 
@@ -20,24 +20,24 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
-class JobPlugin(Protocol):
-    """Adds to the pods of a job, and has objects made for it."""
+class JobPlugin(ABC):
+    """Adds to the pods of a job, and may have objects made for it."""
 
     def belongings(self, job: Job) -> list[ApiObject]:
         """Make what belongs to the job while it is alive."""
-        ...
+        return []
 
     def changing(self, job: Job) -> list[ConfigMap]:
         """Make those of them again that follow the job when it grows or shrinks."""
-        ...
+        return []
 
     def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
         """Name what belongs to the job."""
-        ...
+        return []
 
+    @abstractmethod
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
         """Return the spec of a pod with what is added to it."""
-        ...
 
 
 class Arguments:

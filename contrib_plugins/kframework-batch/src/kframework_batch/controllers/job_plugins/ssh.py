@@ -15,8 +15,8 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from kframework.objects import ApiObject
-from kframework_batch.belongings import ConfigMap, Secret
-from kframework_batch.controllers.job_plugins.job_plugin import Arguments, hosts, in_all_containers, named
+from kframework_batch.belongings import Secret
+from kframework_batch.controllers.job_plugins.job_plugin import Arguments, JobPlugin, hosts, in_all_containers, named
 from kframework_batch.objects import Job, TaskSpec
 from kframework_batch.pod_templates import KeyToPath, SecretSource, TemplatePodSpec, TemplateVolume, VolumeMount
 
@@ -40,8 +40,11 @@ class KeyPair(NamedTuple):
     public: str
 
 
-class Ssh:
-    """Makes a Secret with a pair of keys and the configuration of ssh; `chance` is what keys are drawn from."""
+class Ssh(JobPlugin):
+    """Makes a Secret with a pair of keys and the configuration of ssh; `chance` is what keys are drawn from.
+
+    The Secret does not follow the job when it grows: what a pod has mounted of one file by file does not change.
+    """
 
     def __init__(self, arguments: Arguments, chance: Random) -> None:
         self._path = arguments.text(_PATH)
@@ -69,12 +72,7 @@ class Ssh:
         data = {name: b64encode(text.encode()).decode() for name, text in zip(_FILES, texts, strict=True)}
         return [Secret(metadata=named(job, _secret(job)), data=data, type="Opaque")]
 
-    def changing(self, job: Job) -> list[ConfigMap]:
-        """Make nothing: what a pod has mounted of a Secret file by file does not follow it."""
-        return []
-
     def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
-        """Name the Secret."""
         return [(Secret, _secret(job))]
 
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:

@@ -1,0 +1,117 @@
+"""What plugins of a job want is there while it is alive, and nobody else's objects are touched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+
+import pytest
+from kframework_batch.belongings import NetworkPolicy, Secret
+from kframework_batch.controllers.job_objects import JobBelongings
+from kframework_batch.objects import Job, JobSpec, JobStatus, TaskSpec
+from msgspec.structs import replace
+
+from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.errors import ClusterError
+from kframework.in_memory.cluster import Fault, MemoryCluster
+from kframework.objects import ApiObject, ConfigMap, ObjectMeta, Service
+
+KINDS: tuple[type[ApiObject], ...] = (ConfigMap, Secret, Service, NetworkPolicy)
+MARKS = {"plugin-svc": "svc", "plugin-ssh": "ssh"}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
+
+
+def job(replicas: int = 1, *, made: bool = False, uid: str = "u") -> Job:
+    spec = JobSpec(tasks=(TaskSpec(name="a", replicas=replicas),), plugins={"svc": (), "ssh": ()})
+    status = JobStatus(controlled_resources=MARKS if made else {})
+    return Job(metadata=ObjectMeta(name="j", namespace="default", uid=uid), spec=spec, status=status)
+
+
+def cluster(*objects: ApiObject) -> MemoryCluster:
+    return MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
+
+
+def names(memory: MemoryCluster) -> list[str]:
+    return [f"{kind.__name__} {each.metadata.name}" for kind in KINDS for each in memory.objects(kind)]
+
+
+ALL = ["ConfigMap j-svc", "Secret j-ssh", "Service j", "NetworkPolicy j"]
+
+
+async def test_all_is_made_and_deleted() -> None:
+    memory = cluster()
+    belongings = JobBelongings(memory, Random(0))
+    assert await belongings.provide(job()) == MARKS
+    assert names(memory) == ALL
+    await belongings.withdraw(job(made=True))
+    assert names(memory) == []
+    await belongings.withdraw(job(made=True))  # what is gone is gone
+
+
+async def test_it_is_made_once_and_the_hosts_follow_the_job() -> None:
+    memory = cluster()
+    belongings = JobBelongings(memory, Random(0))
+    await belongings.provide(job())
+    version, secret = memory.version, memory.read(Secret, "j-ssh")
+    await belongings.provide(job(made=True))
+    assert memory.version == version
+    await belongings.provide(job(3, made=True))
+    assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "3"
+    # A controller that has been started again writes nothing either, and draws no other key.
+    version = memory.version
+    await JobBelongings(memory, Random(1)).provide(job(3))
+    assert (memory.version, memory.read(Secret, "j-ssh")) == (version, secret)
+    await JobBelongings(memory, Random(1)).provide(job(2, made=True))
+    assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "2"
+
+
+async def test_what_is_somebody_elses_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    theirs = Service(metadata=ObjectMeta(name="j", namespace="default", labels={"mine": "yes"}))
+    memory = cluster(theirs)
+    belongings = JobBelongings(memory, Random(0))
+    with caplog.at_level(logging.WARNING):
+        assert await belongings.provide(job()) == MARKS
+    assert "job default/j: Service default/j is not its own, and is left alone" in caplog.text
+    await belongings.withdraw(job(made=True))
+    assert names(memory) == ["Service j"]
+    await belongings.provide(job())
+    await belongings.withdraw(job(made=True, uid="another"))
+    assert names(memory) == ALL
+
+
+@pytest.mark.parametrize("method", ["create", "get", "patch", "delete"])
+async def test_what_fails_is_for_the_controller_to_try_again(method: str) -> None:
+    memory = cluster()
+    await JobBelongings(memory, Random(0)).provide(job())
+    failing = [method]
+
+    def fault(called: str, *_: object) -> Fault | None:
+        return Fault(error=ClusterError("no", status=500)) if called in failing else None
+
+    memory.faults.append(fault)
+    belongings = JobBelongings(memory, Random(0))
+    with pytest.raises(ClusterError, match="no"):
+        await belongings.provide(job(2))
+        await belongings.withdraw(job(2, made=True))
+    failing.clear()
+    await belongings.provide(job(2))
+    assert memory.read(ConfigMap, "j-svc").data["VC_A_NUM"] == "2"
+    await belongings.withdraw(replace(job(2), status=JobStatus(controlled_resources=MARKS)))
+    assert names(memory) == []
+
+
+def test_the_plugins_are_those_of_the_job() -> None:
+    belongings = JobBelongings(MemoryCluster(_Still()), Random(0))
+    assert [type(each).__name__ for each in belongings.plugins(job())] == ["Svc", "Ssh"]
+
+
+class _Still:
+    """A clock that stands still."""
+
+    def now(self) -> float:
+        return 0.0

@@ -1,0 +1,142 @@
+"""Jobs, queues and priorities as objects come and go."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from kframework_batch.cache import JobTable
+from kframework_batch.membership import GroupRef
+from kframework_batch.objects import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
+from msgspec.structs import replace
+
+from kframework.objects import ApiObject, Namespace, ObjectMeta, PriorityClass
+from kframework.state.cluster import ClusterState
+
+GROUP = PodGroup(metadata=ObjectMeta(namespace="n", name="g"))
+QUEUE = Queue(metadata=ObjectMeta(name="q"))
+CLASS = PriorityClass(metadata=ObjectMeta(name="high"), value=9)
+SPACE = Namespace(metadata=ObjectMeta(name="n"))
+
+
+@pytest.fixture
+def table() -> JobTable:
+    return JobTable(ClusterState(), "default")
+
+
+def newer(obj: ApiObject) -> ApiObject:
+    return replace(obj, metadata=replace(obj.metadata, resource_version="2"))
+
+
+@pytest.mark.parametrize("obj", [GROUP, QUEUE, SPACE])
+def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobTable, obj: ApiObject) -> None:
+    labelled = replace(obj, metadata=replace(obj.metadata, labels={"a": "b"}))
+    answers = [
+        table.upserted(obj),
+        table.upserted(newer(obj)),
+        table.upserted(labelled),
+        table.deleted(obj),
+        table.deleted(obj),
+    ]
+    assert answers == [True, False, True, True, False]
+
+
+def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
+    cluster = ClusterState()
+    table = JobTable(cluster, "default")
+    for obj in (GROUP, QUEUE, CLASS, SPACE):
+        table.upserted(obj)
+    assert cluster.objects(PodGroup).get("g", "n") is GROUP
+    assert cluster.objects(Queue).get("q") is QUEUE
+    table.deleted(GROUP)
+    assert len(cluster.objects(PodGroup)) == 0
+
+
+@pytest.mark.parametrize(
+    ("queue", "counts"),
+    [
+        (replace(QUEUE, spec=QueueSpec(weight=2)), True),
+        (replace(QUEUE, metadata=ObjectMeta(name="q", annotations={"a": "b"})), True),
+        (replace(QUEUE, metadata=ObjectMeta(name="q", uid="u")), True),
+        (replace(QUEUE, status=QueueStatus(state="Closed")), True),
+        (replace(QUEUE, status=QueueStatus(state="Open")), False),
+        (replace(QUEUE, status=QueueStatus(running=3, allocated={"cpu": "1"})), False),
+    ],
+)
+def test_what_counts_of_a_queue(table: JobTable, queue: Queue, counts: bool) -> None:
+    table.upserted(QUEUE)
+    assert table.upserted(queue) is counts
+    assert table.queues["q"].object is queue
+
+
+def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
+    table: JobTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = replace(QUEUE, spec=QueueSpec(capability={"cpu": "lots"}))
+    caplog.set_level(logging.WARNING)
+    table.upserted(QUEUE)
+    assert table.upserted(odd), "it was there before"
+    assert not table.upserted(replace(odd, status=QueueStatus(state="Open")))
+    assert table.queues == {}
+    assert [record.getMessage() for record in caplog.records] == [
+        "queue 'q' is left out: 'lots' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi"
+    ]
+    assert table.upserted(QUEUE)
+    assert table.queues.keys() == {"q"}
+
+
+def test_a_queue_that_was_never_read_goes_unnoticed(table: JobTable) -> None:
+    odd = replace(QUEUE, spec=QueueSpec(deserved={"cpu": "lots"}))
+    assert not table.upserted(odd)
+    assert not table.deleted(odd)
+
+
+def test_priority_classes_give_jobs_their_priority(table: JobTable) -> None:
+    table.upserted(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
+    usual = PriorityClass(metadata=ObjectMeta(name="usual"), value=3, global_default=True)
+    answers = []
+    seen = []
+    for change, obj in [
+        (table.upserted, CLASS),
+        (table.upserted, newer(CLASS)),
+        (table.upserted, usual),
+        (table.upserted, replace(CLASS, value=7)),
+        (table.deleted, CLASS),
+        (table.deleted, usual),
+    ]:
+        answers.append(change(obj))
+        seen.append(table.jobs["n/g"].priority)
+    assert answers == [True, False, False, True, True, True]
+    assert seen == [9, 9, 9, 7, 3, 0]
+
+
+def test_a_class_that_no_job_names_changes_nothing(table: JobTable) -> None:
+    table.upserted(GROUP)
+    assert not table.upserted(CLASS)
+
+
+def test_a_job_is_one_however_often_it_is_asked_for(table: JobTable) -> None:
+    ref = GroupRef(PodGroup, "n", "g")
+    job = table.job(ref)
+    assert not job.known
+    table.upserted(GROUP)
+    assert table.job(ref) is job is table.jobs["n/g"] and job.known
+
+
+def test_a_status_that_could_not_be_written_is_what_it_was(table: JobTable) -> None:
+    table.upserted(GROUP)
+    table.upserted(QUEUE)
+    job, queue = table.jobs["n/g"], table.queues["q"]
+    job.status, queue.status = PodGroupStatus(phase="Running"), QueueStatus(running=1)
+    table.upserted(newer(QUEUE))
+    queue = table.queues["q"]
+    assert queue.status == QueueStatus(running=1), "what was written is on its way still"
+    table.write_failed(GROUP.metadata.uid)
+    table.write_failed(QUEUE.metadata.uid)
+    assert (job.status, queue.status) == (PodGroupStatus(), QueueStatus())
+
+
+def test_nothing_is_left_of_what_is_gone_when_its_write_fails(table: JobTable) -> None:
+    table.write_failed(GROUP.metadata.uid)
+    table.write_failed(QUEUE.metadata.uid)
+    assert (table.jobs, table.queues) == ({}, {})
