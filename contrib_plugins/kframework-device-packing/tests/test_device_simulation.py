@@ -6,8 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from kframework_device_packing.chart import bar_chart
-from kframework_device_packing.simulation import PROFILES, Ran, main, placeable, run, table
+from kframework_device_packing.simulation import PROFILES, Ran, bar_chart, main, placeable, run, table
 from kframework_device_packing.workload import CARDS, SIZES, Left, claiming, make_devices, make_nodes
 
 from kframework.testing import Scenario, make_pod

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from kframework_gpu_packing import GpuPacking
-from kframework_gpu_packing.chart import bar_chart
-from kframework_gpu_packing.simulation import PROFILES, Ran, main, placeable, run, table
+from kframework_gpu_packing.simulation import PROFILES, Ran, bar_chart, main, placeable, run, table
 
 from kframework.testing import Scenario, make_node, make_pod
 
