@@ -21,7 +21,6 @@ KEPT: Mapping[str, str] = {
     "Extending": "core asks extenders, and scheduler's Extenders stand below it",
     "Tables": "ClusterState opens statements, so that its module imports theirs",
     "Runnable": "Session runs actions, whose module imports it",
-    "StatementHost": "Session opens statements, so that its module imports theirs",
     # What other distributions implement.
     "Headers": "aiohttp's headers, whose type kframework.fake_api does not import at the top",
     "Loader": "kubernetes-asyncio's reader of kubeconfigs, which is imported only for plugins that log in",

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from kframework_batch.action import Action
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
-from kframework_batch.session import Session
-from kframework_batch.statement import JobStatement
+from kframework_batch.session import JobStatement, Session
 from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 

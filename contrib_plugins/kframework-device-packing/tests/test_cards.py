@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_device_packing.cards import OPEN, Shape, openness
+from kframework_device_packing.packing import OPEN, Shape, openness
 
 #: Four slices: as a whole, in halves, in quarters. A device that must begin at a slice takes of that slice's counter.
 HALVED = Shape(

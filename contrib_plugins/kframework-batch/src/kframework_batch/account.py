@@ -6,10 +6,13 @@ as `Resource` has them: milli-CPU for `cpu`, whole units for all else. Jobs go b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
+
+from kframework.engine import Binding, Decision, Observer
 
 
 class Outcome(StrEnum):
@@ -216,3 +219,22 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 #: What of an account is measured, and no decision.
 MEASURED: frozenset[str] = frozenset({"started", "parts", "took"})
+
+
+class SessionObserver(Observer, ABC):
+    """An observer of sessions. What is decided on tasks stands in their accounts, so it takes no notice of that."""
+
+    def decided(self, decision: Decision) -> None:
+        pass
+
+    def bound(self, binding: Binding) -> None:
+        pass
+
+    def accounted(self, account: msgspec.Struct) -> None:
+        """Take notice of an account, if it is that of a session."""
+        if isinstance(account, SessionAccount):
+            self.session_ended(account)
+
+    @abstractmethod
+    def session_ended(self, account: SessionAccount) -> None:
+        """Take notice of a session that is over."""

@@ -1,4 +1,4 @@
-"""Binding cycles of tasks: how they begin, and what their end means."""
+"""Binding cycles of tasks: how they begin, what their end means, and what becomes of gangs that lost a member by it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,11 @@ class Bindings:
 
 
 class BrokenGangs:
-    """The jobs of which a task was not bound although the others were; `timeout` is in seconds."""
+    """The jobs of which a task was not bound although the others were; `timeout` is in seconds.
+
+    They are completed in time, or they go as a whole. Volcano leaves such a gang as it is: members that wait for the
+    missing one hold their room for ever.
+    """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout

@@ -185,7 +185,6 @@ class BatchEngine(Engine, Consequences):
     # -- running -----------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Advance the session, or apply what has arrived and begin one if it is time; return whether one is open."""
         self._follows = False
         if self._steps is None:
             self._take_in()
@@ -210,7 +209,6 @@ class BatchEngine(Engine, Consequences):
             self.effects.accounted(self._session.account(self._draw(), str(error)))
 
     def catch_up(self) -> None:
-        """Break off the session that is open, and apply the messages."""
         if self._steps is not None:
             self._steps.close()
             self._steps, self._dirty = None, True

@@ -170,7 +170,8 @@ class GangInfo:
         #: The number of tasks that have room, or have succeeded.
         self.ready_num: int = 0
         self._by_status: dict[TaskStatus, dict[str, TaskInfo]] = {}
-        self._best_effort_pending = 0
+        #: The number of pending tasks that ask for nothing: they need no room to be counted on.
+        self.best_effort_pending: int = 0
 
     def with_status(self, status: TaskStatus) -> Mapping[str, TaskInfo]:
         """Return the tasks of this status by uid, in the order in which they came to it; do not change it."""
@@ -195,7 +196,7 @@ class GangInfo:
         if status in _READY:
             self.ready_num += 1
         elif status is TaskStatus.PENDING and task.best_effort:
-            self._best_effort_pending += 1
+            self.best_effort_pending += 1
 
     def leave(self, task: TaskInfo) -> None:
         """Count a task no more that goes, or is about to leave its status."""
@@ -204,7 +205,7 @@ class GangInfo:
         if status in _READY:
             self.ready_num -= 1
         elif status is TaskStatus.PENDING and task.best_effort:
-            self._best_effort_pending -= 1
+            self.best_effort_pending -= 1
 
     # -- the arithmetic of gangs (Volcano's job_info.go and sub_job_info.go) -------------------------------------------
 
@@ -221,11 +222,6 @@ class GangInfo:
     def placed_num(self) -> int:
         """The number of tasks that have room, are promised it, or need none: a turn is over when they are enough."""
         return self.ready_num + self.waiting_num + self.best_effort_pending
-
-    @property
-    def best_effort_pending(self) -> int:
-        """The number of pending tasks that ask for nothing: they need no room to be counted on."""
-        return self._best_effort_pending
 
     @property
     def valid_num(self) -> int:
@@ -416,7 +412,6 @@ class JobInfo(GangInfo):
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have room for the job to run, and enough of its subgroups have enough of them."""
         return super().is_ready and self._roles_have(*READY) and not self.lacking(_is_ready)
 
     @property
@@ -426,7 +421,6 @@ class JobInfo(GangInfo):
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether it would be ready if those had room that are promised it."""
         return (
             super().is_pipelined and self._roles_have(*READY, TaskStatus.PIPELINED) and not self.lacking(_is_pipelined)
         )

@@ -12,13 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import msgspec
-
 from kframework import Code
 from kframework.clock import seconds_of
-from kframework.engine import Binding, Decision, Family, Histograms, Observer, Readings, Result, Series, as_labels
+from kframework.engine import Binding, Decision, Family, Histograms, Readings, Result, Series, as_labels
 from kframework.objects import Pod
-from kframework_batch.account import SessionAccount
+from kframework_batch.account import SessionAccount, SessionObserver
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import dominant_share
@@ -128,7 +126,7 @@ class _Placed(NamedTuple):
     waited: float
 
 
-class LatencyMetrics(Observer):
+class LatencyMetrics(SessionObserver):
     """An observer of how long the tasks and jobs of an engine waited; it observes nothing before it is attached."""
 
     def __init__(self) -> None:
@@ -158,22 +156,17 @@ class LatencyMetrics(Observer):
     # -- the observer ------------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Observe how long a task waited for its node."""
         if decision.result is Result.SCHEDULED:
             self._reached("Assumed", decision.uid, decision.popped_at)
 
     def bound(self, binding: Binding) -> None:
-        """Observe how long a task waited until it was bound, and before that until it was ready to be."""
         if binding.code is Code.SUCCESS:
             took = {point: nanoseconds / _NANOSECONDS for point, nanoseconds, _ in binding.steps}
             bound = binding.ended_at - took.get("post_bind", 0.0)
             self._reached("PreBound", binding.uid, bound - took.get("bind", 0.0))
             self._reached("Bound", binding.uid, bound)
 
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Observe how long jobs waited for the places that their tasks got in a session."""
-        if not isinstance(account, SessionAccount):
-            return
+    def session_ended(self, account: SessionAccount) -> None:
         for turn in account.turns:
             places = sum(bool(verdict.node) for verdict in turn.verdicts) if turn.action in _PLACING else 0
             job = self._jobs.get(turn.job)

@@ -1,4 +1,4 @@
-"""A configuration, compiled: its actions and tiers of plugins, made from their classes and arguments."""
+"""A configuration, compiled: actions and tiers of plugins, made of what is on offer, and anew when its file changes."""
 
 from __future__ import annotations
 

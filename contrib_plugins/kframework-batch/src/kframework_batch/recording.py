@@ -1,6 +1,12 @@
-"""How engines of batches are recorded, and made again to be told what was recorded.
+"""How engines of batches are recorded, made again to be told what was recorded, and asked to decide again.
 
 For a replay their configuration is this JSON: the text that the program was read from, and whom it was for.
+
+Recorded sessions can be decided again by another configuration: on the state as it was, with no say in what happens.
+The recorded configuration decides again, and is compared, so that the state is what it was. Before each session the
+other one is asked in a session of which nothing is kept. Chance makes no difference: where a task's recorded node is
+among the best it is the choice. When sessions begin is what happened, and so is what one does first about gangs that
+were broken while they were bound.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ import msgspec
 
 from kframework import Clock, ConfigError, PluginError
 from kframework.engine import (
+    BRIEF,
     NONE,
     DecisionDiff,
     EngineExplanation,
@@ -268,16 +275,11 @@ def _compared(before: _Fate, now: _Fate) -> tuple[str, str]:
             return ("served now", why(*before.turns)) if has else ("served no more", why(*now.turns))
         return "more tasks" if has > had else "fewer tasks", why(*(before if has > had else now).turns)
     if before.victims != now.victims:
-        return "other victims", _some(sorted(now.victims)) or why(*now.turns)
+        return "other victims", BRIEF.names(sorted(now.victims), _EXAMPLES) or why(*now.turns)
     if before.nodes != now.nodes:
         moved = {pod: (node, before.nodes.get(pod, NONE)) for pod, node in now.nodes.items()}
-        return "other nodes", _some([f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old])
+        said = [f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old]
+        return "other nodes", BRIEF.names(said, _EXAMPLES)
     was, reasons = why(*before.turns), why(*now.turns)
     # Where one of them says nothing the job had no pods yet, or nobody who minds that.
     return ("other reasons", reasons) if not has and was and reasons and reasons != was else ("", "")
-
-
-def _some(said: Sequence[str]) -> str:
-    """List the first of some."""
-    rest = len(said) - _EXAMPLES
-    return ", ".join(said[:_EXAMPLES]) + (f" and {rest} more" if rest > 0 else "")

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing
 from functools import partial
 from random import Random
+from types import TracebackType
 from typing import ClassVar, Protocol
 
-from kframework import Clock, PluginError, PodInfo
-from kframework.engine import ClusterState, run_unreserve
+from kframework import Clock, PluginError, PodInfo, Statement, Status
+from kframework.engine import ClusterState, run_reserve, run_unreserve
 from kframework_batch.account import SessionAccount
 from kframework_batch.combination import Combination
 from kframework_batch.core_questions import CoreQuestions
@@ -25,7 +26,6 @@ from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
 from kframework_batch.session_log import SessionLog
 from kframework_batch.session_view import SessionView
-from kframework_batch.statement import JobStatement, StatementHost
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.tiers import Tiers
 
@@ -63,7 +63,7 @@ class Runnable(Protocol):
         ...
 
 
-class Session(SessionView, StatementHost):
+class Session(SessionView):
     """One session, from `run` to its end: what hooks see of it, and what actions may do."""
 
     def __init__(
@@ -89,8 +89,10 @@ class Session(SessionView, StatementHost):
         self.random: Random = random
         self.plugins: Combination = Combination(tiers, self, self.log.protected)
         self.placement: Placement = Placement(self, self.plugins, scores, random)
+        #: The tasks that are promised room, and those that hold room without being bound, until the session ends.
         self.promised: list[TaskInfo] = []
         self.reserved: list[TaskInfo] = []
+        #: What a plugin raised that was told that something is undone.
         self.fault: PluginError | None = None
         self._known = [job for job in jobs if job.known]
         #: The phases of the jobs before any action, by uid.
@@ -152,11 +154,13 @@ class Session(SessionView, StatementHost):
     # -- what is committed -------------------------------------------------------------------------------------------
 
     def bind(self, task: TaskInfo) -> None:
+        """Have a task bound to the node that it is allocated on."""
         task.job.move(task, TaskStatus.BINDING)
         self.log.bound(task)
         self._consequences.bind(task)
 
     def send_away(self, task: TaskInfo, reason: str) -> None:
+        """Have a victim sent away."""
         self.log.evicted(task, reason)
         self._consequences.send_away(task, reason)
 
@@ -165,6 +169,10 @@ class Session(SessionView, StatementHost):
         self._consequences.tell(job, reason, message)
 
     def tell_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
+        """Tell the plugins that an operation is undone; what one raises is kept, so that undoing comes to its end.
+
+        Nobody is told any more then: the session ends, and the books with it.
+        """
         if self.fault is None:
             try:
                 tell(task)
@@ -232,8 +240,7 @@ class TrialSession(Session):
                 gang.order = order
 
     def bind(self, task: TaskInfo) -> None:
-        """Note that a task would be bound; it stays allocated, which counts as much."""
-        self.log.bound(task)
+        self.log.bound(task)  # it stays allocated, which counts as much
 
     def _conclude(self) -> Iterator[None]:
         yield from ()
@@ -244,3 +251,159 @@ class TrialSession(Session):
             statements[-1].rollback()
         self._statement.rollback()
         self.idle.close()
+
+
+# -- what a job does in it -----------------------------------------------------------------------------------------
+
+
+class JobStatement:
+    """Operations of one job, kept by `commit` and `keep`, or undone by `discard`.
+
+    It is an inner Statement of the session's, and adds what is kept beside the nodes: the status of the tasks, and the
+    books of the plugins, which hear of every operation and of its inverse. As a context manager it is discarded on the
+    way out unless it was closed before.
+    """
+
+    def __init__(self, session: Session, statement: Statement, outer: JobStatement | None = None) -> None:
+        self._session = session
+        self._statement = statement
+        self._outer = outer
+        #: The tasks that got room, those that are promised it, and the victims with what is said of them.
+        self.allocated: list[TaskInfo] = []
+        self.pipelined: list[TaskInfo] = []
+        self.evicted: list[tuple[TaskInfo, str]] = []
+        #: The tasks that hold room without being bound, since an inner one was kept.
+        self.kept: list[TaskInfo] = []
+
+    @property
+    def placed(self) -> bool:
+        """Whether it gave any task room, or promised it."""
+        return bool(self.allocated or self.pipelined or self.kept)
+
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def allocate(self, task: TaskInfo, node_name: str) -> Status | None:
+        """Give a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        session = self._session
+        profile, state = session.core.profile(task), session.core.state(task)
+        pod = session.core.pending(task)
+        with self._statement.statement() as step:
+            step.assume(pod, node_name)
+            status = run_reserve(profile, state, pod, node_name)
+            if status is not None:
+                run_unreserve(profile, state, pod, node_name)
+                return status
+            if profile.unreserve:
+                step.record(lambda: run_unreserve(profile, state, pod, node_name))
+            status = self._place(step, task, node_name, TaskStatus.ALLOCATED)
+            if status is None:
+                step.commit()
+                self.allocated.append(task)
+        return status
+
+    def pipeline(self, task: TaskInfo, node_name: str) -> Status | None:
+        """Promise a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
+        with self._statement.statement() as step:
+            step.add(task.pod, node_name)
+            self._session.idle.pipelined(step, task.pod)
+            status = self._place(step, task, node_name, TaskStatus.PIPELINED)
+            if status is None:
+                step.commit()
+                self.pipelined.append(task)
+        return status
+
+    def evict(self, task: TaskInfo, reason: str) -> None:
+        """Take a running task off its node as if it had gone; it is sent away with the commit.
+
+        Where the node itself is gone, nobody gets its room.
+        """
+        session, row = self._session, task.pod.row
+        with self._statement.statement() as step:
+            if row >= 0:
+                step.evict(task.pod)
+                session.idle.evicted(step, task.pod, row)
+            before = task.status
+            task.job.move(task, TaskStatus.RELEASING)
+            step.record(lambda: task.job.move(task, before))  # before plugins are told, since they may raise
+            plugins = session.plugins
+            plugins.deallocated(task)
+            step.record(lambda: session.tell_undone(plugins.allocated, task))
+            step.commit()
+        self.evicted.append((task, reason))
+
+    def statement(self) -> JobStatement:
+        """Open an inner one, to try something: its commit hands what it did to this one."""
+        return JobStatement(self._session, self._statement.statement(), self)
+
+    def _place(self, step: Statement, task: TaskInfo, node_name: str, status: TaskStatus) -> Status | None:
+        """Give a task its place in the books of job and plugins, and note how that is undone."""
+        before = task.node_name
+
+        def undo() -> None:
+            task.job.move(task, TaskStatus.PENDING)
+            task.node_name = before
+
+        task.job.move(task, status)
+        task.node_name = node_name
+        step.record(undo)  # before plugins are told, since they may refuse or raise
+        plugins = self._session.plugins
+        refused = plugins.allocated(task)
+        if refused is None:
+            step.record(lambda: self._session.tell_undone(plugins.deallocated, task))
+        return refused
+
+    # -- closing ---------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Keep what was done; the outermost binds those with room and sends victims away. Promises stay promises."""
+        self._statement.commit()
+        if self._outer is not None:
+            self._outer.allocated += self.allocated
+            self._outer.pipelined += self.pipelined
+            self._outer.kept += self.kept
+            self._outer.evicted += self.evicted
+            return
+        session = self._session
+        for task in self.allocated:
+            session.bind(task)
+        for task, reason in self.evicted:
+            session.send_away(task, reason)
+        session.promised += self.pipelined
+        session.reserved += self.kept
+
+    def keep(self) -> None:
+        """Keep all of it as promises until the session ends: room that others must leave, but nobody is bound.
+
+        Nobody may have been evicted for it. What an inner one keeps is bound by no outer one either.
+        """
+        assert not self.evicted
+        self._statement.commit()
+        session, outer = self._session, self._outer
+        promised, reserved = (session.promised, session.reserved) if outer is None else (outer.pipelined, outer.kept)
+        promised.extend(self.pipelined)
+        reserved.extend((*self.allocated, *self.kept))
+
+    def discard(self) -> None:
+        """Undo what was done, last things first; the jobs remember where their tasks would have gone.
+
+        What a plugin raises that is told of it is raised when all is undone.
+        """
+        for task in (*self.allocated, *self.pipelined, *self.kept):
+            task.job.places[task.uid] = Place(task.status, task.node_name)
+        self._statement.rollback()
+        if self._session.fault is not None:
+            raise self._session.fault
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was committed, kept or discarded."""
+        return self._statement.closed
+
+    def __enter__(self) -> JobStatement:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self.closed:
+            self.discard()

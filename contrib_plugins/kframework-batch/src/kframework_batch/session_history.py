@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from kframework.engine import LastRecords, Observer
-from kframework_batch.account import SessionAccount, Turn, Verdict
+from kframework.engine import LastRecords
+from kframework_batch.account import SessionAccount, SessionObserver, Turn, Verdict
 
 #: So many sessions in which nothing happens are kept, and fewer of others: a turn, a verdict, a pod that is bound, a
 #: line about a queue or a job weigh as much as such a session.
 KEPT = 20_000
 
 
-class SessionHistory(Observer):
+class SessionHistory(SessionObserver):
     """Keeps the accounts of the last sessions: `kept` of the shortest, fewer of those that say more, one at least."""
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -22,16 +20,7 @@ class SessionHistory(Observer):
         #: The last turns of each job, with the session in which it had them.
         self._turns: dict[str, tuple[SessionAccount, list[Turn]]] = {}
 
-    def decided(self, decision: object) -> None:
-        """Take no notice: what is decided on tasks stands in the account of the session."""
-
-    def bound(self, binding: object) -> None:
-        """Take no notice."""
-
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Remember a session that is over."""
-        if not isinstance(account, SessionAccount):
-            return
+    def session_ended(self, account: SessionAccount) -> None:
         turns: dict[str, list[Turn]] = {}
         for turn in account.turns:
             turns.setdefault(turn.job, []).append(turn)

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import msgspec
-
-from kframework.engine import Counts, Family, Histograms, Observer, Readings, Series, as_labels
-from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount
+from kframework.engine import Counts, Family, Histograms, Readings, Series, as_labels
+from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, SessionObserver
 
 #: Histograms of milliseconds observe nanoseconds.
 _MILLISECONDS = 10**6
@@ -86,7 +84,7 @@ _RETRIES = Family(
 )
 
 
-class SessionMetrics(Observer):
+class SessionMetrics(SessionObserver):
     """An observer that knows after each session what Volcano's metrics would say."""
 
     def __init__(self) -> None:
@@ -122,16 +120,7 @@ class SessionMetrics(Observer):
 
     # -- the observer ------------------------------------------------------------------------------------------------
 
-    def decided(self, decision: object) -> None:
-        """Take no notice: what is decided on tasks stands in the account of the session."""
-
-    def bound(self, binding: object) -> None:
-        """Take no notice."""
-
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Count a session that is over."""
-        if not isinstance(account, SessionAccount):
-            return
+    def session_ended(self, account: SessionAccount) -> None:
         self._last = account
         self._sessions[()].observe(sum(part.took for part in account.parts))
         self._opened[()].observe(sum(part.took for part in account.parts if part.kind == "open"))

@@ -10,32 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 
-import msgspec
-
-from kframework.engine import Attributes, Observer, Span, Tracing
-from kframework_batch.account import Part, SessionAccount, Turn, Verdict
+from kframework.engine import Attributes, Span, Tracing
+from kframework_batch.account import Part, SessionAccount, SessionObserver, Turn, Verdict
 from kframework_batch.account_rows import why
 
 #: The spans of what is measured beside actions, by kind.
 _MOMENTS = {"open": "open_session", "close": "close_session"}
 
 
-class SessionSpans(Observer):
+class SessionSpans(SessionObserver):
     """An observer that has sessions traced, if they are of the sample."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
 
-    def decided(self, decision: object) -> None:
-        """Take no notice: the Tracing is an observer itself."""
-
-    def bound(self, binding: object) -> None:
-        """Take no notice."""
-
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Trace a session that is over."""
-        if isinstance(account, SessionAccount):
-            self._tracing.tell(f"session {account.uid}", account.draw, lambda: span_of(account))
+    def session_ended(self, account: SessionAccount) -> None:
+        self._tracing.tell(f"session {account.uid}", account.draw, lambda: span_of(account))
 
 
 def span_of(account: SessionAccount) -> Span:

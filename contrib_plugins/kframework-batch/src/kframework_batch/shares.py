@@ -8,10 +8,7 @@ from html import escape
 from itertools import pairwise
 from typing import TextIO
 
-import msgspec
-
-from kframework.engine import Observer
-from kframework_batch.account import SessionAccount
+from kframework_batch.account import SessionAccount, SessionObserver
 from kframework_batch.compare.measures import Course
 
 _TITLE = "What queues hold of the cluster"
@@ -23,7 +20,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 _STEPS, _MARKS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 6 * 3600, 24 * 3600), 8
 
 
-class Shares(Observer):
+class Shares(SessionObserver):
     """Notes at the end of each session what every queue holds: its dominant share, from 0 to 1.
 
     `moments` are in seconds since the first session; `held` has a row of shares for every queue that ever held any.
@@ -34,16 +31,7 @@ class Shares(Observer):
         self.held: dict[str, list[float]] = {}
         self._began: float | None = None
 
-    def decided(self, decision: object) -> None:
-        """Take no notice: a task that is placed counts with its session."""
-
-    def bound(self, binding: object) -> None:
-        """Take no notice."""
-
-    def accounted(self, account: msgspec.Struct) -> None:
-        """Take note of a session that is over."""
-        if not isinstance(account, SessionAccount):
-            return
+    def session_ended(self, account: SessionAccount) -> None:
         if self._began is None:
             self._began = account.at
         shares = {state.queue: state.dominant for state in account.queues}

@@ -208,7 +208,6 @@ class BatchShown(Shown[BatchEngine]):
                 return Details()
 
     def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Explain jobs and pods, the first ones: each is tried to be helped in sessions."""
         found: dict[str, object] = {}
         for each in names[:_EXPLAINED] if sort in ("job", "pod") else ():
             head, _, name = each.rpartition("/")

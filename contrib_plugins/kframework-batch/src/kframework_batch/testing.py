@@ -299,7 +299,6 @@ class Stage(Host):
             self.conditions[pod.name] = condition
 
     def record(self, event: PodEvent) -> None:
-        """Keep an event: its reason and its note; why a victim goes is kept beside."""
         self.events.append((event.reason, event.note))
         if event.reason == "Evict":
             self.evicted[event.pod.name] = event.note.removeprefix("Evicted because of ")
@@ -315,7 +314,6 @@ class Stage(Host):
         self.accounts.append(account)
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
-        """Write at once: nothing here has to be waited for."""
         try:
             next(iter(call().__await__()))
         except StopIteration:

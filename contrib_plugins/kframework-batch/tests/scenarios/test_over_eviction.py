@@ -13,7 +13,7 @@ from kframework_batch.actions import victim_selection
 from kframework_batch.job import TaskInfo
 from kframework_batch.objects import Job, Queue
 from kframework_batch.scenario import Record, Scenario, make_job
-from kframework_batch.statement import JobStatement
+from kframework_batch.session import JobStatement
 from kframework_batch.testing import make_queue
 
 from kframework.objects import Node, ObjectMeta, PriorityClass

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,14 +26,141 @@ from kframework import (
     hookimpl,
 )
 from kframework.plugins.dynamic_resources.placements import (
+    Allocated,
     Chosen,
     DeviceId,
     Placement,
     Pool,
+    PoolDevice,
     asks_for_devices,
     measured,
 )
-from kframework_device_packing.cards import Card, cards_by_device, cards_of
+
+#: How open a card is of which nothing is taken.
+OPEN = 10_000
+
+#: What a device takes of each counter of its card.
+Needs = tuple[int, ...]
+
+
+class Card(Protocol):
+    """What can be taken as a whole or in parts."""
+
+    devices: Sequence[PoolDevice]
+
+    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+        """Return how open it is, beside what is allocated, once these of its devices are taken too: 0 to OPEN."""
+        ...
+
+
+class Shape(NamedTuple):
+    """What cards of one make have in common: their counters, and by size which devices take how much of these.
+
+    A device is known by its place on the card.
+    """
+
+    counters: Needs
+    kinds: tuple[tuple[tuple[int, Needs], ...], ...]
+
+
+@lru_cache(maxsize=1 << 14)
+def openness(shape: Shape, taken: int) -> int:
+    """Return how open a card is of which some devices are taken, a bit for each.
+
+    For each size: how many devices of it could still be allocated side by side, as a share of how many could be on an
+    untouched card. The mean of the sizes counts.
+    """
+    left = list(shape.counters)
+    for kind in shape.kinds:
+        for place, needs in kind:
+            if taken >> place & 1:
+                left = [amount - need for amount, need in zip(left, needs, strict=True)]
+    shares = [
+        OPEN * _side_by_side(kind, left, taken) // most
+        for kind in shape.kinds
+        if (most := _side_by_side(kind, shape.counters, 0))
+    ]
+    return sum(shares) // len(shares) if shares else 0
+
+
+def _side_by_side(kind: Sequence[tuple[int, Needs]], left: Sequence[int], taken: int) -> int:
+    """Count devices of a size that can be had at the same time, each as soon as its turn comes."""
+    number = 0
+    for place, needs in kind:
+        if not taken >> place & 1 and all(need <= amount for need, amount in zip(needs, left, strict=True)):
+            left = [amount - need for amount, need in zip(left, needs, strict=True)]
+            number += 1
+    return number
+
+
+class DividedCard(Card):
+    """A card that is allocated as a whole, or cut up as its counters allow."""
+
+    def __init__(self, devices: Sequence[PoolDevice], counters: Mapping[tuple[str, str], int]) -> None:
+        self.devices = devices
+        names = sorted({name for device in devices for name in device.consumes})
+        totals = tuple(counters[name] for name in names)
+        kinds: dict[int, list[tuple[int, Needs]]] = {}
+        for place, device in enumerate(devices):
+            needs = tuple(device.consumes.get(name, 0) for name in names)
+            kinds.setdefault(_size(needs, totals), []).append((place, needs))
+        self.shape: Shape = Shape(totals, tuple(map(tuple, kinds.values())))
+
+    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+        new, taken = {each.device.id for each in chosen}, 0
+        for place, device in enumerate(self.devices):
+            if device.id in new or allocated.is_in_use(device.id):
+                taken |= 1 << place
+        return openness(self.shape, taken)
+
+
+class SingleCard(Card):
+    """A device that goes to one claim."""
+
+    def __init__(self, device: PoolDevice) -> None:
+        self.devices = (device,)
+
+    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+        return 0 if chosen or allocated.is_in_use(self.devices[0].id) else OPEN
+
+
+class SharedCard(Card):
+    """A device that several claims share: as open as that of its capacities of which the least is left."""
+
+    def __init__(self, device: PoolDevice) -> None:
+        self.devices = (device,)
+
+    def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
+        device, lowest = self.devices[0], OPEN
+        taken = allocated.taken(device.id)
+        for name, amount in device.capacity.items():
+            new = sum(each.amounts[name].nano for each in chosen if name in each.amounts)
+            if amount:
+                lowest = min(lowest, OPEN * (amount - taken.get(name, 0) - new) // amount)
+        return lowest
+
+
+def cards_of(pool: Pool) -> Iterator[Card]:
+    """Find out which devices of a pool are one card: those that take of the same counters."""
+    by_counters: dict[frozenset[str], list[PoolDevice]] = {}
+    for device in pool.consumers:
+        by_counters.setdefault(frozenset(name for name, _ in device.consumes), []).append(device)
+    for devices in by_counters.values():
+        yield DividedCard(devices, pool.counters)
+    for device in pool.devices:
+        if not device.consumes:
+            yield SharedCard(device) if device.shared else SingleCard(device)
+
+
+def cards_by_device(cards: Sequence[Card]) -> Mapping[DeviceId, int]:
+    """Say which card each device belongs to, by its place."""
+    return {device.id: place for place, card in enumerate(cards) for device in card.devices}
+
+
+def _size(needs: Needs, totals: Needs) -> int:
+    """Return how much of a card a device takes: the sum of its shares of all counters."""
+    return sum(OPEN * need // total for need, total in zip(needs, totals, strict=True) if total)
+
 
 #: A raw score is made of two numbers, the second of which takes so many bits: OPEN times the devices of all pools.
 _BITS = 32

@@ -17,9 +17,8 @@ from kframework_batch.job import INQUEUE, GangInfo, JobInfo, Place, SubJobInfo, 
 from kframework_batch.placement import Choice
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.queue import QueueInfo
-from kframework_batch.session import Session
+from kframework_batch.session import JobStatement, Session
 from kframework_batch.session_log import NOTHING_SAID, Said
-from kframework_batch.statement import JobStatement
 from kframework_batch.task_status import READY, TaskStatus
 
 
@@ -38,7 +37,6 @@ class Allocate(Action):
     Arguments: ClassVar[type[BatchArguments]] = SearchArguments
 
     def run(self, session: Session) -> Iterator[None]:
-        """Allocate; yields after each task."""
         if all(action.name != "enqueue" for action in session.actions):
             _let_all_in(session)
         plugins = session.plugins

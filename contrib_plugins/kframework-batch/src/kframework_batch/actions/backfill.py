@@ -24,7 +24,6 @@ class Backfill(Action):
     Arguments: ClassVar[type[BatchArguments]] = SearchArguments
 
     def run(self, session: Session) -> Iterator[None]:
-        """Place them; yields after each task."""
         plugins = session.plugins
         found: dict[str, list[tuple[JobInfo, list[TaskInfo]]]] = {}
         for job in candidates(session):

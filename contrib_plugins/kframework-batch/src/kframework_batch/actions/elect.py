@@ -15,6 +15,5 @@ class Elect(Action):
     name: ClassVar[str] = "elect"
 
     def run(self, session: Session) -> Iterator[None]:
-        """Let them choose."""
         session.plugins.target_job([job for job in candidates(session) if not job.is_ready])
         yield

@@ -21,7 +21,6 @@ class Enqueue(Action):
     name: ClassVar[str] = "enqueue"
 
     def run(self, session: Session) -> Iterator[None]:
-        """Turn the phase of jobs that are let in to Inqueue; yields after each job."""
         plugins = session.plugins
         waiting: dict[str, Turns[JobInfo]] = {}
         for job in session.jobs.values():

@@ -13,8 +13,7 @@ from kframework_batch.action import Action, SearchArguments, Turns, pending_task
 from kframework_batch.actions.victim_selection import Candidate, MayGo, Residents, VictimSelection, may_push_out
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
-from kframework_batch.session import Session
-from kframework_batch.statement import JobStatement
+from kframework_batch.session import JobStatement, Session
 from kframework_batch.task_status import PREEMPTABLE
 
 #: Less than this no priority can be, with the sign the other way round.
@@ -48,7 +47,6 @@ class Preempt(Action):
     arguments: PreemptArguments
 
     def run(self, session: Session) -> Iterator[None]:
-        """Preempt; yields after each task, and each node that was looked at."""
         jobs = yield from starving(session)
         if not jobs:
             return

@@ -11,8 +11,7 @@ from kframework_batch.action import Action, SearchArguments, Turns, starving
 from kframework_batch.actions.victim_selection import Residents, VictimSelection
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments
-from kframework_batch.session import Session
-from kframework_batch.statement import JobStatement
+from kframework_batch.session import JobStatement, Session
 from kframework_batch.task_status import TaskStatus
 
 
@@ -27,7 +26,6 @@ class Reclaim(Action):
     Arguments: ClassVar[type[BatchArguments]] = SearchArguments
 
     def run(self, session: Session) -> Iterator[None]:
-        """Reclaim; yields after each task, and each node that was looked at."""
         found = yield from starving(session)
         if not found:
             return

@@ -15,6 +15,5 @@ class Reserve(Action):
     name: ClassVar[str] = "reserve"
 
     def run(self, session: Session) -> Iterator[None]:
-        """Let them choose nodes."""
         session.plugins.reserved_nodes()
         yield

@@ -17,7 +17,6 @@ class Shuffle(Action):
     name: ClassVar[str] = "shuffle"
 
     def run(self, session: Session) -> Iterator[None]:
-        """Send each of them away for itself; yields after each."""
         running = [task for job in session.jobs.values() for task in job.with_status(TaskStatus.RUNNING).values()]
         for task in session.plugins.victim_tasks(running):
             with session.statement() as statement:

@@ -13,8 +13,7 @@ from kframework_batch.hookspecs import Key
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
-from kframework_batch.session import Session
-from kframework_batch.statement import JobStatement
+from kframework_batch.session import JobStatement, Session
 from kframework_batch.task_status import PREEMPTABLE
 
 

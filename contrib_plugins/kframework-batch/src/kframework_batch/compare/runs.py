@@ -86,11 +86,9 @@ class LetIn(Controller):
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, verbs=("patch_status",)),)
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        """Name the group that it is."""
         return (f"{obj.metadata.namespace}/{obj.metadata.name}",)
 
     async def reconcile(self, subject: str) -> None:
-        """Let it in."""
         namespace, name = subject.split("/", 1)
         group = self.mirror.find(PodGroup, name, namespace)
         if group is not None and group.status.phase in ("", "Pending"):

@@ -93,12 +93,10 @@ class Timeline(Observer):
     # -- what an engine tells ------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Take note of a pod that has a place."""
         if decision.node:
             self._note(What.PLACED, decision.uid)
 
     def bound(self, binding: object) -> None:
-        """Take note of a pod that lost its place before it was bound."""
         if getattr(binding, "message", "") and (uid := getattr(binding, "uid", "")):
             self._note(What.RELEASED, uid)
 

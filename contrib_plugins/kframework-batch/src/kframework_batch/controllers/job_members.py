@@ -1,4 +1,4 @@
-"""The pods of a job: which of them count, which have to go, and how far those that count have come."""
+"""The pods of a job: their names, which of them count, which have to go or to wait, and how far they have come."""
 
 from __future__ import annotations
 

@@ -134,7 +134,11 @@ _log = logging.getLogger(__name__)
 
 
 class JobBelongings:
-    """Has made what belongs to jobs, and deletes it; keys are drawn from `chance`."""
+    """Has made what plugins of jobs want, keeps it true, and deletes it when jobs end; keys are drawn from `chance`.
+
+    That it was made stands in the job's status, where Volcano has it. These kinds are not watched, since a scheduler's
+    account is to see as few Secrets as it can.
+    """
 
     def __init__(self, cluster: Cluster, chance: Random) -> None:
         self._cluster = cluster

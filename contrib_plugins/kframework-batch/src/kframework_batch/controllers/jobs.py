@@ -74,7 +74,6 @@ class JobController(Controller):
         self._timeouts: dict[str, Timeouts] = {}  # by uid of a job
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        """Name the job that it is, or that owns it; or the one that a command is about, as namespace/name."""
         if isinstance(obj, Job):
             return (obj.metadata.uid,)
         if isinstance(obj, Command):
@@ -87,11 +86,9 @@ class JobController(Controller):
         ]
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Return whether anything has changed that is read here: where a pod is bound to, for one, is not."""
         return _read(old) != _read(new)
 
     async def reconcile(self, subject: str) -> None:
-        """Do what a job's policies call for, or make and delete what it wants; then write down where it stands."""
         if "/" in subject:
             await self._take_commands(subject)
             return

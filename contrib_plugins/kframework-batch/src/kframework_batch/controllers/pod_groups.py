@@ -58,7 +58,6 @@ class PodGroupController(Controller):
         self._default_queue = default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        """Name the group that it is, the one that it is in or should be, or the one of its pods."""
         namespace = obj.metadata.namespace
         match obj:
             case PodGroup(metadata=metadata) if _is_made_here(obj):
@@ -75,7 +74,6 @@ class PodGroupController(Controller):
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Return whether a pod came to another group or to its end, or anything else but a status changed."""
         if isinstance(old, Pod) and isinstance(new, Pod):
             return (*self.subjects(old), has_ended(old)) != (*self.subjects(new), has_ended(new))
         if isinstance(old, PodGroup) and isinstance(new, PodGroup):
@@ -83,7 +81,6 @@ class PodGroupController(Controller):
         return True
 
     async def reconcile(self, subject: str) -> None:
-        """Make the group if there are pods for it, tell them its name; delete it if there is nobody left."""
         namespace, name = subject.split("/", 1)
         group = self.mirror.find(PodGroup, name, namespace)
         owners: list[_Owner] = [owner for kind in _OWNERS for owner in self.mirror.concerning(subject, kind)]

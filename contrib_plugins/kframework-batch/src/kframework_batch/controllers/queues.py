@@ -40,11 +40,9 @@ class QueueController(Controller):
         self._default_queue = default_queue
 
     def always(self) -> Iterable[str]:
-        """Name the queues that must exist."""
         return ROOT_QUEUE, self._default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        """Name the queue that it is, its parent, the queue that it is in, or the one that a command is about."""
         match obj:
             case Queue(metadata=metadata, spec=spec):
                 return (metadata.name, spec.parent) if spec.parent else (metadata.name,)
@@ -56,11 +54,9 @@ class QueueController(Controller):
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
-        """Return whether a queue changed at all, or a pod group its queue: their phases come and go unheeded."""
         return not isinstance(new, PodGroup) or self.subjects(old) != self.subjects(new)
 
     async def reconcile(self, subject: str) -> None:
-        """Make a queue that must exist; give it the state that is due, and those below it too."""
         queue = self.mirror.find(Queue, subject)
         if queue is None:
             if subject in self.always():

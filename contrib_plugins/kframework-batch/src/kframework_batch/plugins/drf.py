@@ -1,4 +1,9 @@
-"""drf: jobs with the smallest dominant share go first (dominant resource fairness, Ghodsi et al., NSDI 2011)."""
+"""drf: jobs with the smallest dominant share go first (dominant resource fairness, Ghodsi et al., NSDI 2011).
+
+With `enableHierarchy` queues form a tree of shares, with jobs as its leaves (Bhattacharya et al., SoCC 2013). They say
+where they stand by two annotations: `volcano.sh/hierarchy`, as in "root/science/physics", and
+`volcano.sh/hierarchy-weights`, as in "1/2/1". A queue that says nothing is a child of the root.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
-        """Refuse a job that has not enough tasks to be ready ever."""
         if job.minds_roles and not _has_roles(job):
             return unschedulable("Not enough valid pods of each task for gang-scheduling")
         if job.lacking(lambda subjob: True):
@@ -40,12 +39,10 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
-        """Put jobs that are not ready first."""
         return job.is_ready
 
     @hookimpl
     def subjob_order(self, session: SessionView, subjob: SubJobInfo) -> Key:
-        """Put subgroups that are not ready first."""
         return subjob.is_ready
 
     @hookimpl
@@ -58,31 +55,26 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
-        """Permit what gives the minimum room or a promise of it."""
         return _permit(job)
 
     @hookimpl
     def subjob_pipelined(self, session: SessionView, subjob: SubJobInfo) -> Vote:
-        """Permit what gives the minimum room or a promise of it."""
         return _permit(subjob)
 
     @hookimpl
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
-        """Let a job starve below its minimum."""
         return job.is_starving
 
     @hookimpl
     def preemptable(
         self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name what jobs can spare, the first of the tasks first."""
         return _spared(tasks)
 
     @hookimpl
     def reclaimable(
         self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name what jobs can spare, the first of the tasks first."""
         return _spared(tasks)
 
 

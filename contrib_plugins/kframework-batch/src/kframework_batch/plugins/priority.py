@@ -35,20 +35,17 @@ class Priority(BatchPlugin):
     def preemptable(
         self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name the tasks of less important jobs, and the less important tasks of the preemptor's own."""
         return [task for task in tasks if _is_less_important(task, preemptor)]
 
     @hookimpl
     def unified_evictable(
         self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
-        """Name the tasks of less important jobs of the evictor's queue, and all of other queues."""
         job = evictor.job
         return [task for task in tasks if task.job.queue != job.queue or task.job.priority < job.priority]
 
     @hookimpl
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
-        """Let a job starve for as long as any task of it has no room."""
         return job.ready_num + job.waiting_num < len(job.tasks)
 
 

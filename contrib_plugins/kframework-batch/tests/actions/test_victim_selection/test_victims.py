@@ -15,8 +15,7 @@ from kframework_batch.actions.victim_selection import fewest, in_victim_order
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.queue import QueueInfo
-from kframework_batch.session import Session
-from kframework_batch.statement import JobStatement
+from kframework_batch.session import JobStatement, Session
 from kframework_batch.testing import Gang, Stage, make_group, make_node, make_queue, make_task
 
 from kframework.objects import ObjectMeta, PriorityClass

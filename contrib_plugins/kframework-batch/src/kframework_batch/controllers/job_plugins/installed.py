@@ -1,4 +1,8 @@
-"""The plugins that there are for Jobs, by the names that `spec.plugins` has for them."""
+"""The plugins that there are for Jobs, by the names that `spec.plugins` has for them; `ssh` has a module of its own.
+
+`env` tells each container which pod of its task it is in. With `svc` the pods of a job find each other by name, know
+all hosts, and are shut off from others.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,6 @@ class Env(JobPlugin):
     """Sets VC_TASK_INDEX and VK_TASK_INDEX."""
 
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
-        """Return the spec with the two variables in each container."""
         return in_all_containers(spec, [EnvVar(name=name, value=str(index)) for name in TASK_INDEX])
 
 
@@ -55,7 +58,6 @@ class Svc(JobPlugin):
         return Arguments("svc", texts, {_NOT_READY: False, _NO_POLICY: False, _HOSTS_ENV: True})
 
     def belongings(self, job: Job) -> list[ApiObject]:
-        """Make the ConfigMap, the Service, and unless it is disabled the NetworkPolicy."""
         name = job.metadata.name
         labels = {JOB_NAME: name, JOB_NAMESPACE: job.metadata.namespace}
         service = HeadlessServiceSpec(

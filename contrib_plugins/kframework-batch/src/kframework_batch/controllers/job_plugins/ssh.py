@@ -66,7 +66,6 @@ class Ssh(JobPlugin):
         return "job plugin ssh takes the package cryptography: pip install 'kframework-batch[ssh]'"
 
     def belongings(self, job: Job) -> list[ApiObject]:
-        """Make the Secret; its keys are new ones unless the arguments have some."""
         keys = KeyPair(self._private, self._public) if self._private else draw_key_pair(self._chance)
         texts = (keys.private, keys.public, keys.public, _configuration(job, self._port))
         data = {name: b64encode(text.encode()).decode() for name, text in zip(_FILES, texts, strict=True)}
@@ -76,7 +75,6 @@ class Ssh(JobPlugin):
         return [(Secret, _secret(job))]
 
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
-        """Return the spec with the files of the Secret mounted in each container."""
         secret = _secret(job)
         source = SecretSource(
             secret_name=secret,
