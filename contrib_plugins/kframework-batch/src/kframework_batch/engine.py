@@ -35,7 +35,6 @@ from kframework_batch.background_writes import BackgroundWrites, EvictionFailed,
 from kframework_batch.bindings import Bindings, BrokenGangs
 from kframework_batch.cache import JobCache
 from kframework_batch.config import parse
-from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.hypernodes import HyperNodes
 from kframework_batch.job import JobInfo, TaskInfo
@@ -43,7 +42,7 @@ from kframework_batch.membership import GROUP_KINDS, GroupObject
 from kframework_batch.objects import HyperNode, Queue
 from kframework_batch.phases import close_job, patch_of, queue_statuses, verdict, why_pending
 from kframework_batch.placement import ScoreCache
-from kframework_batch.program import Program, compile_program
+from kframework_batch.program import Program, compile_program, core_configuration, core_registry
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.session import Consequences, Session, TrialSession
 from kframework_batch.task_status import TaskStatus

@@ -7,10 +7,9 @@ from operator import attrgetter
 
 from kframework.objects import PriorityClass, QuantityError, ResourceList
 from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, Closeness, JobInfo, Phase, flag
-from kframework_batch.membership import GroupObject
+from kframework_batch.membership import GroupObject, SubGroupError, SubGroups, compiled
 from kframework_batch.objects import KubePodGroup, PodGroup, SigsPodGroup, SubGroupPolicy
 from kframework_batch.resource import Resource
-from kframework_batch.subgroups import SubGroupError, SubGroups, compiled
 
 #: The queue of a pod group that has no field for it; an annotation, or a label.
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"

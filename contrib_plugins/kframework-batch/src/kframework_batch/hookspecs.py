@@ -22,8 +22,7 @@ from kframework import NodeInfo, Status
 from kframework_batch.hypernodes import Domain
 from kframework_batch.job import GangInfo, JobInfo, SubJobInfo, TaskInfo
 from kframework_batch.plugin import Vote
-from kframework_batch.queue import QueueInfo
-from kframework_batch.queue_account import QueueAccount
+from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.session_view import SessionView
 
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework_batch")

@@ -8,10 +8,9 @@ from typing import NamedTuple, Self
 
 from kframework import PodInfo
 from kframework.objects import Pod
-from kframework_batch.membership import GroupObject, GroupStatus
+from kframework_batch.membership import GroupObject, GroupStatus, SubGroups
 from kframework_batch.objects import NetworkTopology
 from kframework_batch.resource import Resource
-from kframework_batch.subgroups import SubGroups
 from kframework_batch.task_status import ALLOCATED, COMPLETED, READY, TaskStatus
 
 #: The role of a task in its job: the name of the task in the Job's spec; an annotation, or a label.

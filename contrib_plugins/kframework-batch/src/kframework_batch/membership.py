@@ -1,10 +1,13 @@
-"""Which pod group a pod belongs to, of the three kinds of pod group that are read."""
+"""Which pod group a pod belongs to, of the three kinds that are read, and which subgroup of its job it is in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from kframework.objects import Pod, kind_of
+import msgspec
+
+from kframework.objects import LabelSelector, Pod, Selector, SelectorError, kind_of, label_selector
 from kframework_batch.objects import (
     KubePodGroup,
     KubePodGroupStatus,
@@ -12,6 +15,7 @@ from kframework_batch.objects import (
     PodGroupStatus,
     SigsPodGroup,
     SigsPodGroupStatus,
+    SubGroupPolicy,
 )
 
 #: How a pod joins a pod group of Volcano: an annotation with its name.
@@ -72,3 +76,55 @@ def owner_of(group: GroupObject) -> str:
 def ref_of(group: GroupObject) -> GroupRef:
     """Name a pod group."""
     return GroupRef(type(group), group.metadata.namespace, group.metadata.name)
+
+
+class SubGroupError(ValueError):
+    """A policy cannot be read."""
+
+
+class SubGroups(msgspec.Struct, frozen=True):
+    """The subgroups of one policy: pods that have the same values of some labels are in the same one.
+
+    `size` is the number of tasks that one needs, `minimum` how many of them the job needs. Two that say the same are
+    equal.
+    """
+
+    policy: SubGroupPolicy
+    selector: Selector
+
+    @property
+    def name(self) -> str:
+        """The name of the policy."""
+        return self.policy.name
+
+    @property
+    def size(self) -> int:
+        """How many tasks a subgroup needs: one, unless the policy says."""
+        return 1 if self.policy.sub_group_size is None else self.policy.sub_group_size
+
+    @property
+    def minimum(self) -> int:
+        """How many subgroups the job needs."""
+        return self.policy.min_sub_groups or 0
+
+    def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Return what tells the subgroup of a pod from others, () if it is in none of these.
+
+        A policy without `matchLabelKeys` groups nothing, as Volcano has it.
+        """
+        values = tuple(labels.get(key, "") for key in self.policy.match_label_keys)
+        return values if all(values) and self.selector.matches(labels) else ()
+
+
+def compiled(policies: Iterable[SubGroupPolicy]) -> tuple[SubGroups, ...]:
+    """Read policies; SubGroupError names the first that cannot be read."""
+    found: dict[str, SubGroups] = {}
+    for policy in policies:
+        if policy.name in found:
+            raise SubGroupError(f"there are two of the name {policy.name!r}")
+        try:
+            selector = label_selector(policy.label_selector or LabelSelector())
+        except SelectorError as error:
+            raise SubGroupError(f"{policy.name}: labelSelector: {error}") from error
+        found[policy.name] = SubGroups(policy, selector)
+    return tuple(found.values())

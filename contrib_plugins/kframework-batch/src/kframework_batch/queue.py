@@ -1,11 +1,14 @@
-"""A queue, as a session sees it: what jobs share, and what is due to them together."""
+"""A queue, as a session sees it: what jobs share, and the account of what it holds, wants, may hold and is due."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 
+from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.objects import Queue, QueueStatus
-from kframework_batch.resource import Resource
+from kframework_batch.resource import Resource, share
+from kframework_batch.task_status import ALLOCATED, TaskStatus
 
 #: The queue of jobs that name none.
 DEFAULT_QUEUE = "default"
@@ -80,3 +83,170 @@ class QueueTree:
     def is_leaf(self, name: str) -> bool:
         """Return whether there is no queue below this one, so that it may have jobs."""
         return name not in self._inner
+
+
+class QueueAccount:
+    """What a queue has in one session, and what is due to it.
+
+    All that plugins say of a queue follows from these sums, so that no two answers contradict each other. Above all, a
+    queue that takes room back stays within its due, and one that gives way keeps its own; so nobody can be undone.
+
+    `capability` is the most it may hold, `otherwise` the same for a resource that this does not name. `deserved` is
+    what it is due; for a resource that this does not name nothing is due to anybody.
+    """
+
+    def __init__(self, queue: QueueInfo) -> None:
+        self.name: str = queue.name
+        self.guarantee: Resource = queue.guarantee.at_most(queue.capability)
+        self.capability: Resource = queue.capability
+        self.otherwise: float = inf
+        self.deserved: Resource = Resource()
+        #: What tasks hold or are promised.
+        self.allocated: Resource = Resource()
+        #: The same and what pending tasks ask for.
+        self.requested: Resource = Resource()
+        #: What is kept for jobs whose pods may be made but hold nothing yet.
+        self.inqueue: Resource = Resource()
+        #: What jobs hold beyond their minimum.
+        self.elastic: Resource = Resource()
+
+    def limit(self, rest: Resource, otherwise: float) -> None:
+        """Let it hold no more than its guarantee and what is left when all have theirs.
+
+        `otherwise` is what is left of a resource that is not named: nothing, or as much as anybody likes (infinity).
+        """
+        most, kept = self.capability, self.guarantee
+        self.capability = Resource(
+            (name, int(min(most.get(name, inf), rest.get(name, otherwise) + kept.get(name, 0))))
+            for name in {**most, **rest}
+        )
+        self.otherwise = otherwise
+
+    def add(self, job: JobInfo) -> None:
+        """Count a job in, as it stands."""
+        self.allocated.add(job.allocated)
+        self.requested.add(job.requested)
+        for task in job.with_status(TaskStatus.RELEASING).values():
+            self.requested.sub(task.request)  # who leaves asks for nothing
+        self.inqueue.add(still_claimed(job))
+        self.elastic.add(elastic(job))
+
+    def include(self, other: QueueAccount) -> None:
+        """Count in all that a queue below this one has."""
+        self.allocated.add(other.allocated)
+        self.requested.add(other.requested)
+        self.inqueue.add(other.inqueue)
+        self.elastic.add(other.elastic)
+
+    @property
+    def share(self) -> float:
+        """The largest share of its due that it holds, 1 being all; a queue to which nothing is due always has 1."""
+        deserved, held = self.deserved, self.allocated.get
+        if deserved.empty:
+            return 1.0
+        return max([share(held(name, 0), due) for name, due in deserved.items()])
+
+    @property
+    def overused(self) -> bool:
+        """Whether it has all that it is due."""
+        held = self.allocated.get
+        return all(held(name, 0) >= due for name, due in self.deserved.items())
+
+    def has_room(self, request: Mapping[str, int]) -> bool:
+        """Return whether it may hold this too."""
+        held, most, otherwise = self.allocated.get, self.capability.get, self.otherwise
+        return all(held(name, 0) + more <= most(name, otherwise) for name, more in request.items() if more > 0)
+
+    def is_due(self, request: Mapping[str, int]) -> bool:
+        """Return whether this is due to it too: all that it asks for of resources that are due, and some of them."""
+        held, due = self.allocated.get, self.deserved
+        within = [held(name, 0) + more <= due[name] for name, more in request.items() if more > 0 and name in due]
+        return bool(within) and all(within)
+
+    def can_spare(self, held: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+        """Return whether a task that holds this may be taken from the queue by one that wants that.
+
+        It has to give something that is wanted and of which the queue keeps its due without it; what it takes along
+        beside that may be less than due, since what is due of each resource by itself can seldom be had of all. What is
+        guaranteed stays whole. Who holds nothing of which anything is due gives way as soon as it is of use.
+        """
+        left, due = self.allocated.get, self.deserved
+        kept, guaranteed, borrowed, useful = False, self.guarantee.get, True, False
+        for name, amount in held.items():
+            if amount <= 0:
+                continue
+            rest = left(name, 0) - amount
+            if rest < guaranteed(name, 0):
+                return False
+            of_use = wanted.get(name, 0) > 0
+            useful = useful or of_use
+            if name in due:
+                borrowed = False
+                kept = kept or (of_use and rest >= due[name])
+        return useful if borrowed else kept
+
+    def admits(self, job: JobInfo) -> str:
+        """Say of which resources there is not enough for a job to enter the queue; "" if there is."""
+        lacking = []
+        for name, amount in minimum(job).items():
+            rigid = self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
+            if amount > 0 and rigid + amount > self.capability.get(name, self.otherwise):
+                lacking.append(name)
+        return ", ".join(lacking)
+
+    def enter(self, job: JobInfo) -> None:
+        """Keep what a job needs whose pods may be made now."""
+        self.inqueue.add(entering(job))
+
+
+def unguaranteed(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
+    """Return what is left of the whole when each of these queues has its guarantee."""
+    rest = Resource(whole)
+    for account in accounts:
+        rest.sub({name: amount for name, amount in account.guarantee.items() if name in whole})
+    return rest.positive()
+
+
+def minimum(job: JobInfo) -> Resource:
+    """Return what a job says it needs before its pods are made; not to be changed."""
+    return job.min_resources or _NOTHING
+
+
+_NOTHING = Resource()
+
+
+def entering(job: JobInfo) -> Resource:
+    """Return what a job claims from the moment that its pods may be made: its minimum, but for pods behind gates."""
+    return _ungated(job, minimum(job))
+
+
+def still_claimed(job: JobInfo) -> Resource:
+    """Return the part of a job's minimum that is kept for it and that its tasks do not hold yet.
+
+    What a running job lacks counts only while it has its minimum of tasks: if the driver has ended, executors that are
+    not there any more claim nothing.
+    """
+    lacking = Resource()
+    if job.phase != INQUEUE and not (job.phase == "Running" and job.count(*ALLOCATED) >= job.min_available):
+        return lacking
+    held = job.allocated.get
+    for name, amount in minimum(job).items():
+        if amount > held(name, 0):
+            lacking[name] = amount - held(name, 0)
+    return _ungated(job, lacking)
+
+
+def elastic(job: JobInfo) -> Resource:
+    """Return what a job holds beyond its minimum."""
+    held, least = job.allocated, minimum(job)
+    return Resource({name: max(held.get(name, 0) - least.get(name, 0), 0) for name in (*held, *least)})
+
+
+def _ungated(job: JobInfo, claim: Resource) -> Resource:
+    if claim.empty or not job.gated_num:
+        return claim
+    gated = Resource()
+    for task in job.with_status(TaskStatus.PENDING).values():
+        if task.gated:
+            gated.add(task.request)
+    return Resource((name, max(amount - gated.get(name, 0), 0)) for name, amount in claim.items())

@@ -39,12 +39,11 @@ from kframework_batch.account import MEASURED, Outcome, SessionAccount, Turn
 from kframework_batch.account_rows import why
 from kframework_batch.background_writes import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.config import default_configuration, load, parse
-from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.engine import BatchEngine, Deciding
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
-from kframework_batch.program import Program, compile_program
+from kframework_batch.program import Program, compile_program, core_configuration, core_registry
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation

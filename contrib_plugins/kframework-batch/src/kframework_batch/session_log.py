@@ -29,8 +29,7 @@ from kframework_batch.account import (
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import GroupObject, owner_of, ref_of
 from kframework_batch.placement import Choice
-from kframework_batch.queue import QueueInfo
-from kframework_batch.queue_account import QueueAccount
+from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.resource import Resource, dominant_share
 from kframework_batch.task_status import TaskStatus
 

@@ -1,17 +1,171 @@
-"""What hooks see of a session: jobs, tasks, queues and nodes, as the session has made them so far."""
+"""What hooks see of a session: jobs, tasks, queues and nodes with what is left on them, as it has made them so far.
+
+The live tables know what the pods of a node take. A session supposes more: it puts promised tasks on their nodes and
+takes victims off. Three columns per resource, registered with the state, tell these apart:
+
+    idle        allocatable - requested - evicted + pipelined       free now
+    releasing   terminating + evicted                               held by those who are to go
+    future idle idle + releasing - pipelined                        free once they have gone
+
+Where a session has evicted somebody, nobody fits before the next one, whatever is free: the predicates look at the node
+as if the victim had gone, while its ports and its terms are still there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from kframework import NodeTable, PodInfo
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework import NodeTable, PodInfo, Statement
 from kframework.engine import ClusterState, Column
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.hypernodes import HyperNodes
-from kframework_batch.idle import NodeIdle
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource
+
+_KINDS = ("terminating", "evicted", "pipelined")
+_PODS = "pods"
+
+
+class NodeIdle:
+    """The node arithmetic of one session; `terminating` are the pods on nodes that are on their way out."""
+
+    def __init__(self, nodes: NodeTable, terminating: Iterable[PodInfo] = ()) -> None:
+        self._nodes = nodes
+        #: The columns that hold anything, by kind and resource.
+        self._columns: dict[str, dict[str, Column]] = {kind: {} for kind in _KINDS}
+        for pod in terminating:
+            if pod.row >= 0:
+                for resource, amount in _amounts(pod):
+                    self._column("terminating", resource).cells[pod.row] += amount
+                nodes.touch(pod.row)
+
+    def close(self) -> None:
+        """Clear the columns: the next session begins with its own."""
+        for columns in self._columns.values():
+            for column in columns.values():
+                for row in np.flatnonzero(column.values).tolist():
+                    column.cells[row] = 0
+                    self._nodes.touch(row)
+            columns.clear()
+
+    def pipelined(self, statement: Statement, pod: PodInfo) -> None:
+        """Count a task that was promised room on the node it has been put on."""
+        self._count("pipelined", statement, pod, pod.row)
+
+    def evicted(self, statement: Statement, pod: PodInfo, row: int) -> None:
+        """Count a victim that was taken off its node."""
+        self._count("evicted", statement, pod, row)
+
+    def _count(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:
+        for resource, amount in _amounts(pod):
+            column = self._column(kind, resource)
+            statement.write(column, row, column.cells[row] + amount)
+
+    def _column(self, kind: str, resource: str) -> Column:
+        column = self._columns[kind].get(resource)
+        if column is None:
+            column = self._columns[kind][resource] = self._nodes.column(f"batch/{kind}/{resource}")
+        return column
+
+    def _cell(self, kind: str, resource: str, row: int) -> int:
+        column = self._columns[kind].get(resource)
+        return 0 if column is None else column.cells[row]
+
+    # -- one node ----------------------------------------------------------------------------------------------------
+
+    def now(self, row: int) -> Resource:
+        """Return what is free on a node now; below zero where others have taken too much."""
+        return Resource((resource, self._free_now(resource, row)) for resource in self._nodes.allocatables)
+
+    def future(self, row: int) -> Resource:
+        """Return what is free on a node once those who are to go have gone."""
+        return Resource((resource, self._free_later(resource, row)) for resource in self._nodes.allocatables)
+
+    def fits_idle(self, task: TaskInfo, row: int) -> bool:
+        """Return whether a task fits a node now."""
+        if self._cell("evicted", _PODS, row):
+            return False
+        return self._fits(task, row, self._free_now)
+
+    def fits_future(self, task: TaskInfo, row: int) -> bool:
+        """Return whether a task fits a node once those who are to go have gone."""
+        return self._fits(task, row, self._free_later)
+
+    @staticmethod
+    def _fits(task: TaskInfo, row: int, free: Callable[[str, int], int]) -> bool:
+        # A loop, as this is asked for every task: `all` over what it needs takes twice as long.
+        for resource, amount in task.request.items():
+            if amount > free(resource, row):
+                return False
+        return free(_PODS, row) > 0
+
+    def _free_now(self, resource: str, row: int) -> int:
+        free = self._free(resource, row)
+        if self._columns["evicted"]:
+            free -= self._cell("evicted", resource, row)
+        if self._columns["pipelined"]:
+            free += self._cell("pipelined", resource, row)
+        return free
+
+    def _free_later(self, resource: str, row: int) -> int:
+        free = self._free(resource, row)
+        return free + self._cell("terminating", resource, row) if self._columns["terminating"] else free
+
+    def _free(self, resource: str, row: int) -> int:
+        allocatable = self._nodes.allocatables.get(resource)
+        if allocatable is None:
+            return 0
+        return allocatable.cells[row] - self._nodes.requesteds[resource].cells[row]
+
+    # -- many nodes --------------------------------------------------------------------------------------------------
+
+    def fitting_idle(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of many nodes a task fits now (bool, aligned with rows)."""
+        fits = np.ones(len(rows), dtype=np.bool_)
+        for resource, amount in needs(task):
+            free = self._free_of(resource, rows)
+            promised = self._columns["pipelined"].get(resource)
+            fits &= (free if promised is None else free + promised.values[rows]) >= amount
+        victims = self._columns["evicted"].get(_PODS)
+        return fits if victims is None else fits & (victims.values[rows] == 0)
+
+    def fitting_future(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of many nodes a task fits once those who are to go have gone (bool, aligned with rows)."""
+        fits = np.ones(len(rows), dtype=np.bool_)
+        for _, _, enough in self.shortages(task, rows):
+            fits &= enough
+        return fits
+
+    def shortages(self, task: TaskInfo, rows: NDArray[np.int64]) -> Iterator[tuple[str, int, NDArray[np.bool_]]]:
+        """Yield each resource that a task asks for with the amount and where there will be enough of it."""
+        for resource, amount in needs(task):
+            free = self._free_of(resource, rows)
+            column = self._columns["terminating"].get(resource)
+            yield resource, amount, (free if column is None else free + column.values[rows]) >= amount
+
+    def left(self, resource: str, rows: NDArray[np.int64]) -> int:
+        """Return what will be free of a resource on these nodes together, once those who are to go have gone."""
+        free = self._free_of(resource, rows)
+        column = self._columns["terminating"].get(resource)
+        return int(np.maximum(free if column is None else free + column.values[rows], 0).sum())
+
+    def _free_of(self, resource: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._nodes.allocatable(resource)[rows] - self._nodes.requested(resource)[rows]
+
+
+def needs(task: TaskInfo) -> list[tuple[str, int]]:
+    """List what must be free for a task: what it asks for, and a place among the pods."""
+    return [*task.request.items(), (_PODS, 1)]
+
+
+def _amounts(pod: PodInfo) -> list[tuple[str, int]]:
+    """List what a pod takes on its node."""
+    return [*pod.on_node, (_PODS, 1)]
+
 
 _BATCH = 256
 

@@ -23,9 +23,8 @@ from kframework_batch.controllers.controller import Controller
 from kframework_batch.controllers.jobs import JobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
-from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import PERIOD, SCHEDULER, BatchEngine
-from kframework_batch.program import Program
+from kframework_batch.program import Program, core_configuration, core_registry
 from kframework_batch.queue import DEFAULT_QUEUE
 
 #: Makes a controller for a cluster.

@@ -24,7 +24,6 @@ from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondi
 from kframework.testing import make_node, make_pod
 from kframework_batch.account import SessionAccount
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
-from kframework_batch.core import core_configuration, core_registry
 from kframework_batch.engine import SCHEDULER, BatchEngine
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
 from kframework_batch.membership import GROUP_NAME
@@ -41,7 +40,7 @@ from kframework_batch.objects import (
     Queue,
     QueueSpec,
 )
-from kframework_batch.program import BatchRegistry, compile_program
+from kframework_batch.program import BatchRegistry, compile_program, core_configuration, core_registry
 from kframework_batch.task_status import TaskStatus
 
 __all__ = ["Stage", "make_gang", "make_group", "make_hypernode", "make_node", "make_queue", "make_task"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from kframework_batch.account import Outcome, Tried
 from kframework_batch.explain.explainer import explain
-from kframework_batch.explain.text import text_of
+from kframework_batch.explain.explanation import text_of
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from kframework_batch.explain.course import EndedJob, find_ended_job
 from kframework_batch.explain.explainer import explain_by_name, explain_ended_steps
-from kframework_batch.explain.explanation import Explanation
-from kframework_batch.explain.text import text_of
+from kframework_batch.explain.explanation import Explanation, text_of
 from kframework_batch.objects import PodGroup
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
 from msgspec.structs import replace

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 from kframework_batch.explain.course import find_job
 from kframework_batch.explain.explainer import explain
-from kframework_batch.explain.explanation import Explanation
-from kframework_batch.explain.text import text_of
+from kframework_batch.explain.explanation import Explanation, text_of
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 from msgspec.structs import replace
 

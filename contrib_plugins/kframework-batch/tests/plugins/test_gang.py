@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import ROLE, JobInfo, TaskInfo
+from kframework_batch.membership import compiled
 from kframework_batch.objects import SubGroupPolicy
 from kframework_batch.plugin import BatchArguments, Vote
 from kframework_batch.plugins.gang import Gang
 from kframework_batch.session import Session
-from kframework_batch.subgroups import compiled
 from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo

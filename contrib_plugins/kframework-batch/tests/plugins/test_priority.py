@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.membership import compiled
 from kframework_batch.objects import SubGroupPolicy
 from kframework_batch.plugin import BatchArguments
 from kframework_batch.plugins.priority import Priority
 from kframework_batch.session import Session
-from kframework_batch.subgroups import compiled
 from kframework_batch.task_status import TaskStatus
 
 from kframework.state.pods import Interned, PodInfo

@@ -15,8 +15,7 @@ from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import hookimpl
 from kframework_batch.plugins.capacity import Capacity
 from kframework_batch.plugins.proportion import Proportion
-from kframework_batch.queue import QueueInfo
-from kframework_batch.queue_account import QueueAccount
+from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.scenario import Record, Scenario, make_job
 from kframework_batch.session_view import SessionView
 from kframework_batch.testing import make_queue

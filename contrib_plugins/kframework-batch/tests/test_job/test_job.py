@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import Closeness, JobInfo, TaskInfo
+from kframework_batch.membership import SubGroups, compiled
 from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.resource import Resource
-from kframework_batch.subgroups import SubGroups, compiled
 from kframework_batch.task_status import READY, TaskStatus
 
 from kframework.state.pods import Interned, PodInfo

@@ -11,8 +11,7 @@ from kframework.engine import BRIEF
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.account_rows import counted, opponent, why
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.explanation import Stretch
-from kframework_batch.explain.text import VICTIMS, outcome_words
+from kframework_batch.explain.explanation import VICTIMS, Stretch, outcome_words
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import owner_of, owners_of
 

@@ -24,9 +24,8 @@ from kframework.engine import (
 from kframework_batch.account import JobState, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.course import EndedJob, course, find_ended_job, find_job
-from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace
+from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace, text_of
 from kframework_batch.explain.remedies import Unaffordable, remedies, will_be_served
-from kframework_batch.explain.text import text_of
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import owner_of
 from kframework_batch.task_status import TaskStatus

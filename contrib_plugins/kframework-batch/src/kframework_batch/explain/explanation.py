@@ -1,12 +1,27 @@
-"""What an explanation of a job or a task consists of: plain data, the same as JSON and behind the text."""
+"""An explanation of a job or a task: plain data, the same as JSON, and put into words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 
-from kframework_batch.account import QueueState, Turn, Victim
+from kframework.clock import rfc3339
+from kframework.engine import (
+    BRIEF,
+    NONE,
+    Layout,
+    format_fields,
+    format_list,
+    format_sections,
+    format_table,
+    indent,
+)
+from kframework_batch.account import Outcome, QueueState, SubJobTurn, Tried, Turn, Verdict, Victim
+from kframework_batch.account_rows import counted, subjob_name
+from kframework_batch.resource import quantity_of
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -71,3 +86,237 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     gone_at: float = 0.0
     help: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+#: So many tasks, turns, victims and names are shown, unless all are asked for; of a course so many of its beginning and
+#: of its end.
+_TASKS, VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
+
+_OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.ADMITTED: "let in: its pods may be made",
+    Outcome.HELD_BACK: "not let in",
+    Outcome.COMMITTED: "served",
+    Outcome.KEPT: "not enough; what it got is kept for it until the session ends",
+    Outcome.DISCARDED: "discarded",
+    Outcome.OVERUSED: "passed over",
+    Outcome.INVALID: "cannot be scheduled",
+}
+#: What has its minimum and found room for none of the tasks that it has beyond.
+_NOTHING_MORE = "got nothing more"
+
+
+def text_of(explanation: Explanation, *, wide: bool = False) -> str:
+    """Put an explanation into words; `wide` leaves nothing out."""
+    layout = Layout(wide)
+    return format_sections(
+        format_fields(_head(explanation)),
+        _course(explanation, layout),
+        _queue(explanation),
+        _turns(explanation, layout),
+        _tasks(explanation, layout) if not explanation.pod else (),
+        _help(explanation),
+        (f"note: {note}" for note in explanation.notes),
+    )
+
+
+# -- the job -----------------------------------------------------------------------------------------------------------
+
+
+def _head(explanation: Explanation) -> dict[str, str]:
+    only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
+    gone = f", gone since {rfc3339(explanation.gone_at)}" if explanation.gone_at else ""
+    had = f"{explanation.ready} have room of the {explanation.minimum} that are needed"
+    return {
+        "Pod": explanation.pod,
+        "Job": explanation.owner,
+        "Pod group": f"{explanation.job}{gone}",
+        "Queue": explanation.queue_name or NONE,
+        "Phase": explanation.phase or "Pending",
+        "Priority": str(explanation.priority or ""),
+        "Gang": f"{explanation.minimum} were needed" if gone else had,
+        "Requests": _amounts(explanation.requests),
+        "Status": "" if only is None else f"{only.status}{f' on {only.node}' if only.node else ''}",
+        "Message": explanation.message,
+    }
+
+
+def _amounts(resources: Mapping[str, int]) -> str:
+    """List amounts of resources as in a manifest."""
+    return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
+
+
+# -- its course --------------------------------------------------------------------------------------------------------
+
+
+def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
+    """Tell what came of a job from its beginning on, unless it waits still: then its last turns say more."""
+    course = explanation.course
+    if not course or not (layout.wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
+        return
+    began = course[0].at
+    yield f"COURSE since {rfc3339(began)}, each line until the next:"
+    lines = [f"{_span(each.at - began)}, {_sessions(each)}: {said}" for each in course for said in each.said]
+    left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
+    more = [f"and {left_out} more"] if left_out else []
+    yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
+
+
+def _sessions(stretch: Stretch) -> str:
+    only = stretch.first == stretch.last
+    return f"session {stretch.first}" if only else f"sessions {stretch.first} to {stretch.last}"
+
+
+# -- its queue ---------------------------------------------------------------------------------------------------------
+
+
+def _queue(explanation: Explanation) -> Iterator[str]:
+    state = explanation.queue
+    if state is None:
+        return
+    place = explanation.order.index(state.queue) + 1
+    turn = f"number {place} of {len(explanation.order)} when the session began"
+    yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
+    yield from format_list(_queue_sentences(state))
+
+
+def _queue_sentences(state: QueueState) -> Iterator[str]:
+    """Say how a queue stood to what it was due when the session began."""
+    if not state.plugin:
+        yield "no plugin says what is due to it"
+        return
+    held, wanted, due = state.allocated, state.requested, state.deserved
+    yield f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}"
+    yield f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all"
+    over = {name: held.get(name, 0) - amount for name, amount in due.items()}
+    if above := {name: amount for name, amount in over.items() if amount > 0}:
+        yield f"it was over its due by {_amounts(above)}"
+    if below := {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}:
+        lacked = {name: amount for name, amount in below.items() if amount > 0}
+        if lacked:
+            yield f"it was short of its due by {_amounts(lacked)}"
+
+
+# -- its turns ---------------------------------------------------------------------------------------------------------
+
+
+def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
+    if not explanation.turns:
+        if explanation.session:
+            yield f"It had no turn in session {explanation.session}."
+        return
+    yield f"SESSION {explanation.session}, {_span(explanation.at - explanation.session_at)} ago:"
+    for turn in explanation.turns:
+        yield f"  - {_turn_sentence(turn)}"
+        yield from indent(_turn_details(turn, explanation.pod, layout), 3)
+
+
+def _turn_details(turn: Turn, pod: str, layout: Layout) -> Iterator[str]:
+    yield from _verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout)
+    yield from _subjobs(turn.subjobs, layout)
+    yield from _tried(turn.tried, layout)
+    if turn.victims:
+        went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
+        yield f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}"
+    for spared in turn.spared:
+        names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
+        yield f"plugin {spared.plugin} would not let {names} go for it"
+
+
+def _turn_sentence(turn: Turn) -> str:
+    """Say how a turn ended, and what stood against the job as a whole."""
+    by = f"plugin {turn.plugin}" if turn.plugin else ""
+    against = ": ".join(filter(None, (by, turn.message)))
+    return "; ".join(filter(None, (f"{turn.action}: {outcome_words(turn)}", against)))
+
+
+def outcome_words(turn: Turn) -> str:
+    """Say how a turn ended."""
+    nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
+    words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
+    if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):
+        words.append(f"{turn.had} of the {turn.minimum} tasks that it needs had a place")
+    if turn.hypernode:
+        words.append(f"in hypernode {turn.hypernode}")
+    return "; ".join(words)
+
+
+def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
+    """List where tasks had their place, and put those together that had none for the same reason."""
+    placed = [_verdict_sentence(verdict) for verdict in verdicts if verdict.node]
+    yield from layout.lines(placed, _TASKS, "and {} more had a place")
+    rejected = sorted((verdict for verdict in verdicts if not verdict.node), key=lambda one: (one.message, one.plugin))
+    for (message, plugin), alike in groupby(rejected, key=lambda one: (one.message, one.plugin)):
+        by = f"plugin {plugin}: " if plugin else ""
+        yield f"{layout.names([verdict.pod for verdict in alike], VICTIMS)}: {by}{message}"
+
+
+def _verdict_sentence(verdict: Verdict) -> str:
+    """Say where a task had its place, and by what choice."""
+    how = "was promised" if verdict.promised else "had"
+    if not verdict.feasible:
+        return f"{verdict.pod} {how} room on {verdict.node}"
+    tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
+    fitted = "the only node that fitted" if verdict.feasible == 1 else f"the best of {verdict.feasible} that fitted"
+    return f"{verdict.pod} {how} room on {verdict.node}, {fitted}{tied}"
+
+
+def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
+    """List what became of subgroups, those first that have not enough."""
+    ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
+    shown = layout.first(ordered, _TASKS)
+    for turn in shown:
+        yield _subjob_sentence(turn)
+        yield from indent(_tried(turn.tried, layout))
+    if len(shown) < len(ordered):
+        yield f"and {len(ordered) - len(shown)} more subgroups"
+
+
+def _subjob_sentence(turn: SubJobTurn) -> str:
+    """Say how far a subgroup came."""
+    words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
+    if turn.outcome is Outcome.KEPT:
+        words.append("some of them once others have gone")
+    if turn.hypernode:
+        words.append(f"in hypernode {turn.hypernode}")
+    return "; ".join(filter(None, (*words, turn.message)))
+
+
+def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
+    """List the hypernodes in which a job was tried in vain."""
+    lines = [
+        f"not in hypernode {one.hypernode} of tier {one.tier}, where {one.had} had a place: {one.message}"
+        for one in tried
+    ]
+    return layout.lines(lines, _TASKS, "and in {} more hypernodes")
+
+
+# -- its tasks ---------------------------------------------------------------------------------------------------------
+
+
+def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
+    tasks, counts = explanation.tasks, Counter(task.status for task in explanation.tasks)
+    none = "none are left" if explanation.gone_at else "none are there yet"
+    yield f"TASKS: {counted(counts) if tasks else none}."
+    if layout.wide:
+        rows = [(task.pod, task.status, task.node or NONE) for task in tasks]
+        yield from format_table(("POD", "STATUS", "NODE"), rows)
+
+
+# -- what would help ---------------------------------------------------------------------------------------------------
+
+
+def _help(explanation: Explanation) -> Iterator[str]:
+    if not explanation.help:
+        return
+    yield "WHAT WOULD HELP, each by itself; it was tried:"
+    for remedy in explanation.help:
+        evicted = f"; evicted for it: {BRIEF.names([victim.pod for victim in remedy.victims], VICTIMS)}"
+        yield f"  - {remedy.change}{evicted if remedy.victims else ''}"
+
+
+def _span(seconds: float) -> str:
+    """Write how long ago something was."""
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60}m"

@@ -13,8 +13,7 @@ from kframework.objects import ObjectMeta
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.objects import Queue
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue import ROOT_QUEUE, QueueInfo, QueueTree
-from kframework_batch.queue_account import QueueAccount, unguaranteed
+from kframework_batch.queue import ROOT_QUEUE, QueueAccount, QueueInfo, QueueTree, unguaranteed
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 

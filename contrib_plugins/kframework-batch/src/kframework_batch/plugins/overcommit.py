@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue_account import entering, minimum, still_claimed
+from kframework_batch.queue import entering, minimum, still_claimed
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
-from kframework_batch.queue import QueueInfo
-from kframework_batch.queue_account import QueueAccount, unguaranteed
+from kframework_batch.queue import QueueAccount, QueueInfo, unguaranteed
 from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 from kframework_batch.water_filling import Claim, fill

@@ -9,7 +9,7 @@ import pytest
 from kframework_batch.account import Outcome, SubJobTurn, Turn
 from kframework_batch.account_rows import where
 from kframework_batch.explain.explainer import explain
-from kframework_batch.explain.text import text_of
+from kframework_batch.explain.explanation import text_of
 from kframework_batch.job import GangInfo
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus, SubGroupPolicy
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node, make_task

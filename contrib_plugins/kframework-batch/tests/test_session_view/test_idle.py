@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.idle import NodeIdle, needs
 from kframework_batch.job import JobInfo, TaskInfo
+from kframework_batch.session_view import NodeIdle, needs
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_node, make_task
 

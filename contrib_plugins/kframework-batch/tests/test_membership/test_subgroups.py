@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from kframework_batch.membership import SubGroupError, SubGroups, compiled
 from kframework_batch.objects import SubGroupPolicy
-from kframework_batch.subgroups import SubGroupError, SubGroups, compiled
 
 from kframework.objects import LabelSelector, LabelSelectorRequirement
 

@@ -6,8 +6,8 @@ import re
 
 import msgspec
 import pytest
-from kframework_batch.job_metrics import LatencyMetrics
 from kframework_batch.objects import PodGroup
+from kframework_batch.session_metrics import LatencyMetrics
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 from msgspec.structs import replace
 

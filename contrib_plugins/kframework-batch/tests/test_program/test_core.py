@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from kframework_batch.action import Action
 from kframework_batch.config import default_configuration, parse
-from kframework_batch.core import core_configuration
 from kframework_batch.job import TaskInfo
-from kframework_batch.program import compile_program
+from kframework_batch.program import compile_program, core_configuration
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_task

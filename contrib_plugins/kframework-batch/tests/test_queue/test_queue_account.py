@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.queue import QueueInfo
-from kframework_batch.queue_account import QueueAccount, unguaranteed
+from kframework_batch.queue import QueueAccount, QueueInfo, unguaranteed
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue

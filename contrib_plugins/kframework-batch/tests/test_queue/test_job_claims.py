@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.queue_account import elastic, entering, minimum, still_claimed
+from kframework_batch.queue import elastic, entering, minimum, still_claimed
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 

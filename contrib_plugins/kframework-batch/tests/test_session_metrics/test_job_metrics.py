@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kframework_batch.job_metrics import JobMetrics
 from kframework_batch.objects import PodGroup
+from kframework_batch.session_metrics import JobMetrics
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
