@@ -29,7 +29,7 @@ class JobTable:
     def __init__(self, cluster: ClusterState, default_queue: str) -> None:
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
-        self._cluster = cluster
+        self.cluster: ClusterState = cluster
         self._default_queue = default_queue
         self._priorities = Priorities()
         #: What queues say that cannot be read: it is told once.
@@ -37,7 +37,7 @@ class JobTable:
 
     def upserted(self, obj: ApiObject) -> bool:
         """Take in an object that is new or changed; return whether a session may now come to another result."""
-        before = self._cluster.objects(type(obj)).put(obj.metadata, obj)
+        before = self.cluster.objects(type(obj)).put(obj.metadata, obj)
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
                 return self._group(obj)
@@ -50,7 +50,7 @@ class JobTable:
 
     def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; return whether a session may now come to another result."""
-        if self._cluster.objects(type(obj)).remove(obj.metadata) is None:
+        if self.cluster.objects(type(obj)).remove(obj.metadata) is None:
             return False
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
@@ -111,7 +111,7 @@ class JobTable:
 
     def _rank_jobs(self) -> bool:
         """Read what all pod groups say anew; priority classes change too seldom for an index by class."""
-        self._priorities = Priorities(self._cluster.objects(PriorityClass))
+        self._priorities = Priorities(self.cluster.objects(PriorityClass))
         differs = False
         for job in self.jobs.values():
             if job.object is not None:
@@ -121,18 +121,7 @@ class JobTable:
         return differs
 
 
-def _terms(queue: QueueInfo) -> tuple[object, ...]:
-    """Return all that a session sees of a queue."""
-    metadata = queue.object.metadata
-    return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
-
-
-def _versionless(obj: ApiObject) -> ApiObject:
-    """Return an object without its version, which changes even if nothing else does."""
-    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=""))
-
-
-class JobCache:
+class JobCache(JobTable):
     """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
 
     `jobs` holds those that have a pod group (`known`) or tasks; `tasks` all pods of ours that belong to a group, by
@@ -142,10 +131,7 @@ class JobCache:
     """
 
     def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
-        self.cluster: ClusterState = cluster
-        self._table = JobTable(cluster, default_queue)
-        self.jobs: dict[str, JobInfo] = self._table.jobs
-        self.queues: dict[str, QueueInfo] = self._table.queues
+        super().__init__(cluster, default_queue)
         self.tasks: dict[str, TaskInfo] = {}
         self.pending: dict[str, PendingPod] = {}
         self.evicting: set[str] = set()
@@ -157,7 +143,6 @@ class JobCache:
         self._bound: set[str] = set()
 
     def upserted(self, obj: ApiObject) -> bool:
-        """Take in an object that is new or changed; return whether a session may now come to another result."""
         match obj:
             case Pod():
                 return self._pod(obj)
@@ -167,17 +152,16 @@ class JobCache:
                 self.cluster.put_node(obj)
                 return log.end != before  # of a heartbeat nothing is logged
             case _:
-                return self._table.upserted(obj)
+                return super().upserted(obj)
 
     def deleted(self, obj: ApiObject) -> bool:
-        """Take in that an object exists no more; return whether a session may now come to another result."""
         match obj:
             case Pod():
                 return self._pod_gone(obj.metadata.uid)
             case Node():
                 return self.cluster.remove_node(obj.metadata.name) is not None
             case _:
-                return self._table.deleted(obj)
+                return super().deleted(obj)
 
     def leaving(self) -> Iterator[PodInfo]:
         """List the pods that are going but still take room on their nodes, whosever they are."""
@@ -220,23 +204,23 @@ class JobCache:
 
     def _ended(self, pod: Pod) -> bool:
         """A pod has ended: it takes no room any more, but its job still counts it."""
-        uid = pod.metadata.uid
-        self.pending.pop(uid, None)
-        self.evicting.discard(uid)
-        self._terminating.pop(uid, None)
-        freed = self._let_go(uid)
+        freed = self._is_over(pod.metadata.uid)
         return self._put_task(pod) or freed
 
     def _pod_gone(self, uid: str) -> bool:
-        self.pending.pop(uid, None)
-        self.evicting.discard(uid)
-        self._terminating.pop(uid, None)
-        freed = self._let_go(uid)
+        freed = self._is_over(uid)
         task = self.tasks.pop(uid, None)
         if task is None:
             return freed
-        self._take_out(task)
+        task.job.remove(uid)
+        self.drop_if_empty(task.job)
         return freed or task.job.known
+
+    def _is_over(self, uid: str) -> bool:
+        self.pending.pop(uid, None)
+        self.evicting.discard(uid)
+        self._terminating.pop(uid, None)
+        return self._let_go(uid)
 
     def _let_go(self, uid: str) -> bool:
         """Take a pod that is going off its node; return whether it was on one and is not any more.
@@ -264,9 +248,9 @@ class JobCache:
         if old is not None:
             old.job.remove(old.uid)
         group = group_of(pod) if self._is_ours(pod) else None
-        new = None if group is None else self._add_task(pod, self._table.job(group))
+        new = None if group is None else self._add_task(pod, self.job(group))
         if old is not None:
-            self._table.drop_if_empty(old.job)
+            self.drop_if_empty(old.job)
         seen = [(task.job, *_appearance(task)) for task in (old, new) if task is not None and task.job.known]
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
 
@@ -288,10 +272,6 @@ class JobCache:
         if uid in self.cluster.assumed:
             return TaskStatus.BOUND if uid in self._bound else TaskStatus.BINDING
         return status
-
-    def _take_out(self, task: TaskInfo) -> None:
-        task.job.remove(task.uid)
-        self._table.drop_if_empty(task.job)
 
     def _update(self, uid: str) -> None:
         """Give a task the status that it has now."""
@@ -329,10 +309,6 @@ class JobCache:
         self.evicting.discard(uid)
         self._update(uid)
 
-    def write_failed(self, uid: str) -> None:
-        """Take note that the new status of the pod group or queue of this uid was not written: it is what it was."""
-        self._table.write_failed(uid)
-
 
 def _footprint(pod: PodInfo) -> tuple[object, ...]:
     """Return all that others on its node, or those who may push it out, see of a pod."""
@@ -344,3 +320,14 @@ def _appearance(task: TaskInfo) -> tuple[object, ...]:
     metadata = task.object.metadata
     grouping = metadata.labels if task.job.subgroups else ()
     return (task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))
+
+
+def _terms(queue: QueueInfo) -> tuple[object, ...]:
+    """Return all that a session sees of a queue."""
+    metadata = queue.object.metadata
+    return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
+
+
+def _versionless(obj: ApiObject) -> ApiObject:
+    """Return an object without its version, which changes even if nothing else does."""
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=""))

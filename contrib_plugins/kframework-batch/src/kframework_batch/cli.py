@@ -121,7 +121,7 @@ def simulate(
     from kframework.clock import VIRTUAL_EPOCH
     from kframework.engine import History, Journal
     from kframework.engine import report as page_of
-    from kframework_batch.program import ConfigurationFile
+    from kframework_batch.program import load_program
     from kframework_batch.session_history import SessionHistory
     from kframework_batch.session_spans import SessionSpans
     from kframework_batch.shares import Shares
@@ -132,8 +132,7 @@ def simulate(
     read = [*filenames, *filter(None, (config, devices))]
     outputs = {"shares": shares, "record": record, "report": report}
     refuse_overwriting(read, trace=None if trace == CONSOLE else trace, **outputs)
-    program = _default() if config is None else ConfigurationFile(config).load()
-    settings = _settings(program, scheduler_names, default_queue, period, seed)
+    settings = _settings(load_program(config), scheduler_names, default_queue, period, seed)
     objects = read_cluster(filenames, devices=devices).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, settings.configuration))
@@ -251,12 +250,12 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.engine import Process, overridden
-    from kframework_batch.program import ConfigurationFile
+    from kframework_batch.program import ConfigurationFile, load_program
     from kframework_batch.running import BatchObservers, beside, following
 
     embedded.refuse_alone(filenames)
     file = ConfigurationFile(config) if config is not None else None
-    settings = _settings(_default() if file is None else file.load(), scheduler_names, default_queue, period)
+    settings = _settings(load_program(None) if file is None else file.load(), scheduler_names, default_queue, period)
     configuration = overridden(
         settings.configuration,
         leader_election=_volcanos_election(scheduler_names, process.election()),
@@ -331,11 +330,10 @@ def rbac(
     predicates and nodeorder look at, and the lease.
     """
     from kframework.engine import overridden
-    from kframework_batch.program import ConfigurationFile
+    from kframework_batch.program import load_program
     from kframework_batch.settings import rights
 
-    program = _default() if config is None else ConfigurationFile(config).load()
-    settings = _settings(program, scheduler_names)
+    settings = _settings(load_program(config), scheduler_names)
     said = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
     election = overridden(
         settings.configuration,
@@ -362,13 +360,6 @@ def _engine(settings: Settings, recorder: Recorder | None) -> MakeEngine[BatchEn
     from kframework_batch.recording import recorded
 
     return settings.engine() if recorder is None else recorded(settings, recorder)
-
-
-def _default() -> Program:
-    from kframework_batch.config import default_configuration
-    from kframework_batch.program import compile_program
-
-    return compile_program(default_configuration())
 
 
 def _settings(

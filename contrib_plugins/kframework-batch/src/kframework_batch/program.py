@@ -32,7 +32,7 @@ from kframework.engine import (
     read_source,
 )
 from kframework_batch.action import Action
-from kframework_batch.config import BatchConfiguration, PluginEntry, parse
+from kframework_batch.config import BatchConfiguration, PluginEntry, default_configuration, load, parse
 from kframework_batch.plugin import BatchArguments, BatchPlugin
 from kframework_batch.tiers import HIERARCHY, NOT_BUILT, EnabledPlugin, Tiers
 
@@ -181,6 +181,11 @@ def compile_program(configuration: BatchConfiguration, registry: BatchRegistry |
     them, PluginError for a class that breaks the contract.
     """
     return _Compiler(configuration, registry if registry is not None else BatchRegistry.installed()).program()
+
+
+def load_program(file: str | None) -> Program:
+    """Compile the configuration in a file, the default one without; raises what reading it and compiling it do."""
+    return compile_program(default_configuration() if file is None else load(file))
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,12 @@ from kframework.simulation.recording import Recording
 from kframework_batch.account import MEASURED, Outcome, SessionAccount, Turn
 from kframework_batch.account_rows import why
 from kframework_batch.background_writes import EvictionFailed, Reconfigured, StatusNotWritten
-from kframework_batch.config import default_configuration, load, parse
+from kframework_batch.config import parse
 from kframework_batch.core_questions import CoreQuestions
 from kframework_batch.engine import BatchEngine, Deciding
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
-from kframework_batch.program import Program, compile_program, core_configuration, core_registry
+from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
 from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
@@ -91,14 +91,14 @@ class BatchEngines(EngineKind[BatchEngine]):
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
     ) -> EngineExplanation:
-        program = compile_program(default_configuration() if config is None else load(config))
+        program = load_program(config)
         objects = read_cluster(list(filenames), devices=devices).objects
         sessions = SessionHistory()
         with create_simulation(objects, Settings(program), observers=[sessions]) as simulation:
             return finished(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
-        return reconsider(Recording(file), BatchEngines(AskedEngine), compile_program(load(config)))
+        return reconsider(Recording(file), BatchEngines(AskedEngine), load_program(config))
 
 
 #: What is offered under `kframework.engines`.

@@ -100,11 +100,10 @@ def compare(
 
 def _settings(config: str | None, scheduler_name: str, seed: int) -> Settings:
     from kframework.cli.logs import say
-    from kframework_batch.config import default_configuration
-    from kframework_batch.program import ConfigurationFile, compile_program
+    from kframework_batch.program import load_program
     from kframework_batch.settings import Settings
 
-    program = compile_program(default_configuration()) if config is None else ConfigurationFile(config).load()
+    program = load_program(config)
     for notice in program.notices:
         say("warning", notice)
     return Settings(program, (scheduler_name,), seed=seed)

@@ -1,12 +1,18 @@
-"""The phases of a job: which one follows, with the rules of Volcano's states."""
+"""The phases of a job: which one follows, with the rules of Volcano's states, and what commands order.
+
+A command (bus.volcano.sh) is deleted once it is carried out. Carried out again, as after a crash between the two, it
+would change nothing: the job is in the phase into which it was ordered.
+"""
 
 from __future__ import annotations
+
+from enum import Enum
 
 from msgspec.structs import replace
 
 from kframework_batch.controllers.job_members import ENDED, ENDING, Tally
-from kframework_batch.controllers.job_policies import Action
-from kframework_batch.objects import Job, JobSpec, JobState, JobStatus
+from kframework_batch.controllers.job_policies import OF_JOBS, Action
+from kframework_batch.objects import Command, Job, JobSpec, JobState, JobStatus
 
 #: Phases in which a job has pods made and its policies followed; the first is that of a new job.
 ALIVE: tuple[str, ...] = ("", "Pending", "Running")
@@ -108,3 +114,39 @@ def _tasks_succeeded(spec: JobSpec, tally: Tally) -> bool:
 
 def _replicas(spec: JobSpec) -> int:
     return sum(task.replicas for task in spec.tasks)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+#: What a command is about, if it is a job.
+_JOB = ("batch.volcano.sh/v1alpha1", "Job")
+
+
+class Answer(Enum):
+    """What a job has to a command that begins no action now."""
+
+    LATER = "once it has restarted"
+    NOTHING = "nothing"
+
+
+def job_of(command: Command) -> str | None:
+    """Name the job that a command is about, as namespace/name; None if it is about something else."""
+    target = command.target
+    if target is None or (target.api_version, target.kind) != _JOB:
+        return None
+    return f"{command.metadata.namespace}/{target.name}"
+
+
+def ordered(job: Job, command: Command) -> Action | Answer:
+    """Return the action that a command has a job begin.
+
+    Only a job that was aborted can be resumed. One that restarts does so first, where Volcano forgets the command.
+    """
+    phase, name = job.status.state.phase, command.action
+    if command.target is not None and command.target.uid not in ("", job.metadata.uid):
+        return Answer.NOTHING  # one of the same name, before this one
+    if phase == "Restarting" and name in OF_JOBS - {"RestartJob"}:
+        return Answer.LATER
+    if (phase in ALIVE and name in OF_JOBS) or (phase in ("Aborting", "Aborted") and name == "ResumeJob"):
+        return Action(name, "CommandIssued", command.message or f"command {command.metadata.name} was issued")
+    return Answer.NOTHING

@@ -18,12 +18,19 @@ from kframework.clock import rfc3339, seconds_of
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ConfigMap, Pod, PriorityClass, Service
 from kframework_batch.belongings import NetworkPolicy, Secret
-from kframework_batch.controllers.commands import Answer, job_of, ordered
 from kframework_batch.controllers.controller import Controller, merge_patch
 from kframework_batch.controllers.job_admission import admitted, rejection
 from kframework_batch.controllers.job_members import ENDED, RESTARTED_BY, VERSION, Members, is_outdated, may_begin
 from kframework_batch.controllers.job_objects import JobBelongings, made_group, made_pod, unmade
-from kframework_batch.controllers.job_phases import ALIVE, after_action, brought_up_to_date, refused
+from kframework_batch.controllers.job_phases import (
+    ALIVE,
+    Answer,
+    after_action,
+    brought_up_to_date,
+    job_of,
+    ordered,
+    refused,
+)
 from kframework_batch.controllers.job_plugins.installed import problems_of
 from kframework_batch.controllers.job_policies import Action, Timeouts, due, not_built
 from kframework_batch.objects import Command, Job, JobStatus, PodGroup

@@ -1,8 +1,7 @@
 """The queue controller: the queues that must exist, and the state of all: Open, Closing, Closed.
 
 Whoever closes a queue sets its state to Closed or Closing, whoever opens it to Open, or gives a command to do so; the
-controller does the rest. All
-else in the status of a queue is written by the scheduler.
+controller does the rest, and deletes the command. All else in the status of a queue is written by the scheduler.
 """
 
 from __future__ import annotations
@@ -15,13 +14,16 @@ from msgspec.structs import replace
 from kframework import Clock, Watch
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ObjectMeta
-from kframework_batch.controllers.commands import queue_of, state_ordered
 from kframework_batch.controllers.controller import Controller
 from kframework_batch.objects import Command, PodGroup, Queue, QueueSpec
 from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE
 
 #: The annotation of a queue that closed with its parent, and will open with it.
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+
+#: What a command is about, if it is a queue, and the state into which each command brings it.
+_QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")
+_STATES = {"OpenQueue": "Open", "CloseQueue": "Closing"}
 
 _SHUT = ("Closing", "Closed")
 
@@ -48,9 +50,8 @@ class QueueController(Controller):
                 return (metadata.name, spec.parent) if spec.parent else (metadata.name,)
             case PodGroup(spec=spec):
                 return (spec.queue or self._default_queue,)
-            case Command():
-                name = queue_of(obj)
-                return () if name is None else (name,)
+            case Command(target=target) if target is not None and (target.api_version, target.kind) == _QUEUE:
+                return (target.name,)
         return ()
 
     def matters(self, old: ApiObject, new: ApiObject) -> bool:
@@ -73,7 +74,7 @@ class QueueController(Controller):
 
     async def _obey(self, queue: Queue, command: Command) -> Queue:
         """Carry out a command; return the queue as it is then."""
-        state = state_ordered(command)
+        state = _STATES.get(command.action)
         if state:
             await self._set(queue, state)
             queue = replace(queue, status=replace(queue.status, state=state))

@@ -17,31 +17,48 @@ from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.session_view import SessionView
 
 _MAX_SCORE = 100
-_RESOURCES = "binpack.resources"
 
 
-class BinpackArguments(BatchArguments):
-    """What the plugin as a whole weighs, and each resource; of others than cpu and memory `resources` is a list.
+class WeightedArguments(BatchArguments):
+    """What resources weigh; of others than cpu and memory `resources` is a list, by commas.
 
-    Their weights stand under `binpack.resources.<name>`. A resource weighs 1 if nothing is said, or if what is said is
-    below 0.
+    The weight of one in the list stands under the list's own key, with its name behind it: `<key>.<name>`. A resource
+    weighs 1 if nothing is said, or if what is said is below 0.
     """
 
-    weight: int = Field(1, alias="binpack.weight")
-    cpu: int = Field(1, alias="binpack.cpu")
-    memory: int = Field(1, alias="binpack.memory")
-    resources: str = Field("", alias=_RESOURCES)
+    cpu: int = 1
+    memory: int = 1
+    resources: str = ""
 
     @cached_property
     def weights(self) -> Mapping[str, int]:
-        """What each resource weighs."""
-        return resource_weights(self, _RESOURCES, self.resources, cpu=self.cpu, memory=self.memory)
+        """What each resource weighs; ValueError for what is no whole number."""
+        weights = {name: self._listed(name) for name in filter(None, map(str.strip, self.resources.split(",")))}
+        weights |= {"cpu": self.cpu, "memory": self.memory}
+        return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
+
+    def _listed(self, name: str) -> int:
+        key = f"{type(self).model_fields['resources'].alias}.{name}"
+        said = (self.model_extra or {}).get(key, 1)
+        try:
+            return int(said)
+        except (TypeError, ValueError):
+            raise ValueError(f"{key}: expected a whole number, not {said!r}") from None
 
     @model_validator(mode="after")
     def _read_weights(self) -> Self:
         """Refuse a weight that is no number when the configuration is read, not in the first session."""
         assert self.weights
         return self
+
+
+class BinpackArguments(WeightedArguments):
+    """What the plugin as a whole weighs, and each resource."""
+
+    weight: int = Field(1, alias="binpack.weight")
+    cpu: int = Field(1, alias="binpack.cpu")
+    memory: int = Field(1, alias="binpack.memory")
+    resources: str = Field("", alias="binpack.resources")
 
 
 class Binpack(BatchPlugin):
@@ -97,22 +114,3 @@ class Binpack(BatchPlugin):
         """Yield what the task asks for and what that weighs, where it has a weight."""
         weights = self.arguments.weights
         return ((name, amount, weights[name]) for name, amount in task.request.items() if name in weights)
-
-
-def resource_weights(arguments: BatchArguments, key: str, names: str, **known: int) -> Mapping[str, int]:
-    """Return the weights of the `known` resources, and of those whose `names` a list says, by commas.
-
-    The weight of one in the list stands under `<key>.<name>`; it is 1 if nothing is said there, and so is any weight
-    below 0. ValueError for what is no whole number.
-    """
-    listed = filter(None, map(str.strip, names.split(",")))
-    weights = {name: _weight_of(arguments, f"{key}.{name}") for name in listed} | known
-    return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
-
-
-def _weight_of(arguments: BatchArguments, key: str) -> int:
-    said = (arguments.model_extra or {}).get(key, 1)
-    try:
-        return int(said)
-    except (TypeError, ValueError):
-        raise ValueError(f"{key}: expected a whole number, not {said!r}") from None

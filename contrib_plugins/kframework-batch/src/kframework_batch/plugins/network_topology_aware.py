@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from functools import cached_property
-from typing import ClassVar, Self
+from collections.abc import Hashable, Iterator
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kframework_batch.hookspecs import Rows
 from kframework_batch.hypernodes import Domain, placed_rows
 from kframework_batch.job import GangInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-from kframework_batch.plugins.binpack import resource_weights
+from kframework_batch.plugins.binpack import WeightedArguments
 from kframework_batch.session_view import SessionView
 from kframework_batch.task_status import TaskStatus
 
 _MAX_SCORE = 100
-_RESOURCES = "hypernode.binpack.resources"
 
 
-class NetworkTopologyAwareArguments(BatchArguments):
-    """What the plugin as a whole weighs, and each resource; of others than cpu and memory `resources` is a list.
-
-    Their weights stand under `hypernode.binpack.resources.<name>`. What is not said, or is below 0, weighs 1.
-    """
+class NetworkTopologyAwareArguments(WeightedArguments):
+    """What the plugin as a whole weighs, and each resource."""
 
     weight: int = Field(1, alias="weight")
     cpu: int = Field(1, alias="hypernode.binpack.cpu")
     memory: int = Field(1, alias="hypernode.binpack.memory")
-    resources: str = Field("", alias=_RESOURCES)
-
-    @cached_property
-    def weights(self) -> Mapping[str, int]:
-        """What each resource weighs."""
-        return resource_weights(self, _RESOURCES, self.resources, cpu=self.cpu, memory=self.memory)
-
-    @model_validator(mode="after")
-    def _read_weights(self) -> Self:
-        """Refuse a weight that is no number when the configuration is read, not in the first session."""
-        assert self.weights
-        return self
+    resources: str = Field("", alias="hypernode.binpack.resources")
 
 
 class NetworkTopologyAware(BatchPlugin):

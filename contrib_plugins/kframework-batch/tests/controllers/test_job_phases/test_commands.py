@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.controllers.commands import Answer, job_of, ordered, queue_of, state_ordered
+from kframework_batch.controllers.job_phases import Answer, job_of, ordered
 from kframework_batch.controllers.job_policies import Action
+from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import Command, Job, JobState, JobStatus
 from msgspec.structs import replace
 
+from kframework.clock import SystemClock
+from kframework.engine import MemoryCluster
 from kframework.objects import ObjectMeta, OwnerReference
 
 JOB, QUEUE = "batch.volcano.sh/v1alpha1 Job", "scheduling.volcano.sh/v1beta1 Queue"
@@ -30,7 +33,9 @@ def command(action: str, target: str = JOB, name: str = "j", uid: str = "") -> C
     ],
 )
 def test_a_command_is_about_a_job_or_a_queue(issued: Command, job: str | None, queue: str | None) -> None:
-    assert (job_of(issued), queue_of(issued)) == (job, queue)
+    clock = SystemClock()
+    queues = QueueController(MemoryCluster(clock), clock).subjects(issued)
+    assert (job_of(issued), next(iter(queues), None)) == (job, queue)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +74,3 @@ def test_a_command_to_one_of_the_same_name_is_not_for_this_one() -> None:
     assert ordered(job, command("AbortJob", uid="u")) == Action("AbortJob", "CommandIssued", "command c was issued")
     why = replace(command("AbortJob"), message="night")
     assert ordered(job, why) == Action("AbortJob", "CommandIssued", "night")
-
-
-def test_queues_are_opened_and_closed() -> None:
-    actions = ("OpenQueue", "CloseQueue", "SyncQueue")
-    assert [state_ordered(command(each, QUEUE)) for each in actions] == ["Open", "Closing", ""]
