@@ -75,21 +75,6 @@ def test_what_room_does_not_name_is_not_there(asked: dict[str, int], room: dict[
     assert Resource(asked).fits(room) is fits
 
 
-@pytest.mark.parametrize(
-    ("held", "limit", "within"),
-    [
-        ({"cpu": 1}, {"cpu": 1}, True),
-        ({"cpu": 2}, {"cpu": 1}, False),
-        ({"gpu": 9}, {"cpu": 1}, True),
-        ({"gpu": 1}, {"gpu": 0}, False),
-        ({}, {"cpu": 0}, True),
-        ({}, {"cpu": -1}, False),
-    ],
-)
-def test_what_a_limit_does_not_name_is_not_limited(held: dict[str, int], limit: dict[str, int], within: bool) -> None:
-    assert Resource(held).within(limit) is within
-
-
 def test_so_many_times_is_rounded_down() -> None:
     assert Resource(cpu=3, memory=10).times(1.25) == {"cpu": 3, "memory": 12}
 

@@ -68,10 +68,6 @@ class Resource(dict[str, int]):
         """Return whether all that this asks for is within the room; what the room does not name is not there."""
         return all(amount <= room.get(name, 0) for name, amount in self.items() if amount > 0)
 
-    def within(self, limit: Mapping[str, int]) -> bool:
-        """Return whether this keeps to a limit; what the limit does not name is not limited."""
-        return all(self.get(name, 0) <= most for name, most in limit.items())
-
     def at_most(self, limit: Mapping[str, int]) -> Resource:
         """Return it cut down to a limit; what the limit does not name is not limited."""
         return Resource((name, min(amount, limit.get(name, amount))) for name, amount in self.items())

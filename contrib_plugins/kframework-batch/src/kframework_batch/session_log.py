@@ -77,7 +77,7 @@ class SessionLog:
         self._took: list[int] = []
         self._resumed: int = 0
         self._before: int = 0
-        self._queues: list[tuple[QueueInfo, str, QueueState]] = []
+        self._queues: list[QueueState] = []
         self._jobs: dict[str, JobState] = {}
         self._gone: list[GoneJob] = []
         self._bound: list[tuple[str, str]] = []
@@ -209,7 +209,7 @@ class SessionLog:
                 deserved=dict(account.deserved),
                 share=account.share,
             )
-        self._queues.append((queue, plugin, state))
+        self._queues.append(state)
 
     def bound(self, task: TaskInfo) -> None:
         """Note that a task is bound to the node that it is on."""
@@ -251,7 +251,7 @@ class SessionLog:
             at=self.at,
             nodes=nodes,
             capacity=dict(capacity),
-            queues=tuple(_with_held(state, held.get(state.queue), capacity) for _, _, state in self._queues),
+            queues=tuple(_with_held(state, held.get(state.queue), capacity) for state in self._queues),
             turns=tuple(self._turns),
             jobs=tuple(self._jobs.values()),
             gone=tuple(self._gone),

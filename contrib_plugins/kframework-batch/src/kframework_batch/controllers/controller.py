@@ -216,11 +216,7 @@ class Controller(ABC):
 
     async def delete(self, obj: ApiObject) -> None:
         """Delete the very object, if it is still there."""
-        try:
-            await self.cluster.delete(type(obj), obj.metadata.name, obj.metadata.namespace, uid=obj.metadata.uid)
-        except ClusterError as error:
-            if error.status != 404:
-                raise
+        await delete_if_there(self.cluster, obj)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -299,6 +295,15 @@ class Controller(ABC):
         first = objects[0]
         place = f"{first.metadata.namespace}/" if first.metadata.namespace else ""
         return f"{kind_of(first).name} {place}{first.metadata.name}"
+
+
+async def delete_if_there(cluster: Cluster, obj: ApiObject) -> None:
+    """Delete the very object, if it is still there."""
+    try:
+        await cluster.delete(type(obj), obj.metadata.name, obj.metadata.namespace, uid=obj.metadata.uid)
+    except ClusterError as error:
+        if error.status != 404:
+            raise
 
 
 def merge_patch(old: ApiStruct, new: ApiStruct) -> dict[str, object]:

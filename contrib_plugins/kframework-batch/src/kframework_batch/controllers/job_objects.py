@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kframework import ClusterError
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ConfigMap, LabelSelector, ObjectMeta, Pod, ResourceList, kind_of
+from kframework_batch.controllers.controller import delete_if_there
 from kframework_batch.controllers.handed_down import annotations_handed_down, labels_handed_down, min_resources
 from kframework_batch.controllers.job_members import JOB_NAME, JOB_NAMESPACE, PARTITION, VERSION, owned_by, pod_name
 from kframework_batch.controllers.job_plugins.installed import plugins_of
@@ -20,6 +21,10 @@ from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PartitionPolicy, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
 from kframework_batch.pod_templates import TemplatePodSpec
+
+T = TypeVar("T", bound=ApiObject)
+
+_log = logging.getLogger(__name__)
 
 _QUEUE_NAME = "volcano.sh/queue-name"
 _RETRY_COUNT = "volcano.sh/job-retry-count"
@@ -128,11 +133,6 @@ def _filled(number: int, rooms: Iterable[int]) -> Iterator[int]:
         yield taken
 
 
-T = TypeVar("T", bound=ApiObject)
-
-_log = logging.getLogger(__name__)
-
-
 class JobBelongings:
     """Has made what plugins of jobs want, keeps it true, and deletes it when jobs end; keys are drawn from `chance`.
 
@@ -171,7 +171,7 @@ class JobBelongings:
             for kind, name in plugin.names(job):
                 found = await self._find(job, kind, name)
                 if found is not None:
-                    await self._delete(found)
+                    await delete_if_there(self._cluster, found)
 
     async def _make(self, job: Job, wanted: ApiObject) -> None:
         try:
@@ -207,14 +207,6 @@ class JobBelongings:
         what = f"{kind_of(kind).name} {namespace}/{name}"
         _log.warning("job %s/%s: %s is not its own, and is left alone", namespace, job.metadata.name, what)
         return None
-
-    async def _delete(self, obj: ApiObject) -> None:
-        metadata = obj.metadata
-        try:
-            await self._cluster.delete(type(obj), metadata.name, metadata.namespace, uid=metadata.uid)
-        except ClusterError as error:
-            if error.status != 404:
-                raise
 
 
 def _mark(plugin: str) -> str:

@@ -19,21 +19,17 @@ class Conformance(BatchPlugin):
     name: ClassVar[str] = "conformance"
 
     @hookimpl
-    def preemptable(
-        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return _dispensable(tasks)
 
     @hookimpl
-    def reclaimable(
-        self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return _dispensable(tasks)
 
     @hookimpl
     def unified_evictable(
         self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    ) -> Sequence[TaskInfo]:
         return _dispensable(tasks)
 
 

@@ -66,15 +66,11 @@ class Gang(BatchPlugin):
         return job.is_starving
 
     @hookimpl
-    def preemptable(
-        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return _spared(tasks)
 
     @hookimpl
-    def reclaimable(
-        self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return _spared(tasks)
 
 

@@ -32,15 +32,13 @@ class Priority(BatchPlugin):
         return -task.priority
 
     @hookimpl
-    def preemptable(
-        self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return [task for task in tasks if _is_less_important(task, preemptor)]
 
     @hookimpl
     def unified_evictable(
         self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
+    ) -> Sequence[TaskInfo]:
         job = evictor.job
         return [task for task in tasks if task.job.queue != job.queue or task.job.priority < job.priority]
 
