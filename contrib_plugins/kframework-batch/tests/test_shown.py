@@ -8,8 +8,8 @@ import json
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
+from kframework_batch.account import SessionHistory
 from kframework_batch.objects import PodGroup
-from kframework_batch.session_history import SessionHistory
 from kframework_batch.shown import NO_GROUP, BatchShown
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_group, make_node, make_queue, make_task

@@ -6,8 +6,21 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from kframework_device_packing.simulation import PROFILES, Ran, bar_chart, main, placeable, run, table
-from kframework_device_packing.workload import CARDS, SIZES, Left, claiming, make_devices, make_nodes
+from kframework_device_packing.simulation import (
+    CARDS,
+    PROFILES,
+    SIZES,
+    Left,
+    Ran,
+    bar_chart,
+    claiming,
+    main,
+    make_devices,
+    make_nodes,
+    placeable,
+    run,
+    table,
+)
 
 from kframework.testing import Scenario, make_pod
 

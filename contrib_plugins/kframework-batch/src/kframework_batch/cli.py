@@ -121,8 +121,8 @@ def simulate(
     from kframework.clock import VIRTUAL_EPOCH
     from kframework.engine import History, Journal
     from kframework.engine import report as page_of
+    from kframework_batch.account import SessionHistory
     from kframework_batch.program import load_program
-    from kframework_batch.session_history import SessionHistory
     from kframework_batch.session_spans import SessionSpans
     from kframework_batch.shares import Shares
     from kframework_batch.shown import BatchShown

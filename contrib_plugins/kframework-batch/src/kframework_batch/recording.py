@@ -35,7 +35,7 @@ from kframework.engine import (
 )
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
-from kframework_batch.account import MEASURED, Outcome, SessionAccount, Turn
+from kframework_batch.account import MEASURED, Outcome, SessionAccount, SessionHistory, Turn
 from kframework_batch.account_rows import why
 from kframework_batch.background_writes import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.config import parse
@@ -44,7 +44,6 @@ from kframework_batch.engine import BatchEngine, Deciding
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
-from kframework_batch.session_history import SessionHistory
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 

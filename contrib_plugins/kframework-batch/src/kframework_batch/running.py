@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kframework.engine import Companion, History, Journal, MakeEngine, Observer, Observers, Scheduler, Series
+from kframework_batch.account import SessionHistory
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_routes
 from kframework_batch.program import ConfigurationFile, Program
-from kframework_batch.session_history import SessionHistory
 from kframework_batch.session_metrics import JobMetrics, LatencyMetrics, SessionMetrics
 from kframework_batch.settings import MakeController
 from kframework_batch.shown import BatchShown

@@ -24,7 +24,7 @@ from kframework.engine import (
     created,
     finished,
 )
-from kframework_batch.account import QueueState, SessionAccount, Turn
+from kframework_batch.account import QueueState, SessionAccount, SessionHistory, Turn
 from kframework_batch.account_rows import (
     had,
     job_turns,
@@ -40,7 +40,6 @@ from kframework_batch.account_rows import (
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.session_history import SessionHistory
 from kframework_batch.task_status import TaskStatus
 
 #: So many jobs, and so many pods, are explained in a report.

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from kframework_batch.account import Outcome, SessionAccount
+from kframework_batch.account import Outcome, SessionAccount, SessionHistory
 from kframework_batch.account_rows import queue_section
 from kframework_batch.explain.explainer import explain
-from kframework_batch.session_history import SessionHistory
 from kframework_batch.session_metrics import SessionMetrics
 from kframework_batch.session_spans import span_of
 from kframework_batch.shown import BatchShown

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, Turn, Verdict
-from kframework_batch.session_history import SessionHistory
+from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, SessionHistory, Turn, Verdict
 
 
 def turn(job: str, *pods: str, action: str = "allocate") -> Turn:
