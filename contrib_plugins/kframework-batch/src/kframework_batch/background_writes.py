@@ -15,6 +15,14 @@ from kframework.engine import Host, OwnMessage
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
 
+_log = logging.getLogger(__name__)
+
+#: Who records the events.
+_CONTROLLER = "kframework-batch"
+
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
 class EvictionFailed(OwnMessage, frozen=True):
     """A victim, by its uid, could not be sent away."""
 
@@ -31,14 +39,6 @@ class Reconfigured(OwnMessage, frozen=True):
     """Another configuration, this text, holds from the next session on."""
 
     text: str
-
-
-_log = logging.getLogger(__name__)
-
-#: Who records the events.
-_CONTROLLER = "kframework-batch"
-
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class BackgroundWrites:
