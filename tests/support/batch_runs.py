@@ -10,14 +10,13 @@ from random import Random
 from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
-from kframework_batch.account import SessionAccount
+from kframework_batch.account import SessionAccount, SessionHistory
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
-from kframework_batch.job_metrics import LatencyMetrics
 from kframework_batch.program import compile_program
 from kframework_batch.recording import recorded
 from kframework_batch.scenario import make_job
-from kframework_batch.session_history import SessionHistory
+from kframework_batch.session_metrics import LatencyMetrics
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue

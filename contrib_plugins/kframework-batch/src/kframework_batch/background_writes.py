@@ -14,7 +14,6 @@ from kframework.clock import rfc3339_micro
 from kframework.engine import Host, OwnMessage
 from kframework.objects import ApiObject, Event, ObjectMeta, ObjectReference, Pod, kind_of
 
-
 _log = logging.getLogger(__name__)
 
 #: Who records the events.
