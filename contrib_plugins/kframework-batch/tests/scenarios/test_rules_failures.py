@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
-from kframework_batch import statement as statements
+from kframework_batch import session as sessions
 from kframework_batch.action import Action
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote, hookimpl
@@ -95,8 +95,8 @@ def reserved(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     def unreserve(profile: object, state: object, pod: Any, node_name: str) -> None:
         held.remove(pod.name)
 
-    monkeypatch.setattr(statements, "run_reserve", reserve)
-    monkeypatch.setattr(statements, "run_unreserve", unreserve)
+    monkeypatch.setattr(sessions, "run_reserve", reserve)
+    monkeypatch.setattr(sessions, "run_unreserve", unreserve)
     return held
 
 
