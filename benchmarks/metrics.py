@@ -15,7 +15,7 @@ from kframework.client.transport import Request, Response
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
-from kframework.observe.metrics.events import EventTimes
+from kframework.observe.metrics.metrics import EventTimes
 from kframework.observe.metrics.readings import engine_readings, pod_resources
 from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.observe.metrics.series import Series, written

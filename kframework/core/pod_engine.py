@@ -31,10 +31,8 @@ from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.plugin_handle import MakeProfiles
-from kframework.core.preemption.evaluator import Evaluator
-from kframework.core.preemption.preempting import Preempting
-from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.core.preemption.evaluator import Evaluator, Preempting
+from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt

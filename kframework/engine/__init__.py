@@ -141,7 +141,7 @@ if TYPE_CHECKING:  # isort: off
     )
 
     # Spans of its own: an observer of its accounts gives them to a Tracing, with the draw that decides on the sample.
-    from kframework.observe.tracing.span import Span as Span
+    from kframework.observe.tracing.spans import Span as Span
     from kframework.observe.tracing.spans import Tracing as Tracing
     from kframework.observe.tracing.traces import Attributes as Attributes
 
@@ -179,7 +179,7 @@ if TYPE_CHECKING:  # isort: off
     )
 
     # How it explains itself where it is asked why.
-    from kframework.explain.layout import (
+    from kframework.explain.text import (
         BRIEF as BRIEF,
         Layout as Layout,
         format_fields as format_fields,

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping
+
+import numpy as np
 
 from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.rejections import PASS
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.explanation import Assessment, Explanation, Preemption, State
+from kframework.core.preemption.dry_runs import Ranked, rank
+from kframework.core.runtime.points import run_pre_enqueue
+from kframework.core.runtime.profile import Profile
+from kframework.explain.explanation import Assessment, Explanation, Preemption, State, Waiting, Waker
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.lookup import unassign
-from kframework.explain.preempting import preempting
 from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.explain.summary import summarise
-from kframework.explain.waiting import state_of, waiting
+from kframework.framework.events import ActionType, ClusterEvent
 from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
 from kframework.observe.outside_data import outside_data
 from kframework.scheduler.slices import finished, in_slices
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.queued_pod import QueuedPod
+from kframework.state.waiting import ReservedPod
+from kframework.values.status import Code
 
 
 def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
@@ -127,3 +136,146 @@ def _condition(pod: PendingPod) -> str:
     """Return why the pod is pending, as its condition says."""
     conditions = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
     return next((each.message for each in conditions), "")
+
+
+#: The plugin whose way out this tells of; what other PostFilter plugins do is theirs to tell.
+PREEMPTION = "DefaultPreemption"
+
+#: As many nodes as the plugin looks for by default: candidates in percent of the nodes, but at least so many.
+PERCENTAGE, AT_LEAST = 10, 100
+
+
+def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
+    """Try preemption; None where the profile has none.
+
+    Yields wherever it may pause.
+    """
+    if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
+        return None
+    rejection = evaluation.engine.preemption.ineligible(evaluation.pod, evaluation.diagnosis)
+    if rejection is not None:
+        return Preemption(why=rejection.message)
+    yield
+    names = _promising(evaluation)
+    if not names:
+        return Preemption(why="no node's rejection would go with less important pods")
+    yield
+    dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
+    candidates, reasons, tried = list[Ranked](), Counter[str](), 0
+    enough = max(len(names) * PERCENTAGE // 100, AT_LEAST)
+    for node in filter(None, map(evaluation.nodes.named, names)):  # some may leave meanwhile
+        tried += 1
+        answer = dry_run(node)
+        if isinstance(answer, Ranked):
+            candidates.append(answer)
+        else:
+            reasons.update(answer.reasons)
+        yield
+        if len(candidates) >= enough:
+            break
+    if not candidates:
+        return Preemption(why="it would make room on no node", tried=tried, reasons=dict(reasons))
+    best = min(candidates, key=rank)
+    return Preemption(
+        node=best.node,
+        victims=tuple(victim.key for victim in best.victims),
+        broken_budgets=best.pdb_violations,
+        tried=tried,
+        candidates=len(candidates),
+        reasons=dict(reasons),
+    )
+
+
+def _promising(evaluation: FullEvaluation) -> list[str]:
+    """Name the nodes whose first rejection may go with less important pods."""
+    status = evaluation.pre_filter_result.status
+    if status is not None:
+        return evaluation.names if status.code == Code.UNSCHEDULABLE else []
+    first = evaluation.first[evaluation.rows]
+    rejections = np.unique(first[first != PASS]).tolist()
+    alike = [each for each in rejections if evaluation.status(each).code == Code.UNSCHEDULABLE]
+    return [evaluation.names[place] for place in np.flatnonzero(np.isin(first, alike)).tolist()]
+
+
+def state_of(engine: PodEngine, uid: str) -> State:
+    """Say where a pod of this scheduler is on its way to a node."""
+    pending = engine.handlers.pending.get(uid)
+    if uid in engine.cluster.pods:
+        if uid not in engine.cluster.assumed:
+            return State.BOUND
+        reserved = engine.cluster.waiting.get(uid)
+        return State.PERMIT if reserved is not None and reserved.verdict is None else State.BINDING
+    if pending is None:
+        return State.GONE
+    if pending.terminating:
+        return State.TERMINATING
+    place = engine.queue.place_of(uid)
+    return State(place) if place else State.IN_FLIGHT
+
+
+def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
+    """Say what a pod in this state waits for; None if for nothing that this scheduler knows of.
+
+    A gate is asked again, so call it inside an evaluation's `aside`.
+    """
+    if state in (State.PERMIT, State.BINDING):
+        reserved = engine.cluster.waiting.get(uid)
+        return None if reserved is None else _binding(reserved)
+    queued = engine.queue.get(uid)
+    if queued is None or state is State.TERMINATING:
+        return None
+    profile = engine.profiles[queued.pod.scheduler_name]
+    match state:
+        case State.ACTIVE:
+            return Waiting(queued_at=queued.timestamp, active=engine.queue.pending()["active"])
+        case State.BACKOFF:
+            until = engine.queue.resting_until(queued)
+            return Waiting(queued_at=queued.timestamp, until=until, held_by=tuple(sorted(queued.rejectors)))
+        case State.GATED:
+            return _gated(engine, profile, queued)
+        case _:
+            return Waiting(
+                queued_at=queued.timestamp,
+                retried_at=engine.queue.flushed_at(queued),
+                held_by=tuple(sorted(queued.rejectors)),
+                wakers=_wakers(profile, sorted(queued.rejectors)),
+            )
+
+
+def _binding(reserved: ReservedPod) -> Waiting | None:
+    hook, asked = reserved.asked
+    if not asked:
+        return None
+    since = min(asked.values())
+    return Waiting(queued_at=since, until=reserved.deadline, held_by=tuple(asked), hook=hook)
+
+
+def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:
+    status = run_pre_enqueue(profile, queued.pod)
+    return Waiting(
+        queued_at=queued.timestamp,
+        held_by=(queued.gating_plugin,),
+        why=status.message if status is not None else "",
+        wakers=_wakers(profile, [queued.gating_plugin]),
+    )
+
+
+def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[Waker, ...]:
+    of = {source.key: f"source {source.name}" for sources in profile.sources.values() for source in sources}
+    return tuple(Waker(plugin, _events(profile.events.get(plugin, ()), of)) for plugin in plugins)
+
+
+def _events(registrations: Iterable[ClusterEvent], names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return what is registered by resource, some of which have better names; all updates together are one `update`."""
+    actions: dict[str, ActionType] = {}
+    for registration in registrations:
+        resource = names.get(registration.resource, registration.resource)
+        actions[resource] = actions.get(resource, ActionType(0)) | registration.action
+    return {resource: tuple(_names(action)) for resource, action in actions.items()}
+
+
+def _names(action: ActionType) -> list[str]:
+    if action & ActionType.UPDATE == ActionType.UPDATE:
+        kept = [each for each in (ActionType.ADD, ActionType.DELETE) if each & action]
+        return [*(each.name.lower() for each in kept if each.name), "update"]
+    return [each.name.lower() for each in action if each.name]

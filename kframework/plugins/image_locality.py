@@ -10,7 +10,7 @@ import numpy as np
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.objects import PodSpec
-from kframework.state.images import ImageState
+from kframework.state.counters import ImageState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import MAX_SCORE, Rows, Scores

@@ -36,7 +36,7 @@ class EvictionTask:
     """Sends the victims of one preemption away: all but one at the same time, then that one.
 
     So the preemptor sleeps through all ends but the last, which must find it awake
-    (`kframework.core.preemption.preempting`).
+    (`kframework.core.preemption.evaluator`).
     """
 
     eviction: Eviction

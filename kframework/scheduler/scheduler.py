@@ -43,9 +43,8 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpLine
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
-from kframework.scheduler.spawned_work import SpawnedWork, guarded
+from kframework.scheduler.spawned_work import SpawnedWork, Workers, guarded
 from kframework.scheduler.timeouts import HookTimeout, contained, said, within
-from kframework.scheduler.workers import Workers
 from kframework.state.inbox import Gone, Message
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status

@@ -14,10 +14,9 @@ from kframework.errors import StaleNodeError
 from kframework.objects import Node, Taint
 from kframework.objects.requests import allocatable as allocatable_of
 from kframework.state.columns import CodeColumn, Column
-from kframework.state.counters import Counters
+from kframework.state.counters import Counters, ImageStates
 from kframework.state.existing_terms import ExistingTerms
 from kframework.state.host_ports import HostPorts
-from kframework.state.images import ImageStates
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
 from kframework.state.pod_counts import LabelClass

@@ -29,7 +29,7 @@ NEIGHBOURS = {
     "kframework.plugins.node_resources_balanced_allocation": "kframework.plugins.dynamic_resources",
 }
 #: Where the Kubernetes client may be imported, inside functions.
-CLIENTS = ("kframework.client.kube", "kframework.testing.api_clients")
+CLIENTS = ("kframework.client.kube", "kframework.testing.api_server")
 
 
 def test_imports_point_up_the_list() -> None:

@@ -24,14 +24,12 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.default_plugins": "a table, compared with the expansion in config/test_expand.py",
     "kframework.config.models": "the fields that config/test_load.py fills in",
     "kframework.config.problems": "the errors that config/test_load.py reads",
-    "kframework.config.validation": "the rules that config/test_load.py breaks",
     "kframework.in_memory.workloads.dependents": "adoption and release, in test_replica_set.py",
     "kframework.core.engine": "abstract; derived engines are tried in test_pod_engine.py and observe/web/test_page.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
     "kframework.core.cycle.consequences": "records without behaviour, made by test_attempt.py",
     "kframework.core.cycle.outcome": "records without behaviour, read by test_search.py",
-    "kframework.testing.contract.answers": "promises that plugins break in contract/test_promises.py",
     "kframework.testing.contract.questions": "what contract/test_promises.py asks",
 }
 

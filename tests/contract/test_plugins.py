@@ -13,7 +13,7 @@ from kframework import Plugin
 from kframework.core.runtime.hooks import hooks_of
 from kframework.plugins.node_resources_fit.plugin import INSUFFICIENT
 from kframework.testing import Reached
-from kframework.testing.contract.answers import Remembered, forms_agree, scores_are_in_range
+from kframework.testing.contract.promises import Remembered, forms_agree, scores_are_in_range
 from kframework.testing.contract.questions import Questions, Subject, on_random_clusters
 from tests.contract.case import World
 from tests.contract.cases import CASES

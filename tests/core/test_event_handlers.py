@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.event_handlers import EventHandlers
-from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.framework.plugin import Plugin, hookimpl

@@ -13,8 +13,8 @@ import yaml
 from kframework.cli import app
 from kframework.config.load import load_configuration
 from kframework.process.http.endpoints import SHUTDOWN, scheduler_routes
-from kframework.process.leader_thread import CLOSING
 from kframework.process.lease import RELEASING
+from kframework.process.process import CLOSING
 from kframework.scheduler.scheduler import ENDING
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse

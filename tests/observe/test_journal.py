@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from kframework.cli.log_lines import plain_text
+from kframework.cli.logs import plain_text
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.observe.journal import Journal
 from kframework.values.status import Code

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework import CycleState, PendingPod, Plugin, hookimpl
-from kframework.cli.log_lines import json_line
+from kframework.cli.logs import json_line
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, outside, run_virtual
 from kframework.config.configuration import Configuration

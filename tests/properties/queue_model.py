@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.scheduling_queue import Backoff
 
 __all__ = ["ModelPod", "QueueModel"]
 

@@ -10,11 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.in_flight import InFlight
 from kframework.core.queue.pool import Holder, Pool
-from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
+from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import Occurrence
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod

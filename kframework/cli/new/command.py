@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import keyword
+import re
+import sys
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from string import Template
+from typing import Annotated
 
 import typer
 
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_lines
-
-if TYPE_CHECKING:
-    from kframework.cli.new.package import Names
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 
 
 def command(
@@ -29,7 +35,7 @@ def command(
 
     Typed Args, a rule for each extension point, tests, an example to simulate and a CI file, in a folder of this name.
     """
-    from kframework.cli.new.package import ALL_POINTS, FILTER_AND_SCORE, package
+    from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, package
 
     names = _names(path)
     if path.exists():
@@ -43,9 +49,120 @@ def command(
 
 
 def _names(path: Path) -> Names:
-    from kframework.cli.new.package import names_of
+    from kframework.cli.new.command import names_of
 
     try:
         return names_of(path.name)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="NAME") from error
+
+
+_KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+#: Modules, beside those of Python, that the package imports or is tested and checked with.
+_MODULES = {"kframework", "mypy", "numpy", "pydantic", "pytest", "ruff", "tests"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A plugin to begin with: the folder of its templates, what it does, and its dependency on NumPy if it has any."""
+
+    folder: str
+    summary: str
+    numpy: str = ""
+
+
+FILTER_AND_SCORE = Example("filter_and_score", "limit the pods of a node and spread pods")
+ALL_POINTS = Example(
+    "all_points",
+    "show what every extension point is for",
+    '\n    "numpy>=2.4",             # many nodes at once',
+)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a plugin is called: its distribution `few-pods`, the module `few_pods`, the class `FewPods`."""
+
+    distribution: str
+
+    @property
+    def module(self) -> str:
+        """The name of the Python package."""
+        return self.distribution.replace("-", "_")
+
+    @property
+    def plugin(self) -> str:
+        """The name of the class, and of the plugin in a configuration."""
+        return "".join(word.capitalize() for word in self.distribution.split("-"))
+
+
+def names_of(distribution: str) -> Names:
+    """Return the names that follow from the distribution's; ValueError says why it will not do, and what would."""
+    if not _KEBAB.fullmatch(distribution):
+        better = _kebab(distribution)
+        hint = f", such as {better!r}" if _KEBAB.fullmatch(better) else ""
+        raise ValueError(f"{distribution!r} is no name; write a letter, then small letters, digits and dashes{hint}")
+    names = Names(distribution)
+    taken = ""
+    if keyword.iskeyword(names.module):
+        taken = f"{names.module!r} is a word of Python"
+    elif names.module in sys.stdlib_module_names | _MODULES:
+        taken = f"there is a module {names.module!r} already"
+    elif names.plugin in IN_TREE_PLUGINS:
+        taken = f"kube-scheduler has a plugin {names.plugin}"
+    elif not _imported(names).isdisjoint({names.plugin, f"{names.plugin}Args"}):
+        taken = f"its class {names.plugin} would hide what it imports"
+    if taken:
+        raise ValueError(f"{distribution!r} will not do, as {taken}; choose another, such as 'my-{distribution}'")
+    return names
+
+
+def _kebab(text: str) -> str:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+
+
+def _imported(names: Names) -> Set[str]:
+    """Return the names that the plugin and its tests import from elsewhere."""
+    texts = (
+        _filled(f"{example.folder}/{module}", names, example)
+        for example in (FILTER_AND_SCORE, ALL_POINTS)
+        for module in ("plugin.py", "test_plugin.py")
+    )
+    return {name for text in texts for name in _imports(text, names.module)}
+
+
+def _imports(text: str, own: str) -> Iterator[str]:
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", None) != own:
+            yield from (name.asname or name.name for name in node.names)
+
+
+def package(names: Names, example: Example) -> Mapping[str, str]:
+    """Return the text of each file, by its path in the package's folder."""
+    return {
+        ".github/workflows/test.yaml": _filled("ci.yaml", names, example),
+        ".gitignore": _filled("gitignore", names, example),
+        "README.md": _filled("README.md", names, example),
+        "cluster.yaml": _filled(f"{example.folder}/cluster.yaml", names, example),
+        "config.yaml": _filled(f"{example.folder}/config.yaml", names, example),
+        "pyproject.toml": _filled("pyproject.toml", names, example),
+        f"{names.module}/__init__.py": _filled("init.py", names, example),
+        f"{names.module}/plugin.py": _filled(f"{example.folder}/plugin.py", names, example),
+        f"{names.module}/py.typed": "",
+        f"tests/test_{names.module}.py": _filled(f"{example.folder}/test_plugin.py", names, example),
+    }
+
+
+def _filled(template: str, names: Names, example: Example) -> str:
+    """Return the text of a template with values in place of `$name`, `$module` and the like."""
+    text = files("kframework.cli.new").joinpath("templates", f"{template}.template").read_text(encoding="utf-8")
+    return Template(text).substitute(
+        name=names.distribution,
+        module=names.module,
+        plugin=names.plugin,
+        summary=example.summary,
+        Summary=example.summary.capitalize(),
+        numpy=example.numpy,
+    )

@@ -10,13 +10,14 @@ from collections.abc import Callable, Container, Generator, Hashable, Mapping, S
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
+from kframework.clock import rfc3339
 from kframework.config.models import camel
 from kframework.core.runtime.code_place import code_place
-from kframework.core.runtime.freshness import PluginSources, admit, gate, guarded, score
 from kframework.core.runtime.hooks import WRAPPABLE, hooks_of, storing_before
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,
+    PreFilterAnswer,
     PreFilterStep,
     ScoreStep,
     StatusStep,
@@ -26,13 +27,14 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import FAULTS, PluginError, in_words, shown
+from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin
-from kframework.framework.source import Source, SourceChange
+from kframework.framework.source import Source, SourceChange, WhenStale
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod
-from kframework.values.status import REJECTIONS, Code, Status
+from kframework.values.status import REJECTIONS, Code, Skip, Status
 
 R = TypeVar("R")
 _C = TypeVar("_C", bound=Callable[..., object])
@@ -336,3 +338,74 @@ def _whole(pod: PendingPod) -> Hashable:
 
 def _never(pod: PendingPod) -> None:
     return None
+
+
+#: The sources of each plugin that has some.
+PluginSources = Mapping[str, Sequence[Source[object]]]
+
+A = TypeVar("A")
+_Ask = Callable[..., A | None]
+
+
+def guarded(
+    steps: Sequence[Step[_Ask[A]]],
+    plugins: Mapping[str, Plugin],
+    sources: PluginSources,
+    guard: Callable[[Sequence[Source[object]], _Ask[A]], _Ask[A]],
+) -> tuple[Step[_Ask[A]], ...]:
+    """Return the steps of a point with those of plugins that have sources guarded, theirs added where they had none."""
+    own = {step.name: step.call for step in steps}
+    mine = {name: Step(plugins[name], guard(sources[name], own.get(name, _consent))) for name in sources}
+    return (*(mine.pop(step.name, step) for step in steps), *mine.values())
+
+
+def gate(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
+    """Gate all pods in PreEnqueue while a source lacks that holds them."""
+
+    def asked(*arguments: object) -> Status | None:
+        return ask(*arguments) or _lacking(sources, "hold")
+
+    return asked
+
+
+def admit(sources: Sequence[Source[object]], ask: _Ask[Status | NodeNames]) -> _Ask[Status | NodeNames]:
+    """Skip the plugin in PreFilter while a source lacks that may; reject pods for whose lack it must."""
+
+    def asked(*arguments: object) -> PreFilterAnswer:
+        if _lacking(sources, "ignore") is not None:
+            return Skip
+        answer = ask(*arguments)
+        if isinstance(answer, Status):
+            return answer
+        return _lacking(sources, "reject") or _lacking(sources, "hold") or answer
+
+    return asked
+
+
+def score(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
+    """Skip the plugin's scores while a source lacks that may."""
+
+    def asked(*arguments: object) -> Status | None:
+        return ask(*arguments) if _lacking(sources, "ignore") is None else Skip
+
+    return asked
+
+
+def _consent(*arguments: object) -> None:
+    return None
+
+
+def _lacking(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:
+    """Say which source of those that declare this lacks; None if none does."""
+    for source in sources:
+        if source.settings.when_stale == when_stale and not source.fresh:
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (_words(source),), source.plugin)
+    return None
+
+
+def _words(source: Source[object]) -> str:
+    if source.updated_at is None:
+        state = "has told nothing yet"
+    else:
+        state = f"has told nothing since {rfc3339(source.updated_at)}"
+    return f"source {source.name!r} of {source.plugin} {state}{': ' + source.error if source.error else ''}"

@@ -13,10 +13,10 @@ from kframework.config.args import decode_args
 from kframework.config.configuration import Configuration, named_at
 from kframework.config.configuration import Profile as ProfileConfiguration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
+from kframework.config.document import Place
 from kframework.config.expand import ExtensionPoints, expand_all
-from kframework.config.models import POINTS
+from kframework.config.models import POINTS, camel
 from kframework.core.queue.pool import Holder
-from kframework.core.runtime.notices import notices
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import GROUP, Registry, stale_install
@@ -307,3 +307,52 @@ def _check_registrations(profiles: Profiles, resources: set[str]) -> None:
                 if wanted not in resources:
                     message = f"plugin {plugin!r} registers events on {wanted!r}, a kind that no plugin watches"
                     raise ConfigError(message, nearest=nearest(wanted, resources))
+
+
+#: What is prepared for the hooks of a point, and where.
+_PREPARED = {"filter": "pre_filter", "score": "pre_score"}
+
+
+def notices(configuration: Configuration, expansions: Collection[ExtensionPoints], registry: Registry) -> Iterator[str]:
+    """List what is odd about the plugins of each profile."""
+    enabled = dict.fromkeys(name for points in expansions for name in chain(*points.order.values()))
+    idle = [name for name in enabled if name not in registry]
+    if idle:
+        yield f"not built yet, so they do not run: {', '.join(idle)}"
+    for profile, points in zip(configuration.profiles, expansions, strict=True):
+        yield from _unprepared(profile, points, registry)
+        yield from _nowhere(profile, points, registry)
+        yield from _disabled_in_vain(profile, {*registry, *IN_TREE_PLUGINS})
+
+
+def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
+    """Name plugins that run at a point and not at the one where they prepare for it."""
+    for point, before in _PREPARED.items():
+        for name in points[point]:
+            if name in registry and name not in points[before] and before in registry.points(name):
+                remedy = f"which prepares for it; enable it at {camel(before)} too, or under multiPoint"
+                message = f"plugin {name!r} runs at {camel(point)} without its {camel(before)}, {remedy}"
+                place = next(named_at(profile, point, "enabled", name), profile.place / "plugins" / camel(before))
+                yield _said(place, message)
+
+
+def _nowhere(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
+    """Name plugins that the file enables everywhere and disables wherever they could run."""
+    running = set(chain(*points.order.values()))
+    for entry in profile.plugins.multi_point.enabled:
+        for place in named_at(profile, "multi_point", "enabled", entry.name):
+            if entry.name in registry and entry.name not in running:
+                extended = ", ".join(map(camel, sorted(registry.points(entry.name))))
+                yield _said(place, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
+
+
+def _disabled_in_vain(profile: ProfileConfiguration, known: Collection[str]) -> Iterator[str]:
+    """Name what is disabled and is no plugin."""
+    for key, plugins in profile.plugins.sets().items():
+        for name in dict.fromkeys(entry.name for entry in plugins.disabled if entry.name not in ("*", *known)):
+            for place in named_at(profile, key, "disabled", name):
+                yield _said(place, f"there is no plugin {name!r} to disable", nearest(name, known))
+
+
+def _said(place: Place, message: str, hint: str | None = None) -> str:
+    return str(place.error(Problem((), message, hint)))

@@ -8,9 +8,10 @@ a log line finds its trace. Engines that do more than single attempts tell trace
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain
+from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import TYPE_CHECKING, Final, TextIO
 from zlib import crc32
 
@@ -34,12 +35,12 @@ from kframework.config.options import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
 from kframework.observe.tracing.export import otlp_exporter, otlp_line
-from kframework.observe.tracing.span import Span
-from kframework.observe.tracing.traces import UNSET, Traces, context
+from kframework.observe.tracing.traces import UNSET, Attributes, Traces, context
 from kframework.values.status import Code
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
+
 
 #: The sampling rate, per million, at which every attempt is traced.
 EVERY_ATTEMPT: Final = 1_000_000
@@ -252,3 +253,29 @@ def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
 
 def _nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that took time: it began at `start`, in nanoseconds since 1970, and went on for as many as it `took`.
+
+    `failure` says what broke; "" where nothing did.
+    """
+
+    name: str
+    start: int
+    took: int
+    attributes: Attributes = field(default_factory=dict)
+    parts: tuple[Span, ...] = ()
+    failure: str = ""
+
+    def end(self, traces: Traces, trace: int) -> None:
+        """Hand on a whole trace, of which this is the root."""
+        self._end(traces, trace, count(), None)
+
+    def _end(self, traces: Traces, trace: int, places: Iterator[int], parent: SpanContext | None) -> None:
+        own = context(trace, next(places))
+        for part in self.parts:
+            part._end(traces, trace, places, own)
+        status = Status(StatusCode.ERROR, self.failure) if self.failure else UNSET
+        traces.end(self.name, own, parent, (self.start, self.start + self.took), self.attributes, status)

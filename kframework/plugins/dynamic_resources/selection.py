@@ -11,7 +11,7 @@ from kframework.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import Asked, key_of
-from kframework.plugins.dynamic_resources.selectors.clauses import clauses
+from kframework.plugins.dynamic_resources.selectors.selector import clauses
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from kframework.objects.pod_affinity import AffinityTerm, PodTerms
-from kframework.state.existing_terms import TermsAbout, terms_of
+from kframework.state.existing_terms import AffinityTerm, PodTerms, TermsAbout, terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed

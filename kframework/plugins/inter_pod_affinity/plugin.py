@@ -13,13 +13,22 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates, Suggestions
-from kframework.objects import Namespace, Node
-from kframework.objects.label_selectors import Selector
+from kframework.framework.suggestions import (
+    MAX_SUGGESTIONS,
+    UNFIXABLE,
+    ChangeEstimates,
+    Suggestion,
+    Suggestions,
+    delete_all,
+    drop_item,
+    each_or_all,
+)
+from kframework.objects import Namespace, Node, PodAffinityTerm
+from kframework.objects.label_selectors import Selector, SelectorError, label_selector
 from kframework.objects.problem import Problem
 from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities, IncomingTerms
-from kframework.plugins.inter_pod_affinity.suggestions import delete_unwanted, drop_terms
 from kframework.plugins.shared_args import percentage_problems
+from kframework.state.domain_counts import pods_in_domain
 from kframework.state.existing_terms import terms_of
 from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -344,3 +353,48 @@ def _with_any(counts: tuple[_Counts, ...], row: int) -> bool:
         if tally.cells[topology.cells[row]]:
             return True
     return False
+
+
+def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Suggestions:
+    """Suggest to delete the pods in the node's domains that must not be near the pod, if they are few."""
+    found = dict[str, PodInfo]()
+    for other in unwanted(affinities, pod, node):
+        found[other.uid] = other
+        if len(found) > MAX_SUGGESTIONS:
+            return
+    yield delete_all(found.values())
+
+
+def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:
+    """Yield the pods in the node's domains that the pod refuses, then those that refuse it; some twice."""
+    nodes = node.table
+    for key, selection in affinities.incoming_terms(pod).refused:
+        yield from pods_in_domain(node, key, selection)
+    for _, tally in affinities.existing_terms(pod, nodes).anti_affinity:
+        unwilling = set(tally.sources[::2])
+        for row in tally.rows_beside(node.row):
+            others = (other for other in nodes[row].pods if other.template.has_terms)
+            yield from (other for other in others if nodes.existing_terms.holders(other).serial in unwilling)
+
+
+def drop_terms(pod: PendingPod) -> Suggestions:
+    """Suggest that the pod drop one of its required terms, or all."""
+    affinity = pod.spec.affinity
+    near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
+    return each_or_all(
+        _drop_term(term, anti=side is apart)
+        for side in (near, apart)
+        if side is not None
+        for term in side.required_during_scheduling_ignored_during_execution
+    )
+
+
+def _drop_term(term: PodAffinityTerm, *, anti: bool) -> Suggestion:
+    try:
+        pods = str(label_selector(term.label_selector)) or "pods"
+    except SelectorError:
+        pods = "pods"
+    text = f"drop the pod's {'anti-affinity' if anti else 'affinity'} to {pods} by {term.topology_key}"
+    side = "pod_anti_affinity" if anti else "pod_affinity"
+    path = f"spec.affinity.{side}.required_during_scheduling_ignored_during_execution"
+    return drop_item("dropPodTerm", text, path, term, term=term, anti=anti)

@@ -12,7 +12,7 @@ import msgspec
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.objects.codec import spelled
-from kframework.testing.conformance import device_selectors, objects, sequence, single
+from kframework.testing.conformance import objects, sequence, single
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
 from kframework.testing.conformance.recorded import Recorded
 
@@ -83,7 +83,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
     "resources": _of_objects(objects.ResourcesQuestion, objects.compare_resources),
     "selector": _of_objects(objects.SelectorQuestion, objects.compare_selector),
     "quantity": _of_objects(objects.QuantityQuestion, objects.compare_quantity),
-    "cel": _of_objects(device_selectors.SelectorOfDevices, device_selectors.compare_selector_of_devices),
+    "cel": _of_objects(objects.SelectorOfDevices, objects.compare_selector_of_devices),
 }
 
 

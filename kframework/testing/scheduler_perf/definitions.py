@@ -19,7 +19,7 @@ from kframework.config.duration import Duration
 from kframework.errors import InputError
 from kframework.objects import kind_named
 from kframework.objects.codec import spelled, undecodable
-from kframework.objects.yaml_lines import line_of
+from kframework.objects.manifest import line_of
 from kframework.testing.scheduler_perf.templates import text_of
 
 O = TypeVar("O", bound="Operation")  # noqa: E741 -- an operation, next to the T and S of others

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
-from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pool import Holder
-from kframework.core.queue.scheduling_queue import SchedulingQueue, own_updates
+from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.state.pods import Interned, PendingPod
 from kframework.state.queued_pod import QueuedPod

@@ -25,7 +25,7 @@ from kframework import (
     unresolvable,
 )
 from kframework.explain.full_evaluation import evaluate
-from kframework.explain.remedies.prospects import Prospects
+from kframework.explain.remedies.remedies import Prospects
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates
 from kframework.scheduler.slices import finished

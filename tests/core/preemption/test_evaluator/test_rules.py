@@ -7,8 +7,7 @@ import pytest
 
 from kframework import Code, PendingPod, PodInfo, Status
 from kframework.clock import Seeds
-from kframework.core.preemption.evaluator import Evaluator
-from kframework.core.preemption.preempting import Preempting
+from kframework.core.preemption.evaluator import Evaluator, Preempting
 from kframework.framework.answers import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod

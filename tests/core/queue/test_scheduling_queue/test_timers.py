@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.scheduling_queue import Backoff
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
 from tests.core.queue.states import LONG, failed, gated
 

@@ -11,7 +11,7 @@ from kframework.cel.parser import MOST_DEEP, MOST_NESTED
 from kframework.cel.run import Run
 from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
 from kframework.testing.conformance.cases import read
-from kframework.testing.conformance.device_selectors import SelectorOfDevices, device_of
+from kframework.testing.conformance.objects import SelectorOfDevices, device_of
 from tests.conformance.test_vectors import VECTORS
 from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, OWN
 

@@ -1,0 +1,120 @@
+"""The package of a new plugin: checkers have nothing against it, and it does what it says."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, Example, Names, names_of, package
+from kframework.framework.hookspecs import SPECIFICATIONS
+from tests.examples.clean_environment import ROOT
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES: Mapping[str, Example] = {"few-pods": FILTER_AND_SCORE, "every-point": ALL_POINTS}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a package of each example."""
+    folder = tmp_path_factory.mktemp("packages")
+    for package_name, example in EXAMPLES.items():
+        for name, text in package(Names(package_name), example).items():
+            file = folder / package_name / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    return folder
+
+
+def ran(folder: Path, *command: object, path: Iterable[Path] = ()) -> str:
+    """Run a program of this environment in a folder; return what it printed, of one that fails all of it as a fault."""
+    # As on its author's machine: without the verification that the environment of these tests asks for.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("KFRAMEWORK")}
+    variables = own | {"PYTHONPATH": os.pathsep.join(map(str, path))}
+    arguments = [sys.executable, "-m", *map(str, command)]
+    ended = subprocess.run(arguments, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_tests_pass(folder: Path, name: str) -> None:
+    assert " passed" in ran(folder / name, "pytest", "-q", "-p", "no:cacheprovider", path=[folder / name])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_example_can_be_simulated(folder: Path, name: str) -> None:
+    root, names = folder / name, Names(name)
+    files = ("-f", "cluster.yaml", "--strict", "--config", "config.yaml")
+    told = ran(root, "kframework", "simulate", *files, "--plugin", f"{names.module}:{names.plugin}", path=[root])
+    assert told.count(" Running ") == 4 and "node(s) ran 2 pods already" in told
+
+
+def test_ruff_has_nothing_against_them(folder: Path) -> None:
+    ran(folder, "ruff", "check", "--no-cache")
+    ran(folder, "ruff", "format", "--no-cache", "--check")
+
+
+@pytest.mark.timeout(180)
+def test_mypy_has_nothing_against_them(folder: Path) -> None:
+    cache = ROOT / ".mypy_cache" / "authors" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    files = [part for name in EXAMPLES for part in (f"{name}/{Names(name).module}", f"{name}/tests")]
+    ran(folder, "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", *files)
+
+
+def test_the_larger_one_shows_every_hook() -> None:
+    module = package(Names("every-point"), ALL_POINTS)["every_point/plugin.py"]
+    methods = {
+        node.name
+        for node in ast.walk(ast.parse(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list
+    }
+    assert methods == {name for each in SPECIFICATIONS for name in vars(each) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_dependency_is_listed_if_and_only_if_it_is_imported(name: str) -> None:
+    files = package(Names(name), EXAMPLES[name])
+    plugin, project = files[f"{Names(name).module}/plugin.py"], files["pyproject.toml"]
+    for library in ("numpy", "pydantic"):
+        assert bool(re.search(rf"^(import|from) {library} ", plugin, re.M)) == (f'"{library}>=' in project)
+
+
+def test_names_follow_from_one() -> None:
+    names = names_of("gpu-h100-first")
+    assert (names.distribution, names.module, names.plugin) == ("gpu-h100-first", "gpu_h100_first", "GpuH100First")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("FewPods", "'FewPods' is no name; write a letter, then small letters, digits and dashes, such as 'few-pods'"),
+        (
+            "few_pods",
+            "'few_pods' is no name; write a letter, then small letters, digits and dashes, such as 'few-pods'",
+        ),
+        ("1st", "'1st' is no name; write a letter, then small letters, digits and dashes"),
+        ("", "'' is no name; write a letter, then small letters, digits and dashes"),
+        ("class", "'class' will not do, as 'class' is a word of Python; choose another, such as 'my-class'"),
+        ("json", "'json' will not do, as there is a module 'json' already; choose another, such as 'my-json'"),
+        ("kframework", "there is a module 'kframework' already"),
+        ("node-name", "'node-name' will not do, as kube-scheduler has a plugin NodeName"),
+        ("plugin", "'plugin' will not do, as its class Plugin would hide what it imports"),
+        ("pod-info", "its class PodInfo would hide what it imports"),
+        ("path", "its class Path would hide what it imports"),
+        ("plugin-args", "its class PluginArgs would hide what it imports"),
+        ("scenario", "its class Scenario would hide what it imports"),
+    ],
+)
+def test_a_name_that_will_not_do_is_refused(name: str, told: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        names_of(name)
+    assert told in str(refused.value)

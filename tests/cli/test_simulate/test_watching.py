@@ -1,0 +1,115 @@
+"""`simulate --watch`: simulated again with every change."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import kframework
+from kframework.cli.simulate import watched
+from tests.cli.conftest import Command
+from tests.cli.processes import Started, started
+
+CLUSTER = Path("examples/clusters/tiny.yaml")
+
+PLUGIN = """
+from kframework import Plugin, hookimpl
+
+class Picky(Plugin):
+    name = "Picky"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return {answer}
+"""
+
+
+def test_what_is_read_and_the_code_of_plugins_is_watched(tmp_path: Path) -> None:
+    folder, file, plugin = tmp_path / "folder", tmp_path / "cluster.yaml", tmp_path / "plugin.py"
+    (folder / "below").mkdir(parents=True)
+    found = watched([str(folder), str(file)], [f"{plugin}:Picky"])
+    within = [file, plugin, folder / "new.yaml", folder / "below" / "pods.json", Path(kframework.__file__).resolve()]
+    without = [tmp_path / "other.yaml", folder / "notes.txt", folder / "new.py", tmp_path / "beside.py"]
+    assert [path in found for path in (*within, *without)] == [True] * len(within) + [False] * len(without)
+    assert {tmp_path, folder, folder / "below"} <= set(found.places)
+
+
+def test_what_is_installed_for_good_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "settled.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    place = tmp_path / "settled.py"
+    assert place in watched([], ["settled:Picky"])
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert place not in watched([], ["settled:Picky"])
+
+
+def test_a_module_that_is_missing_stops_nobody() -> None:
+    assert Path("nowhere.py").resolve() not in watched([], ["nowhere_at_all:Picky"])
+
+
+def lines(command: Started, last: str) -> list[str]:
+    """Read what a command prints, until a line begins like this."""
+    found = [command.out.readline().rstrip()]
+    while not found[-1].startswith(last):
+        assert command.process.poll() is None
+        found.append(command.out.readline().rstrip())
+    return found
+
+
+def said(command: Started, last: str) -> list[str]:
+    """Read what a command says beside its output, until a line begins like this."""
+    found = [command.err.readline().rstrip()]
+    while not found[-1].startswith(last):
+        assert command.process.poll() is None
+        found.append(command.err.readline().rstrip())
+    return found
+
+
+def test_what_moved_is_shown(tmp_path: Path) -> None:
+    cluster, plugin = tmp_path / "cluster.yaml", tmp_path / "picky.py"
+    text = CLUSTER.read_text()
+    cluster.write_text(text)
+    plugin.write_text(PLUGIN.format(answer=None))
+    with started("simulate", "--watch", "-f", cluster, "--plugin", f"{plugin}:Picky") as command:
+        assert lines(command, "default    large")[1:3] == [
+            "default    small   right   Running  1",
+            "default    medium  right   Running  1",
+        ]
+        cluster.write_text(text.replace("name: medium", "name: middling"))
+        assert said(command, "notice: cluster.yaml")
+        assert lines(command, "default    medium") == [
+            "NAMESPACE  POD       BEFORE  NOW     MESSAGE",
+            "default    middling  <new>   right",
+            "default    medium    right   <gone>",
+        ]
+        plugin.write_text("class")
+        assert "cannot be imported: SyntaxError" in said(command, "error: ")[-1]
+        plugin.write_text(PLUGIN.format(answer=None) + "# as before\n")
+        assert said(command, "notice: nothing moved")
+        plugin.write_text(PLUGIN.format(answer="unschedulable('no')").replace("import", "import unschedulable,"))
+        assert [line.split()[2:4] for line in lines(command, "default    middling")[1:]] == [["right", "<pending>"]] * 2
+        code, _, _ = command.end(signal.SIGINT)
+        assert code == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["-f", "-"], "stdin does not change; name files"),
+        (["-f", CLUSTER, "-o", "wide"], "prints what moved, in no other form; leave out --output"),
+        (["-f", CLUSTER, "--pdb"], "simulates in other processes; run --pdb by itself"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(run: Command, arguments: list[object], remedy: str) -> None:
+    code, _, err = run("simulate", "--watch", *arguments)
+    assert (code, err.splitlines()[0]) == (2, f"error: Invalid value for '--watch': {remedy}")
+
+
+def test_it_is_loaded_only_where_it_is_wanted(run: Command) -> None:
+    sys.modules.pop("kframework.cli.simulate", None)
+    assert run("simulate", "-f", CLUSTER).code == 0
+    assert "kframework.cli.simulate" not in sys.modules

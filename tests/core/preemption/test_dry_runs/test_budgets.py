@@ -1,0 +1,119 @@
+"""PodDisruptionBudgets: who is covered, and in which order they are used up."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kframework.core.preemption import dry_runs as module
+from kframework.core.preemption.dry_runs import Budgets
+from kframework.objects import LabelSelector, LabelSelectorRequirement, PodDisruptionBudget
+from kframework.objects.label_selectors import label_selector
+from kframework.state.objects import ObjectStore
+from kframework.state.pods import Interned, PodInfo
+from kframework.testing import make_node, make_pod
+from tests.core.preemption.test_evaluator.stopped import WEB, budget, told, unfit
+
+EVERYTHING = LabelSelector()
+UNREADABLE = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="Near"),))
+
+
+@pytest.mark.parametrize(
+    ("budgets", "victims", "violations"),
+    [
+        ([], ["b", "c"], 0),
+        ([budget("web", WEB, 3)], ["b", "c"], 0),
+        ([budget("web", WEB, 2)], ["a", "b"], 0),
+        ([budget("web", WEB, 1)], ["a", "c"], 1),
+        ([budget("web", WEB, 0)], ["b", "c"], 2),
+        ([budget("web", WEB, 0), budget("too", WEB, 3)], ["b", "c"], 2),
+        ([budget("web", WEB, 0, disrupted=("a", "b"))], ["a", "b"], 0),
+        ([budget("web", WEB, 0, namespace="other")], ["b", "c"], 0),
+        ([budget("all", EVERYTHING, 0)], ["b", "c"], 0),
+        ([budget("none", None, 0)], ["b", "c"], 0),
+        ([budget("unreadable", UNREADABLE, 0)], ["b", "c"], 0),
+    ],
+)
+def test_pods_whose_budget_is_used_up_are_reprieved_first(
+    budgets: list[PodDisruptionBudget], victims: list[str], violations: int
+) -> None:
+    running = [
+        make_pod(name, cpu=1, node_name="n", labels={"app": "web"}, start_time=f"2026-01-0{day}T00:00:00Z")
+        for day, name in enumerate("abc", 1)
+    ]
+    stopped = unfit([make_node("n", cpu=3)], running, make_pod("x", cpu=2, priority=1), budgets=budgets)
+    assert told(stopped.victims("n")) == ([f"default/{name}" for name in victims], violations)
+
+
+def test_a_pod_without_labels_has_no_budget() -> None:
+    no_app = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="DoesNotExist"),))
+    stopped = unfit(
+        [make_node("n", cpu=1)],
+        [make_pod("a", cpu=1, node_name="n")],
+        make_pod("x", cpu=1, priority=1),
+        budgets=[budget("bare", no_app)],
+    )
+    assert told(stopped.victims("n")) == (["default/a"], 0)
+
+
+def test_budgets_are_read_again_when_they_change() -> None:
+    web = make_pod("a", cpu=1, node_name="n", labels={"app": "web"})
+    stopped = unfit([make_node("n", cpu=1)], [web], make_pod("x", cpu=1, priority=1), budgets=[budget("web", WEB)])
+    assert told(stopped.victims("n")) == (["default/a"], 1)
+    loosened = budget("web", WEB, allowed=1)
+    stopped.engine.cluster.objects(PodDisruptionBudget).put(loosened.metadata, loosened)
+    assert told(stopped.victims("n")) == (["default/a"], 0)
+
+
+def named(name: str) -> LabelSelector:
+    """Choose by nothing that any pod has, and differently for each name."""
+    requirement = LabelSelectorRequirement(key="app", operator="NotIn", values=(name,))
+    return LabelSelector(match_expressions=(requirement,))
+
+
+def test_budgets_over_the_same_pods_are_charged_as_one() -> None:
+    budgets = [budget(f"b{n}", named(f"b{n}"), allowed=3 + n % 5) for n in range(300)]
+    store = ObjectStore[PodDisruptionBudget]()
+    for each in budgets:
+        store.put(each.metadata, each)
+    interned, made = Interned(), Budgets(store)
+    pods = [PodInfo(make_pod(f"p{n}", labels={"app": "ab"[n % 2]}, node_name="n"), interned) for n in range(6)]
+    violating, others = made.split(pods)
+    assert ([pod.name for pod in violating], len(others)) == (["p3", "p4", "p5"], 3)
+    (charges,) = made._charges.values()
+    assert [len(each) for each in charges.values()] == [1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_they_are_charged_as_if_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CHARGES", 3)
+    random, store, interned = Random(seed), ObjectStore[PodDisruptionBudget](), Interned()
+    made = Budgets(store)
+    for turn in range(30):
+        some = random.choice([WEB, named("a"), named("b"), named("web"), LabelSelector(match_labels={"app": "a"})])
+        disrupted = random.sample([f"p{n}" for n in range(6)], random.choice([0, 0, 0, 2]))
+        each = budget(f"b{random.randrange(12)}", some, random.randrange(4), disrupted=tuple(disrupted))
+        store.put(each.metadata, each)
+        pods = [
+            PodInfo(make_pod(f"p{n}", labels={"app": random.choice(["web", "a", "b"])}, node_name="n"), interned)
+            for n in random.sample(range(6), random.randrange(7))
+        ]
+        assert [pod.name for pod in made.split(pods)[0]] == one_by_one([*store], pods), turn
+
+
+def one_by_one(budgets: list[PodDisruptionBudget], pods: list[PodInfo]) -> list[str]:
+    """Name the pods that break a budget, charging one after the other as kube-scheduler does."""
+    left = {each.metadata.name: each.status.disruptions_allowed for each in budgets}
+    violating = []
+    for pod in pods:
+        charged = [
+            each.metadata.name
+            for each in budgets
+            if label_selector(each.spec.selector).matches(pod.labels) and pod.name not in each.status.disrupted_pods
+        ]
+        for name in charged:
+            left[name] -= 1
+        if any(left[name] < 0 for name in charged):
+            violating.append(pod.name)
+    return violating

@@ -1,0 +1,104 @@
+"""Backoff: doubled for each failure, in windows of whole seconds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kframework.core.queue.scheduling_queue import Backoff
+from tests.core.queue.rig import START, Rig, queued
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"),
+    [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (64, 10), (65, 10), (2**31, 10), (10**400, 10)],
+)
+def test_the_default_backoff(failures: int, seconds: float) -> None:
+    assert Backoff().duration(queued(rejections=failures)) == seconds
+    assert Backoff().duration(queued(errors=failures)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("initial", "maximum", "durations"),
+    [
+        (1, 10, [1, 2, 4, 8, 10, 10]),
+        (3, 10, [3, 6, 10, 10]),
+        (5, 5, [5, 5, 5]),
+        (0.5, 3, [0.5, 1, 2, 3, 3]),
+        (1, 0, [0, 0, 0]),
+    ],
+)
+def test_a_configured_backoff(initial: float, maximum: float, durations: list[float]) -> None:
+    backoff = Backoff(initial, maximum)
+    assert [backoff.duration(queued(rejections=count + 1)) for count in range(len(durations))] == durations
+
+
+@given(st.integers(1, 200), st.integers(1, 10**9), st.integers(0, 10**9))
+def test_doubling_never_overflows(failures: int, initial: int, more: int) -> None:
+    maximum = initial + more
+    assert Backoff(initial, maximum).duration(queued(errors=failures)) == min(initial << (failures - 1), maximum)
+
+
+@pytest.mark.parametrize(
+    ("rejections", "errors", "seconds"),
+    [(0, 0, 0), (3, 0, 4), (0, 3, 4), (4, 1, 1), (1, 4, 8)],
+)
+def test_errors_in_a_row_count_before_rejections(rejections: int, errors: int, seconds: float) -> None:
+    assert Backoff().duration(queued(rejections=rejections, errors=errors)) == seconds
+
+
+@pytest.mark.parametrize("fraction", [0, 0.25, 0.5, 0.875])
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4), (5, 10)])
+def test_the_pod_leaves_at_the_first_whole_second_after_its_window(
+    fraction: float, failures: int, seconds: float
+) -> None:
+    resting = queued(rejections=failures, timestamp=START + fraction)
+    leaves = START + seconds + 1
+    backoff = Backoff()
+    assert backoff.expiry(resting) == START + seconds
+    assert [backoff.resting(resting, leaves + after) for after in (-fraction, -0.125, 0, 0.125)] == [
+        fraction > 0,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_half_a_second_of_backoff_may_end_in_the_next_window() -> None:
+    backoff = Backoff(initial=0.5)
+    assert backoff.expiry(queued(rejections=1, timestamp=START + 0.25)) == START
+    assert backoff.expiry(queued(rejections=1, timestamp=START + 0.5)) == START + 1
+
+
+def test_a_pod_that_never_failed_does_not_rest() -> None:
+    assert not Backoff().resting(queued(), 0.0)
+
+
+def test_a_maximum_of_zero_turns_backoff_off() -> None:
+    rig = Rig(backoff=Backoff(1, 0))
+    rig.add("pod")
+    rig.pop()
+    rig.put_back("pod")
+    assert rig.place() == "active"
+
+
+def test_the_expiry_is_worked_out_once_and_with_the_counts_of_then() -> None:
+    backoff = Backoff()
+    resting = queued(rejections=1)
+    assert backoff.expiry(resting) == START + 1
+    resting.unschedulable_count = 9
+    assert backoff.expiry(resting) == START + 1
+    resting.backoff_expiry = None
+    assert backoff.expiry(resting) == START + 10
+
+
+def test_each_return_starts_a_new_rest() -> None:
+    rig = Rig()
+    rig.add("pod")
+    for seconds in (1, 2, 4, 8, 10, 10):
+        rig.pop()
+        rig.put_back("pod")
+        assert rig.queue.retry_deadline == rig.now + seconds + 1
+        rig.sleep(seconds + 1)
+        assert rig.place() == "active"

@@ -1,0 +1,67 @@
+"""The steps of plugins that have sources: what each says while a source lacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import Source, Status
+from kframework.core.runtime.profile import admit, gate, guarded, score
+from kframework.core.runtime.steps import PreFilterStep, Step
+from kframework.framework.source import SourceSettings, WhenStale
+from kframework.values.status import Code, Skip
+from tests.extension_points.scripted import plugin
+from tests.support.outside import nothing
+
+NO = Status(Code.UNSCHEDULABLE, ("no",), "Mine")
+
+
+def source(when_stale: WhenStale, *, fresh: bool = False) -> Source[object]:
+    made: Source[object] = Source("p/Mine/data", float, nothing, SourceSettings(when_stale=when_stale))
+    if fresh:
+        made.update(0.0, {})
+    return made
+
+
+LACKS = "source 'data' of Mine has told nothing yet"
+
+
+@pytest.mark.parametrize(
+    ("guard", "when_stale", "own", "said"),
+    [
+        (gate, "hold", None, LACKS),
+        (gate, "hold", NO, "no"),
+        (gate, "reject", None, None),
+        (gate, "ignore", None, None),
+        (admit, "reject", None, LACKS),
+        (admit, "hold", None, LACKS),
+        (admit, "reject", frozenset("a"), LACKS),
+        (admit, "reject", NO, "no"),
+        (admit, "reject", Skip, Skip),
+        (admit, "ignore", None, Skip),
+        (admit, "ignore", NO, Skip),
+        (score, "ignore", None, Skip),
+        (score, "reject", None, None),
+    ],
+)
+def test_what_is_said_while_a_source_lacks(guard, when_stale, own, said) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
+    asked = guard([source(when_stale, fresh=True), source(when_stale)], lambda: own)()
+    assert (asked.message if isinstance(said, str) else asked) == said
+    if isinstance(said, str):
+        assert (asked.plugin, asked.rejected) == ("Mine", True)
+
+
+@pytest.mark.parametrize("guard", [gate, admit, score])
+@pytest.mark.parametrize("own", [None, NO, Skip])
+@pytest.mark.parametrize("when_stale", ["hold", "reject", "ignore"])
+def test_nothing_is_said_while_all_are_fresh(guard, own, when_stale) -> None:  # type: ignore[no-untyped-def]  # three kinds of guards
+    assert guard([source(when_stale, fresh=True)], lambda: own)() is own
+
+
+def test_plugins_keep_their_places_and_those_without_a_step_get_one_behind() -> None:
+    names = {name: plugin(name, filter=None)(None, None) for name in ("First", "Mine", "Bare", "Last")}  # type: ignore[arg-type]  # neither is used
+    steps: tuple[PreFilterStep, ...] = tuple(Step(names[name], lambda: None) for name in ("First", "Mine", "Last"))
+    found: tuple[PreFilterStep, ...] = guarded(
+        steps, names, {"Bare": [source("reject")], "Mine": [source("reject")]}, admit
+    )
+    assert [step.name for step in found] == ["First", "Mine", "Last", "Bare"]
+    assert [step.call() is None for step in found] == [True, False, True, False]

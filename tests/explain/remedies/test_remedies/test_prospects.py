@@ -1,0 +1,83 @@
+"""Estimates put the nodes first on which the least stands in the way."""
+
+from __future__ import annotations
+
+from kframework.explain.full_evaluation import evaluate
+from kframework.explain.remedies.remedies import Prospects
+from kframework.explain.remedies.suggestions import SuggestHooks
+from kframework.framework.suggestions import UNFIXABLE
+from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
+from kframework.scheduler.slices import finished
+from kframework.testing import make_node, make_pod
+from tests.support.helping import engine_of, pending
+
+
+def prospects(pod: Pod, *objects: ApiObject) -> Prospects:
+    engine = engine_of(objects)
+    evaluation = finished(evaluate(engine, pending(engine, pod)))
+    made = Prospects(evaluation, SuggestHooks(evaluation.profile))
+    for _ in made.work():
+        pass
+    return made
+
+
+def names(made: Prospects, rows: list[int]) -> list[str]:
+    return [made.evaluation.nodes[row].name for row in rows]
+
+
+def counted(made: Prospects) -> dict[str, float]:
+    return {
+        made.evaluation.nodes[row].name: count
+        for row, count in zip(made.rows.tolist(), made.changes.tolist(), strict=True)
+    }
+
+
+CORDON = "node.kubernetes.io/unschedulable:NoSchedule"
+
+
+def test_changes_are_counted() -> None:
+    made = prospects(
+        make_pod(cpu=2, node_selector={"disk": "ssd", "gen": "2"}),
+        make_node("labels"),
+        make_node("label", labels={"disk": "ssd"}),
+        make_node("taints", labels={"disk": "ssd", "gen": "2"}, taints=["a:NoSchedule", "b:NoExecute"]),
+        make_node("cordon", labels={"disk": "ssd", "gen": "2"}, unschedulable=True, taints=[CORDON]),
+        make_node("small", labels={"disk": "ssd", "gen": "2"}, cpu=1),
+        make_node("full", labels={"disk": "ssd", "gen": "2"}),
+        make_pod("x", node_name="full", cpu=4),
+    )
+    assert counted(made) == {"labels": 2, "label": 1, "taints": 2, "cordon": 1, "small": UNFIXABLE + 1, "full": 1}
+    assert names(made, made.promising(1)) == ["full", "cordon", "label", "taints"]
+    assert names(made, made.promising(2)) == ["full", "cordon", "label", "taints", "labels"]
+
+
+def test_the_node_where_only_one_plugin_objects_is_found() -> None:
+    made = prospects(
+        make_pod(cpu=2),
+        make_node("small", cpu=1),
+        make_node("smaller", cpu="500m"),
+        make_node("closed-and-small", cpu=1, taints=["a:NoSchedule"]),
+    )
+    assert list(made.rejecting) == ["TaintToleration", "NodeResourcesFit"]
+    assert made.alone("TaintToleration") is None
+    row = made.alone("NodeResourcesFit")
+    assert row is not None and names(made, [row]) == ["small"]
+    assert names(made, made.easiest(1)) == ["small", "closed-and-small"]
+    assert made.promising(9) == []
+
+
+def test_the_fewest_pods_in_the_way_come_first() -> None:
+    term = PodAffinityTerm(
+        topology_key="topology.kubernetes.io/zone", label_selector=LabelSelector(match_labels={"app": "web"})
+    )
+    apart = Affinity(pod_anti_affinity=PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,)))
+    web = [make_pod(f"web-{n}", labels={"app": "web"}, node_name="a" if n < 3 else "b") for n in range(5)]
+    made = prospects(make_pod(affinity=apart), make_node("a", zone="east"), make_node("b", zone="west"), *web)
+    assert counted(made) == {"a": 3, "b": 2}
+    assert names(made, made.promising(2)) == ["b", "a"]
+
+
+def test_who_holds_a_port_may_be_all_that_is_in_the_way() -> None:
+    holder = make_pod("holder", node_name="a", cpu=4, host_ports=[80])
+    made = prospects(make_pod(cpu=1, host_ports=[80]), make_node("a"), holder)
+    assert counted(made) == {"a": 1}

@@ -1,0 +1,85 @@
+"""What preemption would come to, and why not, is what an attempt finds; nothing of it is remembered."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.explain import account
+from kframework.explain.explanation import Preemption
+from kframework.objects import Node, Pod
+from kframework.testing import make_node, make_pod
+from tests.explain.scene import Scene
+
+LOW = [make_pod(f"low-{n}", cpu=1, node_name=f"n{n}", priority=n) for n in range(3)]
+NODES = [make_node(f"n{n}", cpu=1) for n in range(3)]
+
+
+def untried(*objects: Node | Pod) -> Preemption | None:
+    scene = Scene(*objects)
+    scene.engine.catch_up()
+    return scene.explain("pod").preemption
+
+
+def test_the_node_where_it_costs_least_is_named() -> None:
+    found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
+    assert found == Preemption(node="n0", victims=("default/low-0",), tried=3, candidates=3)
+
+
+def test_nodes_where_it_would_not_help_are_counted() -> None:
+    too_important = make_pod("high", cpu=1, node_name="n3", priority=10)
+    small = make_node("n4", cpu="500m")
+    found = untried(*NODES, *LOW, make_node("n3", cpu=1), too_important, small, make_pod("pod", cpu=1, priority=10))
+    assert found is not None
+    assert (found.node, found.tried, found.candidates) == ("n0", 4, 3)
+    assert found.reasons == {"No preemption victims found for incoming pod": 1}
+
+
+@pytest.mark.parametrize(
+    ("pod", "why"),
+    [
+        (make_pod("pod", cpu=1), "it would make room on no node"),
+        (make_pod("pod", cpu=2, priority=10), "no node's rejection would go with less important pods"),
+        (
+            make_pod("pod", cpu=1, priority=10, preemption_policy="Never"),
+            "not eligible due to preemptionPolicy=Never.",
+        ),
+    ],
+)
+def test_it_is_said_why_it_would_not_help(pod: Pod, why: str) -> None:
+    found = untried(*NODES, *LOW, pod)
+    assert found is not None
+    assert (found.node, found.victims, found.why) == ("", (), why)
+
+
+def test_no_more_nodes_are_tried_than_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account, "AT_LEAST", 2)
+    found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
+    assert found is not None
+    assert (found.tried, found.candidates) == (2, 2)
+
+
+def test_a_pod_that_fits_needs_none() -> None:
+    assert untried(*NODES, make_pod("pod", cpu=1, priority=10)) is None
+
+
+def test_a_profile_may_have_none() -> None:
+    configuration = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    postFilter:
+      disabled: [{name: DefaultPreemption}]
+"""
+    scene = Scene(*NODES, *LOW, make_pod("pod", cpu=1, priority=10), configuration=configuration)
+    assert scene.settle().explain("pod").preemption is None
+
+
+def test_what_would_be_done_is_what_an_attempt_does() -> None:
+    scene = Scene(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
+    scene.engine.catch_up()
+    found = scene.explain("pod").preemption
+    scene.settle()
+    then = scene.history.recent(1)[0]
+    assert found is not None
+    assert (found.node, found.victims) == (then.nominated, then.victims)

@@ -1,0 +1,115 @@
+"""It is said where a pod is, until when, and what would wake it."""
+
+from __future__ import annotations
+
+from kframework.clock import VIRTUAL_EPOCH
+from kframework.explain.account import state_of, waiting
+from kframework.explain.explanation import State, Waiting, Waker
+from kframework.state.inbox import Changed, Gone
+from kframework.state.waiting import ReservedPod
+from kframework.testing import make_node, make_pod
+from tests.explain.scene import Scene
+
+POD = make_pod("pod", cpu=1)
+UID = POD.metadata.uid
+
+
+def seen(scene: Scene) -> tuple[State, Waiting | None]:
+    state = state_of(scene.engine, UID)
+    return state, waiting(scene.engine, UID, state)
+
+
+def test_an_active_pod_waits_for_its_turn() -> None:
+    scene = Scene(POD, make_pod("another"))
+    scene.engine.catch_up()
+    assert seen(scene) == (State.ACTIVE, Waiting(queued_at=VIRTUAL_EPOCH, active=2))
+
+
+def test_an_unschedulable_pod_waits_for_events() -> None:
+    state, found = seen(Scene(make_node("n1", cpu="500m"), POD).settle())
+    assert state is State.UNSCHEDULABLE and found is not None
+    assert found.held_by == ("NodeResourcesFit",)
+    assert found.wakers == (
+        Waker(
+            "NodeResourcesFit",
+            {
+                "Pod": ("delete", "update_pod_scale_down"),
+                "Node": ("add", "update_node_allocatable", "update_node_taint"),
+                "resource.k8s.io/DeviceClass": ("add", "update"),
+            },
+        ),
+    )
+    assert found.retried_at == VIRTUAL_EPOCH + 330
+
+
+def test_a_pod_that_rests_does_so_until_a_moment() -> None:
+    scene = Scene(make_node("n1", cpu="500m"), POD).settle()
+    scene.engine.offer(Changed(make_node("n1", cpu=4, taints=["a=b:NoSchedule"])))
+    scene.engine.catch_up()
+    state, found = seen(scene)
+    assert state is State.BACKOFF and found is not None
+    assert (found.until, found.held_by) == (VIRTUAL_EPOCH + 2, ("NodeResourcesFit",))
+
+
+def test_a_gated_pod_waits_for_its_gates() -> None:
+    state, found = seen(Scene(make_node("n1"), make_pod("pod", gates=["a/b"])).settle())
+    assert state is State.GATED and found is not None
+    assert (found.held_by, found.why) == (("SchedulingGates",), "waiting for scheduling gates: [a/b]")
+    assert found.wakers == (Waker("SchedulingGates", {"Pod": ("update_pod_scheduling_gates_eliminated",)}),)
+
+
+def test_a_pod_waits_on_permit_until_the_first_plugin_gives_up() -> None:
+    scene = Scene(make_node("n1", cpu=4), POD).settle()
+    reserved = scene.engine.cluster.waiting.get(UID)
+    assert reserved is not None
+    scene.engine.cluster.waiting.put(ReservedPod(reserved.pod, "n1", {"Gang": 9.0, "Quota": 8.0}, 3.0))
+    expected = Waiting(queued_at=3.0, until=8.0, held_by=("Gang", "Quota"), hook="permit")
+    assert seen(scene) == (State.PERMIT, expected)
+
+
+def test_a_pod_that_is_being_bound_waits_for_the_plugins_that_are_asked() -> None:
+    scene = Scene(make_node("n1", cpu=4), POD).settle()
+    reserved = scene.engine.cluster.waiting.get(UID)
+    assert reserved is not None
+    assert seen(scene) == (State.BINDING, None)
+    reserved.enter("pre_bind", "Quota", 5.0)
+    reserved.enter("pre_bind", "Disks", 3.0)
+    assert seen(scene) == (State.BINDING, Waiting(queued_at=3.0, held_by=("Quota", "Disks"), hook="pre_bind"))
+    reserved.leave("Disks")
+    assert seen(scene) == (State.BINDING, Waiting(queued_at=5.0, held_by=("Quota",), hook="pre_bind"))
+
+
+def test_a_pod_that_is_bound_waits_for_nothing() -> None:
+    scene = Scene(make_node("n1", cpu=4), POD).settle()
+    assert seen(scene) == (State.BINDING, None)
+    scene.engine.offer(Changed(make_pod("pod", cpu=1, node_name="n1")))
+    scene.engine.catch_up()
+    assert seen(scene) == (State.BOUND, None)
+
+
+def test_a_pod_that_is_being_tried_waits_for_nothing() -> None:
+    scene = Scene(make_node("n1"), POD)
+    scene.engine.catch_up()
+    assert scene.engine.queue.pop() is not None
+    assert seen(scene) == (State.IN_FLIGHT, None)
+
+
+def test_a_pod_that_is_to_be_deleted_waits_for_nothing() -> None:
+    deleted = make_pod("pod", cpu=1, deletion_timestamp="2026-01-01T00:00:00Z")
+    assert seen(Scene(make_node("n1"), deleted).settle()) == (State.TERMINATING, None)
+
+
+def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
+    scene = Scene(make_node("n1"), POD).settle()
+    scene.engine.offer(Gone(POD))
+    scene.engine.catch_up()
+    assert seen(scene) == (State.GONE, None)
+
+
+def test_all_updates_together_are_one() -> None:
+    from kframework.explain.account import _names
+    from kframework.framework.events import ActionType
+
+    assert _names(ActionType.ALL) == ["add", "delete", "update"]
+    assert _names(ActionType.ADD | ActionType.UPDATE) == ["add", "update"]
+    assert _names(ActionType.DELETE | ActionType.UPDATE_NODE_LABEL) == ["delete", "update_node_label"]

@@ -1,0 +1,122 @@
+"""Tasks that have done their work do the next; nobody waits for one, and none finds what another left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+
+from kframework.clock import run_virtual
+from kframework.core.runtime.timing import AttemptTrace, current_attempt
+from kframework.scheduler.spawned_work import MOST_RESTING, Workers
+from kframework.testing import make_pod, pending_pod
+
+
+class Works:
+    """Pieces of work that take a second each, and what is seen of them."""
+
+    def __init__(self, workers: Workers, cancel: Callable[[], None]) -> None:
+        self.workers = workers
+        self.cancel = cancel
+        self.seen: list[tuple[str, float, object]] = []
+        self.begun: list[str] = []
+        self.tasks: list[object] = []
+
+    async def one(self, name: str) -> None:
+        self.begun.append(name)
+        self.tasks.append(asyncio.current_task())
+        await asyncio.sleep(1.0)
+        self.seen.append((name, asyncio.get_running_loop().time(), current_attempt.get()))
+
+
+def worked(do: Callable[[Works], Awaitable[None]]) -> Works:
+    async def main() -> Works:
+        async with anyio.create_task_group() as tasks:
+            works = Works(Workers(tasks), tasks.cancel_scope.cancel)
+            await do(works)
+            tasks.cancel_scope.cancel()
+        return works
+
+    return run_virtual(main)
+
+
+def test_a_task_does_one_piece_of_work_after_the_other() -> None:
+    async def do(works: Works) -> None:
+        for name in "abc":
+            works.workers.begin(works.one(name))
+            await asyncio.sleep(2.0)
+        assert repr(works.workers) == "<Workers: 1 at rest>"
+
+    works = worked(do)
+    assert works.begun == ["a", "b", "c"]
+    assert len(set(works.tasks)) == 1
+
+
+def test_all_that_is_begun_is_done_side_by_side_and_few_rest_afterwards() -> None:
+    async def do(works: Works) -> None:
+        for _ in range(2):
+            for number in range(MOST_RESTING + 10):
+                works.workers.begin(works.one(str(number)))
+            await asyncio.sleep(2.0)
+            assert repr(works.workers) == f"<Workers: {MOST_RESTING} at rest>"
+
+    works = worked(do)
+    assert sorted({when for _, when, _ in works.seen}) == [1.0, 3.0]
+    assert works.begun == [*map(str, range(MOST_RESTING + 10))] * 2
+    assert len(set(works.tasks)) == MOST_RESTING + 20
+
+
+def test_work_belongs_to_the_attempt_that_began_it() -> None:
+    async def do(works: Works) -> None:
+        for attempt in (first, second, None):
+            current_attempt.set(attempt)
+            works.workers.begin(works.one(""))
+            current_attempt.set(None)
+            await asyncio.sleep(2.0)
+
+    pod = pending_pod(make_pod())
+    first, second = AttemptTrace(pod, 1), AttemptTrace(pod, 2)
+    assert [attempt for *_, attempt in worked(do).seen] == [first, second, None]
+
+
+def test_work_alone_has_the_context_and_a_task_of_its_own() -> None:
+    async def do(works: Works) -> None:
+        works.workers.begin(works.one("a"))
+        await asyncio.sleep(2.0)
+        current_attempt.set(alone)
+        works.workers.begin_alone(works.one("b"))
+        current_attempt.set(None)
+        await asyncio.sleep(2.0)
+        assert repr(works.workers) == "<Workers: 1 at rest>"
+
+    alone = AttemptTrace(pending_pod(make_pod()), 7)
+    works = worked(do)
+    assert [attempt for *_, attempt in works.seen] == [None, alone]
+    assert len(set(works.tasks)) == 2
+
+
+def test_what_is_begun_right_before_the_end_is_begun_all_the_same() -> None:
+    """A coroutine that was never awaited would be a warning."""
+
+    async def do(works: Works) -> None:
+        works.workers.begin(works.one("a"))
+        await asyncio.sleep(2.0)
+        works.workers.begin(works.one("b"))
+
+    works = worked(do)
+    assert works.begun == ["a", "b"] and len(works.seen) == 1
+
+
+def test_what_is_begun_after_the_end_goes_no_further_than_it_has_to_wait() -> None:
+    async def do(works: Works) -> None:
+        works.workers.begin(works.one("a"))
+        await asyncio.sleep(2.0)
+        works.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1.0)
+        works.workers.begin(works.one("b"))
+
+    works = worked(do)
+    assert works.begun == ["a", "b"] and len(works.seen) == 1

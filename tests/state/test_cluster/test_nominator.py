@@ -1,0 +1,60 @@
+"""The nominator: one nomination a pod, and whom a pod must make room for."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework.state.cluster import Nominator
+from kframework.state.pods import Interned, PodInfo
+from tests.support.objects_made import pod
+
+
+def nominated(**priorities: int) -> tuple[Nominator, dict[str, PodInfo]]:
+    """Nominate pods of these priorities to the node that their first letter names."""
+    nominator, interned = Nominator(), Interned()
+    pods = {uid: PodInfo(pod(uid, priority=priority), interned) for uid, priority in priorities.items()}
+    for uid, info in pods.items():
+        nominator.put(info, uid[0])
+    return nominator, pods
+
+
+def test_a_pod_has_one_nomination() -> None:
+    nominator, pods = nominated(a1=0)
+    nominator.put(pods["a1"], "b")
+    assert nominator.node_of("a1") == "b"
+    assert len(nominator) == 1
+    assert repr(nominator) == "<Nominator 1 pods on 1 nodes>"
+
+
+@pytest.mark.parametrize("how", ["remove", "put"])
+def test_a_nomination_is_taken_back(how: str) -> None:
+    nominator, pods = nominated(a1=0)
+    if how == "remove":
+        nominator.remove("a1")
+    else:
+        nominator.put(pods["a1"], "")
+    nominator.remove("a1")
+    assert nominator.node_of("a1") == ""
+    assert repr(nominator) == "<Nominator 0 pods on 0 nodes>"
+
+
+@pytest.mark.parametrize(
+    ("priority", "rivals"),
+    [
+        (0, {"a": ["a1", "a2"], "b": ["b1"]}),
+        (5, {"a": ["a1", "a2"]}),
+        (6, {"a": ["a2"]}),
+        (9, {"a": ["a2"]}),
+        (10, {}),
+    ],
+)
+def test_rivals_are_at_least_as_important(priority: int, rivals: dict[str, list[str]]) -> None:
+    nominator, _ = nominated(a1=5, a2=9, b1=0)
+    incoming = PodInfo(pod("c", priority=priority), Interned())
+    assert {name: [info.uid for info in infos] for name, infos in nominator.nominated_pods(incoming)} == rivals
+
+
+def test_a_pod_is_not_its_own_rival() -> None:
+    nominator, _ = nominated(a1=5, b1=5)
+    newer = PodInfo(pod("a1", priority=5), Interned())
+    assert [name for name, _ in nominator.nominated_pods(newer)] == ["b"]
