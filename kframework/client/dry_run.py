@@ -37,7 +37,6 @@ class DryRunCluster(Cluster):
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
-        """List these kinds, then follow them for ever, with pods as they would be."""
         self._offer = offer
         await self._cluster.watch(kinds, self._receive, ended_pods=ended_pods)
 
@@ -76,15 +75,12 @@ class DryRunCluster(Cluster):
             self._offer(Gone(bound or pod))
 
     async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
-        """Tell of one object as it is."""
         await self._cluster.follow(kind, name, namespace, tell)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        """Read one object as it is."""
         return await self._cluster.get(kind, name, namespace)
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Read all objects of a kind as they are."""
         return await self._cluster.list(kind, namespace)
 
     # -- what is not written ---------------------------------------------------------------------------------------
@@ -108,7 +104,6 @@ class DryRunCluster(Cluster):
             self._offer(Gone(self._bound.pop(found.metadata.uid, found)))
 
     async def record_event(self, record: EventRecord) -> None:
-        """Report an Event."""
         self._report(record.event())
 
     async def patch_pod_status(
@@ -123,15 +118,12 @@ class DryRunCluster(Cluster):
         """Do nothing: the scheduler knows what it would have written."""
 
     async def create(self, obj: T) -> T:
-        """Answer as if the object had been created."""
         return obj
 
     async def update(self, obj: T) -> T:
-        """Answer as if the object had been replaced."""
         return obj
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        """Answer with the object as it is."""
         return await self._cluster.get(kind, name, namespace)
 
     async def patch_status(

@@ -231,7 +231,6 @@ class FlowControl(TransportLayer):
         self._logged_at = -math.inf
 
     async def send(self, request: Request) -> Response:
-        """Send a request when its turn comes; its timeout counts from then on."""
         if self._buckets is not None:
             # Events have a bucket of their own: kube-scheduler's recorder has its own client.
             bucket = self._buckets[request.is_event]

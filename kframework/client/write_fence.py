@@ -74,7 +74,6 @@ class FencedTransport(TransportLayer):
         self._fence = fence
 
     async def send(self, request: Request) -> Response:
-        """Send a request; ClusterError 403 if it writes and the fence is closed."""
         if request.writes:
             check = self._fence.check_event if request.is_event else self._fence.check
             check()

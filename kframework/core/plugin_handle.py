@@ -74,7 +74,6 @@ class PluginHandle(Handle):
         return MappingProxyType(self._engine.pending)
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
-        """Return the store of another kind; TypeError for pods and nodes, which have tables of their own."""
         if kind in (Pod, Node):
             raise TypeError(f"{kind.__name__}s are not in a store: read handle.{kind.__name__.lower()}s")
         return self._engine.cluster.objects(kind)

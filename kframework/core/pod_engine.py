@@ -166,14 +166,12 @@ class PodEngine(Engine):
     # -- running ---------------------------------------------------------------------------------------------------
 
     def ask(self, message: Message) -> None:
-        """Take a plugin's request: done at the end of the cycle it comes from, else it is a message like any other."""
         if self.current is not None or self._looked_on:
             self._deferred.append(message)
         else:
             self.offer(message)
 
     def step(self) -> bool:
-        """Apply the messages, do what is due, schedule one pod; tell whether there was a pod."""
         self.catch_up()
         queued = self.queue.pop() if self.synced else None
         if queued is None:
@@ -194,7 +192,6 @@ class PodEngine(Engine):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to do but to wait for events or the flush of the unschedulable pool."""
         pending = self.queue.pending()
         queued = pending["active"] or pending["backoff"]
         busy = queued or len(self.queue.in_flight) or self._binding or len(self.preempting)

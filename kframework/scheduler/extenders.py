@@ -44,7 +44,6 @@ class Extenders(Extending):
         return bool(self._filtering or self._prioritizing)
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
-        """Let one after the other take away nodes; raises ExtenderError."""
         failed: dict[str, Status] = {}
         for extender in _interested(self._filtering, pod):
             if not nodes:
@@ -59,10 +58,6 @@ class Extenders(Extending):
         return Filtered(nodes, failed)
 
     async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Mapping[str, int]:
-        """Ask all at once how good the nodes are; return by name what adds to their totals.
-
-        One that fails has no say, whether it may be ignored or not.
-        """
         asked = _interested(self._prioritizing, pod)
         answers = await asyncio.gather(*(extender.prioritize(pod, nodes) for extender in asked), return_exceptions=True)
         added: dict[str, int] = {}
@@ -77,7 +72,6 @@ class Extenders(Extending):
         return added
 
     async def preempt(self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> Sequence[Candidate]:
-        """Let one after the other take away candidates, or change their victims; raises ExtenderError."""
         for extender in _interested(self._preempting, pod):
             if not candidates:
                 break

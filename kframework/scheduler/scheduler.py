@@ -400,11 +400,9 @@ class Scheduler(Host, Generic[E]):
         self._start(task.run())
 
     def decided(self, decision: Decision) -> None:
-        """Pass an attempt on to the observers."""
         self._tell(lambda observer: observer.decided(decision))
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Pass an account of the engine's on to the observers that want it."""
         self._tell(lambda observer: observer.accounted(account) if isinstance(observer, Accounting) else None)
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
@@ -419,7 +417,6 @@ class Scheduler(Host, Generic[E]):
         self.outbox.write(key, call, refused)
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
-        """Run a coroutine beside the scheduler; what it raises is logged and stops nobody else."""
         assert self._tasks is not None
         if self.starting is not None:
             self._tasks.start_soon(guarded, coroutine, by)

@@ -204,7 +204,6 @@ class PendingPod(PodInfo):
 
     @property
     def spec(self) -> PodSpec:
-        """The pod's spec."""
         return self.object.spec
 
     @property

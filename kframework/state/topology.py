@@ -96,14 +96,12 @@ class Topology(CodeColumn[str | None]):
         return self._domains
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows, which have no label; a column that is shared has grown already."""
         if self._nowhere is None:
             super().grow(capacity)
         else:
             self._share(self._nowhere)
 
     def code(self, value: str | None) -> int:
-        """Return the code of a value, giving it one if it is new."""
         code = super().code(value)
         if code == self.room:
             self.room *= 2

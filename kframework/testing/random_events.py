@@ -315,7 +315,6 @@ class RandomOutside(Host):
         self.told: list[Changed | Gone] = []
 
     def bind(self, reservation: Reservation) -> None:
-        """Bind a pod as soon as Permit lets it."""
         reservation.reserved.on_verdict(lambda: self._permitted(reservation))
 
     def _permitted(self, reservation: Reservation) -> None:
@@ -329,12 +328,10 @@ class RandomOutside(Host):
             self.engine.offer(BindingEnded(uid, attempt, verdict, verdict.plugin if verdict.rejected else None))
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
-        """Write a nomination; conditions change nothing."""
         if nominated_node_name is not None:
             self.told += self.events.nominated(pod.uid, nominated_node_name)
 
     def evict(self, eviction: Eviction) -> None:
-        """Take the victims away at once, and the nominations of those whom the preemptor outranks."""
         for victim in eviction.victims:
             self.told += self.events.evicted(victim.uid)
         for outranked in eviction.outranked:

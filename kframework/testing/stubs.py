@@ -75,7 +75,6 @@ class StubHandle(PluginHandle):
         return self._api if self._api is not None else super().api
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        """Ask the default Filter plugins about a node as it stands, each after its `pre_filter`, which no cycle ran."""
         profile, prepared = self._engine.profiles[PROFILE], state.clone()
         result = ask_pre_filter(profile, prepared, pod, node.table)
         filters = [step for step in profile.filters if step.name not in result.skipped]

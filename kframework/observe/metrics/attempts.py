@@ -93,7 +93,6 @@ class Attempts(Observer):
     # -- the observer ----------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Count an attempt that failed, and remember one that did not until its pod is bound."""
         spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
         self._search.append(spent - behind)
         if len(self._search) >= _MANY_ATTEMPTS:
@@ -107,7 +106,6 @@ class Attempts(Observer):
             self._failed(decision, spent)
 
     def bound(self, binding: Binding) -> None:
-        """Count an attempt whose binding cycle is over."""
         decision = self._binding.pop(binding.attempt, None)
         if decision is None:  # it began before this observer did
             return

@@ -132,7 +132,6 @@ class _OfProfile(DeviceObserver):
         self._counts.made[result,] += 1
 
     def waited(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
-        """Count devices that had to be made ready; all of the claims have taken so long, whether they had to or not."""
         for claim in claims:
             for device in awaited(claim):
                 self._counts.allocations[self._profile, device.driver, result] += 1

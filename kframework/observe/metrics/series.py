@@ -159,7 +159,6 @@ class Histograms(dict[K, Distribution], Series):
                 distribution.settle()
 
     def reset(self) -> None:
-        """Forget what was observed; a series that somebody keeps goes on."""
         for distribution in self.values():
             distribution.reset()
 
@@ -173,13 +172,11 @@ class Readings(Series, Generic[L]):
         self._before: Mapping[L, float] = {}
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each reading; of a counter, what has come since the last reset."""
         before = self._before
         now = self._read()
         yield from _single(self.family, {labels: value - before.get(labels, 0) for labels, value in now.items()})
 
     def reset(self) -> None:
-        """Count from here; a gauge stays what it is."""
         if self.family.type == "counter":
             self._before = dict(self._read())
 

@@ -77,7 +77,6 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
     """A pod engine that tells a recorder what reaches it from outside, and when it takes a step."""
 
     def launch(self, reservation: Reservation) -> None:
-        """Start the binding cycle of an assumed pod, and listen to what is said to it."""
         uid = reservation.pod.uid
 
         def listen(plugin: str, verdict: Status | None) -> None:
@@ -184,7 +183,6 @@ class FollowingEngine(PodEngine):
         return queued
 
     def found(self, search: Search, outcome: Outcome) -> Outcome:
-        """Return the recorded outcome instead of the computed one."""
         outcome, recorded = super().found(search, outcome), self._recorded
         if recorded is None:
             return outcome
@@ -197,7 +195,6 @@ class FollowingEngine(PodEngine):
         return outcome
 
     def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
-        """Requeue a pod after a failed attempt, for the recorded reasons."""
         recorded = self._recorded
         if recorded is not None:
             queued.pending_plugins = frozenset(recorded.pending)

@@ -111,7 +111,6 @@ class _DryAttempt(Attempt, kw_only=True):
     recorded: Decision
 
     def place(self, search: Search, result: ScheduleResult) -> Concluded:
-        """Choose a node, and leave the pod where it is."""
         if self.recorded.node in _best(search, result):
             result = msgspec.structs.replace(result, node=self.recorded.node)
         return self.decision(result), Failure(Status(Code.SUCCESS))

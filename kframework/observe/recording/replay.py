@@ -218,11 +218,9 @@ class Replay(Host, Generic[E]):
                 observer.accounted(record)
 
     def decided(self, decision: Decision) -> None:
-        """Keep an attempt until the recording reaches it."""
         self._made.append(decision)
 
     def accounted(self, account: msgspec.Struct) -> None:
-        """Keep an account until the recording reaches it."""
         self._made.append(account)
 
 

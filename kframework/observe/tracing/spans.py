@@ -108,7 +108,6 @@ class Tracing(Observer):
     # -- the observer ----------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Trace the attempt if it is of the sample."""
         if decision.draw >= self.share:
             return
         trace = self._traces.trace(decision.attempt)
@@ -125,7 +124,6 @@ class Tracing(Observer):
         self._traces.end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
     def bound(self, binding: Binding) -> None:
-        """Trace the binding cycle of an attempt that is of the sample."""
         if binding.draw >= self.share:
             return
         trace = self._traces.trace(binding.attempt)

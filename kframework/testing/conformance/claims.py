@@ -64,7 +64,6 @@ class ClaimsWritten(Host):
         return cast("Api", _Api(self))
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
-        """Run a coroutine to its end: nothing here lets it wait."""
         try:
             coroutine.send(None)
         except StopIteration:

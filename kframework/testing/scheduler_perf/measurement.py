@@ -86,7 +86,6 @@ class Collector(Observer):
     # -- the observer ----------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt, which ends here unless its pod is to be bound."""
         spent = sum(nanoseconds for _, nanoseconds, _ in decision.timings)
         if self._first is None:
             self._first = (perf_counter() - spent / 1e9, process_time() - spent / 1e9)
@@ -98,7 +97,6 @@ class Collector(Observer):
             self._ends.setdefault(decision.result.value, []).append(spent / 1e6)
 
     def bound(self, binding: Binding) -> None:
-        """Take notice of the end of a binding cycle."""
         decision = self._begun.pop(binding.attempt, None)
         if decision is None:  # it began before this collector did
             return

@@ -111,12 +111,10 @@ class Stage(Observer):
     # -- what is seen ----------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
-        """Take notice of an attempt."""
         if self._collector is not None:
             self._collector.decided(decision)
 
     def bound(self, binding: Binding) -> None:
-        """Take notice of the end of a binding cycle."""
         if self._collector is not None:
             self._collector.bound(binding)
 
