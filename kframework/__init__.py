@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # isort: off
         API_VERSION as API_VERSION,
         __version__ as __version__,
     )
-    from kframework.cli.embedding import run as run
+    from kframework.cli.run import run as run
     from kframework.clock import (
         Clock as Clock,
         outside as outside,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from kframework.config.configuration import Configuration, Profile, RawArgs
+from kframework.config.configuration import OPTIONS_API_VERSION, OPTIONS_KIND, Configuration, Options, Profile, RawArgs
 from kframework.config.decode import decode
 from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
@@ -26,7 +26,6 @@ from kframework.config.models import (
     Settings,
     camel,
 )
-from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
 from kframework.config.problems import collecting, raise_all
 from kframework.errors import ConfigError, nearest
 from kframework.objects.label_selectors import is_qualified_name

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
+from kframework.config.configuration import OPTIONS_KIND, Options
 from kframework.config.decode import ApiModel, field_names
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import KINDS, OLD_FIELDS
 from kframework.config.models import API_VERSION, KIND, KubeSchedulerConfiguration, PluginConfigEntry
-from kframework.config.options import OPTIONS_KIND, Options
 from kframework.framework.plugin import Plugin
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

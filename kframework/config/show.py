@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import yaml
 
 from kframework.config.args import ApiArgs, decode_args
-from kframework.config.configuration import Configuration, Profile
+from kframework.config.configuration import OPTIONS_API_VERSION, OPTIONS_KIND, Configuration, Options, Profile
 from kframework.config.document import Json
-from kframework.config.models import API_VERSION, KIND, Extender, Plugins, PluginSet, camel
-from kframework.config.options import OPTIONS_API_VERSION, OPTIONS_KIND, Options
+from kframework.config.models import API_VERSION, KIND, Extender, PluginSet, camel
 from kframework.framework.plugin import PluginArgs
 
 _Block = dict[str, Json]
@@ -54,16 +53,12 @@ def _profile(profile: Profile, decoded: Mapping[str, PluginArgs]) -> Json:
     args |= {name: _args(name, args) for name, args in decoded.items()}
     shown: _Block = {
         "schedulerName": profile.scheduler_name,
-        "plugins": _plugins(profile.plugins),
+        "plugins": {camel(key): _plugin_set(entries) for key, entries in profile.plugins.sets().items()},
         "pluginConfig": [{"name": name, "args": args[name]} for name in sorted(args)],
     }
     if profile.percentage_of_nodes_to_score is not None:
         shown["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
     return shown
-
-
-def _plugins(plugins: Plugins) -> Json:
-    return {camel(key): _plugin_set(entries) for key, entries in plugins.sets().items()}
 
 
 def _plugin_set(plugins: PluginSet) -> Json:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.source import Source, SourceChange
 from kframework.state.inbox import SourceChanged, SourceFailed
@@ -65,3 +66,40 @@ class Sources:
             if source.stale_at is not None and source.stale_at <= now:
                 source.expire()
                 yield SourceTurn(source)
+
+
+class OutsideData(msgspec.Struct, frozen=True):
+    """One source of a plugin: `values` are counted, `age` is in seconds (None: it has told nothing yet).
+
+    `fresh`: the plugin goes by it; if not, `when_stale` says what becomes of pods. `error` is what went wrong since.
+    """
+
+    plugin: str
+    source: str
+    by: str
+    values: int
+    age: float | None
+    stale_after: float | None
+    fresh: bool
+    when_stale: str
+    error: str = ""
+
+
+def outside_data(profile: Profile, now: float) -> tuple[OutsideData, ...]:
+    """Show what the plugins of a profile go by beside the cluster."""
+    return tuple(
+        OutsideData(
+            plugin,
+            source.name,
+            source.settings.by,
+            len(source),
+            None if source.updated_at is None else max(now - source.updated_at, 0.0),
+            # JSON has no number for "never".
+            source.settings.stale_after if source.settings.stale_after < float("inf") else None,
+            source.fresh,
+            source.settings.when_stale,
+            source.error,
+        )
+        for plugin, sources in profile.sources.items()
+        for source in sources
+    )

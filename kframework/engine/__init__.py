@@ -112,7 +112,7 @@ if TYPE_CHECKING:  # isort: off
         overridden as overridden,
     )
     from kframework.config.models import LeaderElection as LeaderElection
-    from kframework.config.options import (
+    from kframework.config.configuration import (
         OPTIONS_KIND as OPTIONS_KIND,
         Options as Options,
     )

@@ -13,6 +13,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import Ranked, rank
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
+from kframework.core.sources import outside_data
 from kframework.explain.explanation import Assessment, Explanation, Preemption, State, Waiting, Waker
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.lookup import unassign
@@ -22,7 +23,6 @@ from kframework.framework.events import ActionType, ClusterEvent
 from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
-from kframework.observe.outside_data import outside_data
 from kframework.scheduler.slices import finished, in_slices
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.queued_pod import QueuedPod

@@ -8,8 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.sources import OutsideData
 from kframework.explain.remedies.remedies import Remedy
-from kframework.observe.outside_data import OutsideData
 from kframework.observe.web.shown import EngineExplanation
 
 

@@ -10,6 +10,7 @@ from kframework.observe.text_table import NONE, table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.decision import Decision
+    from kframework.core.sources import OutsideData
     from kframework.explain.explanation import (
         Assessment,
         Explanation,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         Score,
         Waiting,
     )
-    from kframework.observe.outside_data import OutsideData
 
 
 T = TypeVar("T")

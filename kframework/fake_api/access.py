@@ -12,7 +12,7 @@ import msgspec
 
 from kframework.client.rbac import GROUP, Rule
 from kframework.client.request_attributes import Attributes
-from kframework.client.users import AUTHENTICATED, MASTERS, User, service_account
+from kframework.client.transport import AUTHENTICATED, MASTERS, User, service_account
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change

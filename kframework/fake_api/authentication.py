@@ -18,8 +18,7 @@ from typing import Protocol
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.transport import Response
-from kframework.client.users import ADMIN, ANONYMOUS, AUTHENTICATED, User, service_account
+from kframework.client.transport import ADMIN, ANONYMOUS, AUTHENTICATED, Response, User, service_account
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError, ConfigError
 from kframework.fake_api.calls import Call, object_in

@@ -16,8 +16,8 @@ from kframework.fake_api.served import Resource, as_is
 from kframework.fake_api.wire.documents import Document
 from kframework.fake_api.wire.plain_data import text, value
 from kframework.objects import ApiObject, Kind
-from kframework.objects.field_selectors import parse_field_selector
 from kframework.objects.label_selectors import SelectorError, parse_label_selector
+from kframework.objects.node_selectors import parse_field_selector
 
 #: Reads one field of an object as a selector compares it.
 _Read = Callable[[dict[str, object]], str]

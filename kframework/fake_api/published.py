@@ -22,7 +22,7 @@ import anyio
 import msgspec
 import yaml
 
-from kframework.client.users import ADMIN, User
+from kframework.client.transport import ADMIN, User
 from kframework.clock import Clock, SystemClock
 from kframework.errors import ConfigError
 from kframework.fake_api.access import AlwaysAllow, Authorizer

@@ -16,8 +16,7 @@ import msgspec
 from kframework.client import api_errors
 from kframework.client.rbac import Rule
 from kframework.client.request_attributes import Attributes, Path
-from kframework.client.transport import JSON, Request, Response, Stream
-from kframework.client.users import ADMIN, User
+from kframework.client.transport import ADMIN, JSON, Request, Response, Stream, User
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.fake_api import discovery

@@ -7,8 +7,7 @@ from types import MappingProxyType
 
 from kframework.client import api_errors
 from kframework.client.transitions import FOREGROUND, ORPHAN
-from kframework.client.transport import JSON, Response
-from kframework.client.users import ADMIN
+from kframework.client.transport import ADMIN, JSON, Response
 from kframework.errors import ClusterError
 from kframework.fake_api.apply.field_manager import FieldManager
 from kframework.fake_api.apply.managed_fields import managed_as

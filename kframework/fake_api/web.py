@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from kframework.client.loopback import MISDIRECTED, is_meant_for_us
 from kframework.client.request_attributes import Attributes
-from kframework.client.transport import JSON, Request, Response
-from kframework.client.users import AUTHENTICATED, User
+from kframework.client.transport import AUTHENTICATED, JSON, Request, Response, User
 from kframework.errors import ClusterError
 from kframework.fake_api.authentication import impersonated
 from kframework.fake_api.server import ApiServer

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from kframework.client import api_errors
-from kframework.client.users import User
+from kframework.client.transport import User
 from kframework.errors import InputError
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted, causes_of, named
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kframework.objects.field_selectors import field_selector
-from kframework.objects.label_selectors import Requirement, Selector, SelectorError, exact, read_requirement
+from kframework.objects.label_selectors import (
+    Matcher,
+    Requirement,
+    Selector,
+    SelectorError,
+    all_of,
+    exact,
+    read_requirement,
+)
 from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.pod import NodeAffinity, PodSpec, PreferredSchedulingTerm
 
@@ -148,3 +156,36 @@ def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
     if len(expression.values) != 1:
         raise SelectorError(f"node field {expression.key!r}: exactly one value is needed")
     return Requirement(expression.key, "=" if expression.operator == "In" else "!=", expression.values)
+
+
+_WORD = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
+_TERM = re.compile(r"((?:(?!!?=).)+)(!=|==|=)((?:\\[\\,=]|[^\\,=])*)", re.DOTALL)
+
+
+def parse_field_selector(text: str) -> Selector:
+    r"""Read a selector as kubectl's `--field-selector` takes it (`spec.nodeName=x,status.phase!=Failed`).
+
+    A field that the mapping lacks counts as empty. In values `\` escapes `,`, `=` and itself. Raises SelectorError.
+    """
+    requirements = []
+    for term in _WORD.findall(text):
+        parts = _TERM.fullmatch(term)
+        if parts is None:
+            raise SelectorError(f"field selector {text!r}: {term!r} is not <field>=<value>, == or !=")
+        key, operator, value = parts.groups()
+        value = re.sub(r"\\(.)", r"\1", value)
+        requirements.append(Requirement(key, "!=" if operator == "!=" else "=", (value,)))
+    return field_selector(requirements)
+
+
+def field_selector(requirements: Iterable[Requirement]) -> Selector:
+    """Compile requirements on fields, of the operators `=` and `!=`; a field that is absent counts as empty."""
+    requirements = tuple(requirements)
+    return Selector(requirements, all_of(map(_matcher, requirements)))
+
+
+def _matcher(requirement: Requirement) -> Matcher:
+    key, operator, (value,) = requirement
+    if operator == "=":
+        return lambda fields: fields.get(key, "") == value
+    return lambda fields: fields.get(key, "") != value

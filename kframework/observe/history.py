@@ -12,7 +12,7 @@ import msgspec
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.observe.last_records import LastRecords
 
-R = TypeVar("R", bound=Decision | Binding)
+P = TypeVar("P", bound=Decision | Binding)
 
 #: So many records of the shortest kind are kept, of each of the two.
 KEPT = 5_000
@@ -30,14 +30,14 @@ class PodHistory(msgspec.Struct, frozen=True):
     bindings: tuple[Binding, ...] = ()
 
 
-class _OfPods(LastRecords[R]):
+class _OfPods(LastRecords[P]):
     """The last records of one kind, also by the uid of their pod."""
 
     def __init__(self, kept: int) -> None:
         super().__init__(kept * SHORTEST, _weight)
-        self._of: dict[str, deque[R]] = {}
+        self._of: dict[str, deque[P]] = {}
 
-    def put(self, record: R) -> Sequence[R]:
+    def put(self, record: P) -> Sequence[P]:
         self._of.setdefault(record.uid, deque()).append(record)
         forgotten = super().put(record)
         for oldest in forgotten:
@@ -47,7 +47,7 @@ class _OfPods(LastRecords[R]):
                 del self._of[oldest.uid]
         return forgotten
 
-    def of(self, uid: str) -> tuple[R, ...]:
+    def of(self, uid: str) -> tuple[P, ...]:
         return tuple(self._of.get(uid, ()))
 
 

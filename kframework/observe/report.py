@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kframework.observe.web.document import report_page
 from kframework.observe.web.nodes import NodePods, Nodes, node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import ProfilePart, profile_parts
 from kframework.observe.web.sections import Details, Section
-from kframework.observe.web.shown import Shown
+from kframework.observe.web.shown import Shown, report_page
 from kframework.observe.web.summary import Attempts, Summary, attempts, summary
 from kframework.scheduler.scheduler import E
 

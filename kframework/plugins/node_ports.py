@@ -12,7 +12,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.suggestions import PENDING_POD, Suggestion, Suggestions, delete_all, patch_field
 from kframework.objects import Container, PodSpec
-from kframework.objects.ports import HostPort, any_conflict
+from kframework.state.host_ports import HostPort, any_conflict
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows, Scores

@@ -10,7 +10,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, hookimpl
 from kframework.framework.suggestions import Suggestions, uncordon
-from kframework.objects import Node, PodSpec
+from kframework.objects import Node
 from kframework.objects.taints import CORDON, tolerates
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -70,8 +70,4 @@ def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> Queu
 
 
 def _tolerates_cordon(pod: PodInfo) -> bool:
-    return pod.template.once(NodeUnschedulable, _covers_cordon)
-
-
-def _covers_cordon(spec: PodSpec) -> bool:
-    return any(tolerates(toleration, CORDON) for toleration in spec.tolerations)
+    return pod.template.once(NodeUnschedulable, lambda spec: any(tolerates(each, CORDON) for each in spec.tolerations))

@@ -12,7 +12,7 @@ from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, delete_all, delete_any, drop_volumes
-from kframework.objects import PersistentVolumeClaim, PodSpec, Volume
+from kframework.objects import PersistentVolumeClaim, Volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows, Scores
@@ -166,11 +166,7 @@ def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) ->
 
 def disks(pod: PodInfo) -> tuple[Volume, ...]:
     """List the volumes of a pod that are such disks."""
-    return pod.template.once(disks, _disks)
-
-
-def _disks(spec: PodSpec) -> tuple[Volume, ...]:
-    return tuple(volume for volume in spec.volumes if _is_disk(volume))
+    return pod.template.once(disks, lambda spec: tuple(filter(_is_disk, spec.volumes)))
 
 
 def _is_disk(volume: Volume) -> bool:

@@ -14,8 +14,8 @@ from typing import TypeVar, cast
 import anyio
 
 from kframework.clock import Clock, in_turn
+from kframework.config.configuration import HookTimeouts
 from kframework.config.models import camel
-from kframework.config.options import HookTimeouts
 from kframework.core.cycle.asking import Asking, answered, awaited
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, fit_error

@@ -242,16 +242,13 @@ class NodeTable:
             if key in self.label_keys:
                 self._labels[key] = topology
                 for name, row in self._row_of.items():
-                    topology.put(row, self._named_labels(name).get(key))
+                    topology.put(row, self[self._row_of[name]].labels.get(key))
             else:
                 self._absent[key] = topology
         return topology
 
     def _topology(self, key: str) -> Topology | None:
         return self._labels.get(key) or self._absent.get(key)
-
-    def _named_labels(self, name: str) -> Mapping[str, str]:
-        return self[self._row_of[name]].labels
 
     def column(self, name: str) -> Column:
         """Return a column of an extension's own, made of zeros on first use; written through a Statement."""

@@ -22,8 +22,8 @@ from kframework.objects import (
     PodStatus,
     Volume,
 )
-from kframework.objects.ports import HostPort, host_ports
 from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
+from kframework.state.host_ports import HostPort, host_ports
 from kframework.state.pod_counts import LabelClass
 
 T = TypeVar("T")

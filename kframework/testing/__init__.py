@@ -11,7 +11,7 @@ from kframework.lazy_names import load_on_first_use
 
 if TYPE_CHECKING:  # isort: off
     from kframework.in_memory.kind_store import Change as Change
-    from kframework.client.users import User as User
+    from kframework.client.transport import User as User
     from kframework.in_memory.kubelet import (
         EXIT_CODE as EXIT_CODE,
         RUN_SECONDS as RUN_SECONDS,

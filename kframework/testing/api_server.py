@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import anyio
 import yaml
 
-from kframework.client.users import User
+from kframework.client.transport import User
 from kframework.clock import SystemClock
 from kframework.fake_api.access import AlwaysAllow, RoleBased
 from kframework.fake_api.local import LocalCluster

@@ -8,8 +8,7 @@ import pytest
 
 from kframework.client.missing_rights import AGAIN, MissingRights, RightsTransport, lacks_right
 from kframework.client.request_attributes import Attributes
-from kframework.client.transport import Request, Response
-from kframework.client.users import User, service_account
+from kframework.client.transport import Request, Response, User, service_account
 from kframework.fake_api.access import forbidden
 from kframework.process.http.statuses import NOBODY, failure
 from tests.client.scripted import Scripted, happened, ok, refused, some

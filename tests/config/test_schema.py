@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from kframework import Plugin, PluginArgs
+from kframework.config import configuration
 from kframework.config import models as blocks_of_the_file
-from kframework.config import options
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import parse_documents
 from kframework.config.load import default_configuration
@@ -182,7 +182,7 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 
 def test_every_field_is_described() -> None:
     models = schema_of_all()["$defs"]
-    blocks = {name for module in (blocks_of_the_file, options, fit, shared_args) for name in vars(module)}
+    blocks = {name for module in (blocks_of_the_file, configuration, fit, shared_args) for name in vars(module)}
     own = blocks | IN_TREE_PLUGINS
     fields = {
         (name, field): each for name, model in models.items() for field, each in model.get("properties", {}).items()

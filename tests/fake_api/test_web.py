@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from kframework.client.users import User
+from kframework.client.transport import User
 from kframework.clock import SystemClock
 from kframework.fake_api.access import AlwaysAllow, Authorizer, RoleBased
 from kframework.fake_api.authentication import Authenticator

@@ -16,9 +16,9 @@ from kframework.framework.suggestions import (
     uncordon,
 )
 from kframework.objects import Affinity, NodeSelectorRequirement, Pod, Volume
-from kframework.objects.ports import HostPort, host_ports
 from kframework.plugins.node_affinity import drop_node_requirement
 from kframework.plugins.node_ports import drop_host_port
+from kframework.state.host_ports import HostPort, host_ports
 from kframework.testing import make_node, make_pod, make_taint
 from kframework.values.status import Code
 from tests.support.helping import deletion, suggested

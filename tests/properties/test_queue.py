@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.in_flight import InFlight
-from kframework.core.queue.pool import Holder, Pool
+from kframework.core.queue.pool import Holder, InFlight, Pool
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import Occurrence
 from kframework.state.pods import PendingPod

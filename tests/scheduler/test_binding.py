@@ -10,8 +10,8 @@ import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error, unschedulable
 from kframework.clock import LoopClock, run_virtual
+from kframework.config.configuration import HookTimeouts
 from kframework.config.duration import Duration
-from kframework.config.options import HookTimeouts
 from kframework.core.cycle.asking import awaited
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding

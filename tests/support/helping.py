@@ -12,8 +12,7 @@ from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.explain.remedies.remedies import format_proposal, remedies
-from kframework.explain.remedies.suggestions import SuggestHooks
-from kframework.explain.remedies.trials import Trial
+from kframework.explain.remedies.suggestions import SuggestHooks, Trial
 from kframework.framework.suggestions import Proposal, Suggestion, delete_pod
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.slices import finished

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 from kframework.client.request_attributes import Attributes
-from kframework.client.transport import Request, Response, Stream, Transport
-from kframework.client.users import service_account
+from kframework.client.transport import Request, Response, Stream, Transport, service_account
 from kframework.fake_api.access import Grant, RoleBasedAuthorizer, forbidden
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.watches import Watch

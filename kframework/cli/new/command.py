@@ -35,8 +35,6 @@ def command(
 
     Typed Args, a rule for each extension point, tests, an example to simulate and a CI file, in a folder of this name.
     """
-    from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, package
-
     names = _names(path)
     if path.exists():
         raise typer.BadParameter(f"{path} is there already; choose another name, or remove it", param_hint="NAME")
@@ -49,8 +47,6 @@ def command(
 
 
 def _names(path: Path) -> Names:
-    from kframework.cli.new.command import names_of
-
     try:
         return names_of(path.name)
     except ValueError as error:

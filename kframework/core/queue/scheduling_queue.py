@@ -17,8 +17,7 @@ from typing import Protocol
 import msgspec
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.in_flight import InFlight
-from kframework.core.queue.pool import Holder, Pool
+from kframework.core.queue.pool import Holder, InFlight, Pool
 from kframework.framework.events import ActionType, EventResource, Occurrence, pod_updates
 from kframework.state.pods import PendingPod
 from kframework.state.queued_pod import QueuedPod

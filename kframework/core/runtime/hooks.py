@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import cast
 from weakref import WeakSet
 
-from kframework.core.runtime.code_place import code_place
 from kframework.errors import PluginError, nearest
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
@@ -190,3 +190,27 @@ def _is_slip(one: str, other: str) -> bool:
     short, long = short[begin:], long[begin:]
     swapped = long[:2] == short[1::-1] and short[2:] == long[2:]
     return swapped or long[1:] in (short, short[1:])
+
+
+def code_place(plugin: type[Plugin], hook: str, error: BaseException | str) -> str:
+    """Return file and line: of what raised, as far as the plugin's own module goes, else of the hook that answered.
+
+    Those of the class where it has no such hook; "" where there is no source.
+    """
+    try:
+        file = inspect.getsourcefile(plugin)
+    except (TypeError, OSError):  # a module without a file, typed in at a prompt
+        return ""
+    if isinstance(error, BaseException):
+        frames = traceback.walk_tb(error.__traceback__)
+        lines = [line for frame, line in frames if frame.f_code.co_filename == file]
+        if lines:
+            return f"{file}:{lines[-1]}"
+    method = getattr(plugin, hook, None)
+    if inspect.isfunction(method):
+        code = inspect.unwrap(method).__code__
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    try:
+        return f"{file}:{inspect.getsourcelines(plugin)[1]}"
+    except OSError:
+        return ""

@@ -12,8 +12,7 @@ from weakref import WeakValueDictionary
 
 from kframework.clock import rfc3339
 from kframework.config.models import camel
-from kframework.core.runtime.code_place import code_place
-from kframework.core.runtime.hooks import WRAPPABLE, hooks_of, storing_before
+from kframework.core.runtime.hooks import WRAPPABLE, code_place, hooks_of, storing_before
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,

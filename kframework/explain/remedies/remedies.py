@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.rejections import PASS
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.full_evaluation import FullEvaluation
-from kframework.explain.remedies.suggestions import SuggestHooks, of_pod
-from kframework.explain.remedies.trials import Trials
+from kframework.explain.remedies.suggestions import SuggestHooks, Trials, of_pod
 from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     UNFIXABLE,

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from functools import partial
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.layers import ask_filter_rows
+from kframework.core.cycle.question import filter_beside_nominated_pods
+from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
+from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.steps import FilterStep
 from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
-from kframework.explain.remedies.trials import Trial
+from kframework.framework.cycle_state import CycleState
 from kframework.framework.suggestions import PENDING_POD, UNFIXABLE, Proposal, Suggestion, Target, delete_any
-from kframework.objects import Node, Pod
-from kframework.state.nodes import NodeInfo
+from kframework.objects import Node, Pod, ResourceClaim
+from kframework.plugins.dynamic_resources.holders import DeviceHolders
+from kframework.plugins.dynamic_resources.requests import key_of
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
-from kframework.values.status import Code, Status
+from kframework.state.statement import Statement
+from kframework.values.status import Code, Status, unresolvable
 
 #: So many of the nodes with the same rejection are looked at to find out whether anything is suggested there.
 _FEW = 8
@@ -109,3 +119,151 @@ def _try_patch(change: Suggestion, pod: PendingPod, node: NodeInfo | None) -> No
 
 def _column(answer: object, length: int) -> NDArray[np.float64]:
     return np.broadcast_to(np.asarray(answer, dtype=np.float64), (length,))
+
+
+#: So many nodes are asked about one by one in one piece of work.
+_PIECE = 128
+
+
+class Trial:
+    """A pod in a what-if, after PreFilter; implements `Question`."""
+
+    def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
+        self.cluster = cluster
+        self.nodes: NodeTable = cluster.nodes
+        self.profile = profile
+        self.pod = pod
+        self.state: CycleState = CycleState()
+        self._result: PreFilterResult = ask_pre_filter(profile, self.state, pod, self.nodes)
+        self.filters: tuple[FilterStep, ...] = tuple(
+            step for step in profile.filters if step.name not in self._result.skipped
+        )
+
+    @cached_property
+    def rejection(self) -> Status | None:
+        """What stands against the pod before any node is looked at."""
+        rejected, among = run_pre_enqueue(self.profile, self.pod) or self._result.status, self._result.nodes
+        if rejected is None and among is not None and not any(name in self.nodes for name in among):
+            return self._left_out
+        return rejected
+
+    def rejections(self, node_name: str) -> list[Status]:
+        """List what stands against the pod as a whole or else against a node: all that the plugins say, in order."""
+        node = self.nodes.named(node_name)
+        if self.rejection is not None:
+            return [self.rejection]
+        if node is None or (self._result.nodes is not None and node_name not in self._result.nodes):
+            return [self._left_out]
+        said = (step.ask(self.state, self.pod, node) for step in self.filters)
+        found = [status for status in said if status is not None]
+        if found:
+            return found
+        # All is well with the node as it is; there may be pods nominated to it that have not arrived.
+        beside = filter_beside_nominated_pods(self, self.filters, self.state, node)
+        return [] if beside is None else [beside]
+
+    @property
+    def _left_out(self) -> Status:
+        """Who leaves nodes out of the question."""
+        return (self._result.excluded or unresolvable()).with_plugin(next(iter(self._result.narrowed_by), ""))
+
+    def passing(self) -> list[str]:
+        """Name the nodes that pass the plugins with a columnar form; the others are not asked."""
+        if self._result.status is not None:
+            return []
+        among, rows = self._result.nodes, self.nodes.order
+        if among is not None:
+            rows = rows[[self.nodes[row].name in among for row in rows.tolist()]]
+        rejections, table = np.full(len(rows), PASS, dtype=np.int64), StatusTable(ATTEMPT)
+        for step in self.filters:
+            if step.ask_rows is not None:
+                ask_filter_rows(step, self.state, self.pod, self.nodes, rows, rejections, table)
+        return [self.nodes[row].name for row in rows[rejections == PASS].tolist()]
+
+    def fits(self, node_name: str) -> bool:
+        """Return whether the pod fits on a node that is `passing`; the plugins without a columnar form are first."""
+        node = self.nodes.named(node_name)
+        scalar = [step for step in self.filters if step.ask_rows is None]
+        if node is None or first_rejection(scalar, self.state, self.pod, node) is not None:
+            return False
+        return not self.rejections(node_name)
+
+
+class Trials:
+    """Tries changes for one pod of one profile; the cluster is left as it was."""
+
+    def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
+        self.cluster = cluster
+        self.profile = profile
+        self._claim_store = cluster.objects(ResourceClaim)
+        self._pod = pod
+        self._changed: dict[Proposal, PendingPod] = {(): pod}
+
+    @contextmanager
+    def made(self, changes: Sequence[Suggestion]) -> Iterator[Trial]:
+        """Open a what-if in which the changes are made and PreFilter was asked; one that cannot be made is left out."""
+        pod = self.changed(changes)
+        with self.cluster.statement() as statement:
+            for change in changes:
+                gone = self.cluster.pods.get(change.target.uid)
+                if gone is not None and gone.row >= 0:
+                    statement.remove(gone)
+            for claim in self._claims(changes):
+                self._assume(statement, claim)
+            # In a what-if a port is free once one of its holders leaves; here they are gone for good, and all count.
+            self.cluster.nodes.host_ports.let_go = frozenset()
+            for node in self._nodes(changes):
+                statement.set_node(node)
+            yield Trial(self.cluster, self.profile, pod)
+
+    def changed(self, changes: Iterable[Suggestion]) -> PendingPod:
+        """Return the pod as these changes make it."""
+        own = tuple(change for change in changes if change.target == PENDING_POD)
+        if own not in self._changed:
+            pod = self._pod.object
+            for change in own:
+                pod = change.patch(pod)
+            self._changed[own] = PendingPod(pod, self.cluster.interned)
+        return self._changed[own]
+
+    def _nodes(self, changes: Iterable[Suggestion]) -> Iterable[Node]:
+        nodes: dict[str, Node] = {}
+        for change in changes:
+            name = change.target.node
+            if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
+                nodes[name] = change.patch(nodes.get(name, info.object))
+        return nodes.values()
+
+    def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:
+        """Return the claims to devices that change: those of pods that go, and those that are changed themselves."""
+        gone = {change.target.uid for change in changes if change.target.pod}
+        claims = {key_of(claim): claim for claim in self._claim_store.index(DeviceHolders).freed(gone)}
+        for change in changes:
+            key = change.target.claim
+            namespace, _, name = key.partition("/")
+            claim = claims.get(key) or self._claim_store.get(name, namespace)
+            if claim is not None:
+                claims[key] = change.patch(claim)
+        return claims.values()
+
+    def _assume(self, statement: Statement, claim: ResourceClaim) -> None:
+        """Believe in this version of a claim for as long as the statement is open."""
+        store, metadata = self._claim_store, claim.metadata
+        before = store.get(metadata.name, metadata.namespace)
+        store.assume(metadata, claim)
+        if before is None or before is store.latest(metadata.name, metadata.namespace):
+            statement.record(lambda: store.restore(metadata))
+        else:
+            statement.record(lambda: store.assume(before.metadata, before))
+
+    def anywhere(self, changes: Sequence[Suggestion]) -> Generator[None, None, bool]:
+        """Return whether the pod can be scheduled at all once the changes are made; in pieces."""
+        with self.made(changes) as trial:
+            passing = trial.passing()
+        yield
+        for begin in range(0, len(passing), _PIECE):
+            with self.made(changes) as trial:
+                if any(map(trial.fits, passing[begin : begin + _PIECE])):
+                    return True
+            yield
+        return False

@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.client.request_attributes import Path
-from kframework.client.transport import JSON, Request, Response
-from kframework.client.users import ADMIN, User
+from kframework.client.transport import ADMIN, JSON, Request, Response, User
 from kframework.errors import ClusterError
 from kframework.fake_api.patch.patches import JSON_PATCH, apply_patch
 from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kind

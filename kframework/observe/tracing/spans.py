@@ -31,11 +31,10 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from kframework.config.options import Tracing as TracingOptions
+from kframework.config.configuration import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
-from kframework.observe.tracing.export import otlp_exporter, otlp_line
-from kframework.observe.tracing.traces import UNSET, Attributes, Traces, context
+from kframework.observe.tracing.traces import UNSET, Attributes, Traces, context, otlp_exporter, otlp_line
 from kframework.values.status import Code
 
 if TYPE_CHECKING:

@@ -7,19 +7,26 @@ the cost.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
+import msgspec
+from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, format_span_id, format_trace_id
 
 from kframework._version import __version__
+from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
 from kframework.clock import Seeds
-from kframework.observe.tracing.export import resource
+from kframework.errors import ConfigError, visible_json
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.sdk.trace.export import SpanExporter
+
 
 #: What is said of a span, by the name of the attribute.
 Attributes = Mapping[str, str | int | float | tuple[str, ...]]
@@ -86,3 +93,93 @@ class Traces:
 def context(trace: int, place: int) -> SpanContext:
     """Return what a span at this place of its trace is known by."""
     return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
+
+
+#: Where OpenTelemetry sends spans unless told otherwise.
+_LOCAL = "http://localhost:4318"
+
+
+def resource() -> Resource:
+    """Say whose spans these are; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES know better."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    class Ours(Resource):
+        """A resource that is hashed once: exporters hash that of every span, which takes a fifth of their time."""
+
+        def __init__(self, told: Resource) -> None:
+            super().__init__(told.attributes, told.schema_url)
+            self._hash = hash(told)
+
+        def __hash__(self) -> int:
+            return self._hash
+
+    named = Resource.create({"service.name": "kframework", "service.version": __version__})
+    return Ours(named.merge(OTELResourceDetector().detect()))
+
+
+def otlp_line(span: ReadableSpan) -> str:
+    """Write a span as a line of an OTLP file, which collectors read; one span a line."""
+    scope = span.instrumentation_scope
+    spans = [_otlp_span(span)]
+    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": spans}]
+    resource = {"attributes": _otlp_attributes(span.resource.attributes)}
+    line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
+    return visible_json(msgspec.json.encode(line).decode()) + "\n"
+
+
+def _otlp_span(span: ReadableSpan) -> dict[str, object]:
+    """Return a span in protobuf's JSON form: ids in hexadecimal, 64-bit integers as text."""
+    context = span.get_span_context()
+    assert context is not None  # only a span that was never started has none
+    return {
+        **_otlp_ids(context),
+        "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
+        "name": span.name,
+        "kind": span.kind.value + 1,  # the protocol counts from "unspecified"
+        "startTimeUnixNano": str(span.start_time),
+        "endTimeUnixNano": str(span.end_time),
+        "attributes": _otlp_attributes(span.attributes or {}),
+        "links": [_otlp_ids(link.context) for link in span.links],
+        "status": {"code": span.status.status_code.value, "message": span.status.description or ""},
+    }
+
+
+def _otlp_ids(context: SpanContext) -> dict[str, object]:
+    return {"traceId": format_trace_id(context.trace_id), "spanId": format_span_id(context.span_id)}
+
+
+def _otlp_attributes(attributes: Mapping[str, object]) -> list[object]:
+    return [{"key": key, "value": _otlp_value(value)} for key, value in attributes.items()]
+
+
+def _otlp_value(value: object) -> dict[str, object]:
+    if isinstance(value, tuple):
+        return {"arrayValue": {"values": [_otlp_value(item) for item in value]}}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    return {"intValue": str(value)} if isinstance(value, int) else {"stringValue": str(value)}
+
+
+def otlp_exporter(endpoint: str | None) -> SpanExporter:
+    """Send spans to a collector over HTTP, by default to the one at localhost; ConfigError if that is not installed."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        message = "exporter otlp is not installed: pip install 'kframework-sdk[otlp]'"
+        raise ConfigError(message, path="tracing.exporter") from error
+    url = _traces_url(endpoint) if endpoint else _environment("ENDPOINT")
+    if (_environment("HEADERS") or names_a_user(url)) and not keeps_secrets(url or _LOCAL):
+        message = f"{PLAIN_HTTP}, or take away OTEL_EXPORTER_OTLP_HEADERS"
+        raise ConfigError(message, path="tracing.endpoint")
+    return OTLPSpanExporter(endpoint=_traces_url(endpoint) if endpoint else None)
+
+
+def _environment(name: str) -> str:
+    """Return what OpenTelemetry's variables say for traces, else for everything."""
+    return os.environ.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or os.environ.get(f"OTEL_EXPORTER_OTLP_{name}", "")
+
+
+def _traces_url(endpoint: str) -> str:
+    """Complete an endpoint as collectors are commonly named: `collector:4318` means http and the path of traces."""
+    url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+    return url._replace(path=url.path.rstrip("/") or "/v1/traces").geturl()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from kframework.plugins.dynamic_resources.node_devices import NodeDevice, node_devices
+from kframework.plugins.dynamic_resources.devices import NodeDevice, node_devices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PodInfo

@@ -11,8 +11,8 @@ from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import PointTiming
+from kframework.core.sources import OutsideData, outside_data
 from kframework.observe.history import History
-from kframework.observe.outside_data import OutsideData, outside_data
 
 #: So many attempts are looked at.
 COUNTED = 1_000

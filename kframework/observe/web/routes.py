@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import find_pods, queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.shown import Shown
+from kframework.observe.web.shown import Shown, live_page
 from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
 from kframework.scheduler.slices import at_rest, finished_giving_way

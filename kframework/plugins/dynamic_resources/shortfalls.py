@@ -138,16 +138,13 @@ class Shortfalls:
 
     def _shortfall(self, asked: Asked) -> Shortfall:
         verdicts = {device: self._loss(asked, device, pool) for pool in self._pools for device in pool.devices}
-        verdicts |= {device: self._loss_elsewhere(asked, device) for device in self._elsewhere(verdicts)}
+        verdicts |= {device: self._class_loss(asked, device) or Loss(Why.REACH) for device in self._elsewhere(verdicts)}
         return Shortfall(asked, _wanted(asked, verdicts.values()), verdicts)
 
     def _elsewhere(self, reached: Mapping[PoolDevice, object]) -> Iterator[PoolDevice]:
         """Yield the devices that this node does not reach, and that belong to no other node."""
         devices = chain.from_iterable(each.devices for each in self._devices.inventory.for_many)
         return (device for device in devices if device not in reached)
-
-    def _loss_elsewhere(self, asked: Asked, device: PoolDevice) -> Loss:
-        return self._class_loss(asked, device) or Loss(Why.REACH)
 
     def _loss(self, asked: Asked, device: PoolDevice, pool: Pool) -> Loss | None:
         """Say what keeps a device from a request if nobody else asked for it."""

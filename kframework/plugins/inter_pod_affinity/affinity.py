@@ -7,10 +7,10 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.state.existing_terms import AffinityTerm, PodTerms, TermsAbout, terms_of
-from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import Jointly, LabelClass, Selection, Weighed
 from kframework.state.pods import PodInfo, PodTemplate
+from kframework.state.selection import Namespaces
 
 #: The labels of whatever has none.
 NO_LABELS: Mapping[str, str] = {}

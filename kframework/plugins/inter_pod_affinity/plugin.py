@@ -30,10 +30,10 @@ from kframework.plugins.inter_pod_affinity.affinity import NO_LABELS, Affinities
 from kframework.plugins.shared_args import percentage_problems
 from kframework.state.domain_counts import pods_in_domain
 from kframework.state.existing_terms import terms_of
-from kframework.state.namespaces import Namespaces
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import Jointly, LabelClass, Weighed
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.selection import Namespaces
 from kframework.state.topology import Tally, Topology
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable, unschedulable

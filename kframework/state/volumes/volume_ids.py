@@ -12,7 +12,6 @@ from kframework.objects import (
     CSISource,
     PersistentVolume,
     PersistentVolumeClaim,
-    PodSpec,
     StorageClass,
     Volume,
     VolumeAttachment,
@@ -68,11 +67,7 @@ class UsedVolumes:
 
 def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
     """List the volumes that a CSI driver may have to attach: claims, ephemeral volumes and migratable in-tree ones."""
-    return pod.template.once(limited_volumes, _limited)
-
-
-def _limited(spec: PodSpec) -> tuple[Volume, ...]:
-    return tuple(volume for volume in spec.volumes if _is_limited(volume))
+    return pod.template.once(limited_volumes, lambda spec: tuple(filter(_is_limited, spec.volumes)))
 
 
 def _is_limited(volume: Volume) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kframework.core.runtime.code_place import code_place
-from kframework.core.runtime.hooks import hooks_of
+from kframework.core.runtime.hooks import code_place, hooks_of
 from kframework.framework.plugin import Plugin
 
 

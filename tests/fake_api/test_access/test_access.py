@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.client.request_attributes import Attributes
-from kframework.client.users import ADMIN, ANONYMOUS, AUTHENTICATED, User
+from kframework.client.transport import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from kframework.errors import ClusterError
 from kframework.fake_api.access import AlwaysAllow, ClusterRole, RoleBased, RoleBinding, RoleRef, Subject, default_roles
 from kframework.in_memory.cluster import MemoryCluster

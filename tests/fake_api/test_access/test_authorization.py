@@ -10,7 +10,7 @@ import pytest
 
 from kframework.client.rbac import Rule
 from kframework.client.request_attributes import Attributes
-from kframework.client.users import User, service_account
+from kframework.client.transport import User, service_account
 from kframework.errors import ClusterError
 from kframework.fake_api.access import Grant, RoleBasedAuthorizer
 

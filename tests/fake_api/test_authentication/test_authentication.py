@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from kframework.client.users import ADMIN, ANONYMOUS, User
+from kframework.client.transport import ADMIN, ANONYMOUS, User
 from kframework.clock import SystemClock
 from kframework.errors import ClusterError, ConfigError
 from kframework.fake_api.authentication import Authenticator, ServiceAccountTokens, impersonated, read_tokens

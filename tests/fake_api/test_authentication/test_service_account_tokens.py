@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from multidict import CIMultiDict
 
-from kframework.client.users import User
+from kframework.client.transport import User
 from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError
 from kframework.fake_api.authentication import AUDIENCE

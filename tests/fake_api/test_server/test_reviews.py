@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from kframework.client.users import ADMIN, User
+from kframework.client.transport import ADMIN, User
 from kframework.clock import LoopClock
 from kframework.fake_api.access import RoleBased, RoleBinding, RoleRef, Subject, default_roles
 from kframework.in_memory.cluster import MemoryCluster

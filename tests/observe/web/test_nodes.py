@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kframework.observe.web.nodes import DEVICES, PODS, RESOURCES, Fill, NodePod, NodePods, Nodes, node_pods, nodes
+from kframework.plugins.dynamic_resources.devices import NodeDevice
 from kframework.plugins.dynamic_resources.holders import Holder
-from kframework.plugins.dynamic_resources.node_devices import NodeDevice
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.offered_devices import DRIVER, having, resource_slice

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from kframework.explain.view import PodEngineShown
-from kframework.observe.web.document import live_page
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts
+from kframework.observe.web.shown import live_page
 from kframework.observe.web.summary import attempts, summary
 from kframework.state.inbox import Changed
 from kframework.testing import make_node, make_pod

@@ -11,9 +11,9 @@ from kframework.objects import Affinity, Namespace, ObjectMeta
 from kframework.objects.label_selectors import exact
 from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
-from kframework.state.namespaces import Namespaces
 from kframework.state.pod_counts import Jointly, Selection, Weighed
 from kframework.state.pods import PendingPod
+from kframework.state.selection import Namespaces
 from tests.support.objects_made import node, pod
 
 WEB = exact({"app": "web"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects.pod import Container, ContainerPort, PodSpec
-from kframework.objects.ports import HostPort, any_conflict, conflicts, host_ports
+from kframework.state.host_ports import HostPort, any_conflict, conflicts, host_ports
 
 
 def container(*ports: ContainerPort, restart_policy: str | None = None) -> Container:

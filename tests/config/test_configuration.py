@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kframework.config.configuration import Options
 from kframework.config.duration import Duration
 from kframework.config.load import parse
-from kframework.config.options import Options
 from kframework.errors import ConfigError
 
 OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from kframework.core.runtime.registry import Registry
+from kframework.core.sources import OutsideData, outside_data
 from kframework.explain.explanation import Waker
 from kframework.explain.text import text_of
 from kframework.observe.metrics.readings import engine_readings
-from kframework.observe.outside_data import OutsideData, outside_data
 from kframework.state.inbox import SourceChanged, SourceFailed
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.client.users import ADMIN, User, service_account
+from kframework.client.transport import ADMIN, User, service_account
 
 
 def test_a_service_account_is_in_the_groups_of_all_and_of_its_namespace() -> None:

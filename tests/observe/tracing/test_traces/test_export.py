@@ -17,11 +17,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from kframework.config.options import Tracing as TracingOptions
+from kframework.config.configuration import Tracing as TracingOptions
 from kframework.core.cycle.decision import Binding, Decision, Result
 from kframework.errors import ConfigError
-from kframework.observe.tracing.export import otlp_exporter
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
+from kframework.observe.tracing.traces import otlp_exporter
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kframework.objects import ApiObject
+from kframework.plugins.dynamic_resources.devices import NodeDevice, node_devices
 from kframework.plugins.dynamic_resources.holders import Holder
-from kframework.plugins.dynamic_resources.node_devices import NodeDevice, node_devices
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.lacking import WORN, gpu, held, of_n1

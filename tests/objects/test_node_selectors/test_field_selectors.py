@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.objects.field_selectors import parse_field_selector
 from kframework.objects.label_selectors import SelectorError
+from kframework.objects.node_selectors import parse_field_selector
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from kframework.objects.node_selectors import node_predicate
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import SliceView
 from kframework.simulation.device_patterns import read
-from kframework.simulation.inputs import Made, made
+from kframework.simulation.synthetic_devices import Made, made
 
 NODES = [
     Node(metadata=ObjectMeta(name=name, labels=labels))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework import Plugin, hookimpl
-from kframework.core.runtime.code_place import code_place
+from kframework.core.runtime.hooks import code_place
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod

@@ -179,7 +179,7 @@ def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: 
 @pytest.mark.parametrize("plugin", [Broken, Talkative, Clumsy, Forgetful])
 def test_a_fault_is_logged_once_and_names_the_plugin(plugin: type[Plugin], caplog: pytest.LogCaptureFixture) -> None:
     assert lines(make_pod(), make_node("a"), make_node("b"), plugins=[plugin]) == []
-    (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("kframework.observe")]
+    (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("kframework.explain")]
     assert "Tiered" in message and "suggest" in message
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.remedies.trials import Trials
+from kframework.explain.remedies.suggestions import Trials
 from kframework.framework.suggestions import (
     Suggestion,
     drop_item,
@@ -17,10 +17,10 @@ from kframework.framework.suggestions import (
     uncordon,
 )
 from kframework.objects import Pod, ResourceClaim
-from kframework.objects.ports import HostPort
 from kframework.plugins.dynamic_resources.suggestions import lower_count
 from kframework.plugins.node_ports import drop_host_port
 from kframework.scheduler.slices import finished
+from kframework.state.host_ports import HostPort
 from kframework.testing import make_node, make_pod
 from tests.support.devices import allocated, claim
 from tests.support.helping import deletion, engine_of, pending

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.objects.ports import HostPort, conflicts
 from kframework.state.cluster import ClusterState
-from kframework.state.host_ports import HostPorts
+from kframework.state.host_ports import HostPort, HostPorts, conflicts
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 

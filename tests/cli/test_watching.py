@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kframework
-from kframework.cli.simulate import watched
+from kframework.cli.watching import watched
 from tests.cli.conftest import Command
 from tests.cli.processes import Started, started
 
@@ -110,6 +110,6 @@ def test_what_does_not_go_with_it_is_refused(run: Command, arguments: list[objec
 
 
 def test_it_is_loaded_only_where_it_is_wanted(run: Command) -> None:
-    sys.modules.pop("kframework.cli.simulate", None)
+    sys.modules.pop("kframework.cli.watching", None)
     assert run("simulate", "-f", CLUSTER).code == 0
-    assert "kframework.cli.simulate" not in sys.modules
+    assert "kframework.cli.watching" not in sys.modules

@@ -7,9 +7,9 @@ import pytest
 
 from kframework.objects import Namespace, ObjectMeta
 from kframework.objects.label_selectors import EVERYTHING, NOTHING, Selector, exact, parse_label_selector
-from kframework.state import namespaces as module
-from kframework.state.namespaces import Namespaces
+from kframework.state import selection as module
 from kframework.state.objects import ObjectStore
+from kframework.state.selection import Namespaces
 
 
 def put(store: ObjectStore[Namespace], name: str, version: str = "", **labels: str) -> None:

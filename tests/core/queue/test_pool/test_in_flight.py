@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.queue.in_flight import InFlight
+from kframework.core.queue.pool import InFlight
 from kframework.framework.events import ActionType, Occurrence
 
 

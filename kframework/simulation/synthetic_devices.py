@@ -1,0 +1,279 @@
+"""Slices and classes of devices that nobody has, as a file describes them for the nodes of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from kframework.errors import InputError
+from kframework.objects import (
+    ApiObject,
+    CELSelector,
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceCounterConsumption,
+    DeviceSelector,
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectMeta,
+    RawQuantity,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from kframework.objects.problem import FieldPath
+from kframework.simulation.device_patterns import (
+    INDEX,
+    NODE,
+    Attributes,
+    AttributeValue,
+    Capacities,
+    Capacity,
+    DeviceFile,
+    DeviceGroup,
+    Partition,
+    Pattern,
+    Version,
+)
+
+V = TypeVar("V")
+
+# How much a slice holds (resource.k8s.io/v1 in Kubernetes 1.36), and how long the name of a device is.
+_MOST_DEVICES = 128
+#: Of devices of which some have taints or consume counters.
+_MOST_ADVANCED_DEVICES = 64
+_MOST_COUNTER_SETS = 8
+_LONGEST_NAME = 63
+
+
+class Made(NamedTuple):
+    """What a file comes to, and what of it may not be meant: patterns that fit no node."""
+
+    objects: list[ApiObject]
+    doubts: list[InputError]
+
+
+def made(file: DeviceFile, objects: Iterable[ApiObject]) -> Made:
+    """Make the classes of a file, and slices for the nodes among these objects.
+
+    Raises InputError for what is among the objects already, and for names that are given twice or are too long.
+    """
+    return _Making(file, objects).made()
+
+
+class _Making:
+    """Goes through a file, and notes what has a name."""
+
+    def __init__(self, file: DeviceFile, objects: Iterable[ApiObject]) -> None:
+        self._file = file
+        self._nodes: list[Node] = []
+        #: Where in the file each class, pool and slice is described; None for those among the objects.
+        self._known: dict[tuple[str, str], FieldPath | None] = {}
+        for each in objects:
+            match each:
+                case Node():
+                    self._nodes.append(each)
+                case DeviceClass():
+                    self._known["DeviceClass", each.metadata.name] = None
+                case ResourceSlice(spec=spec):
+                    self._known["pool", f"{spec.driver}/{spec.pool.name}"] = None
+                    self._known["ResourceSlice", each.metadata.name] = None
+
+    def made(self) -> Made:
+        said, objects, doubts = self._file.said, list[ApiObject](), list[InputError]()
+        for name, described in said.classes.items():
+            self._note("DeviceClass", name, ("classes", name))
+            selector = DeviceSelector(cel=CELSelector(expression=described.expression))
+            spec = DeviceClassSpec(selectors=(selector,), extended_resource_name=described.extended_resource_name)
+            objects.append(DeviceClass(metadata=ObjectMeta(name=name), spec=spec))
+        for index, pattern in enumerate(said.patterns):
+            path = ("patterns", index)
+            slices = [*self._slices(pattern, path)]
+            if not slices:
+                doubts.append(self._file.error(path, "fits no node of the cluster files"))
+            for each in slices:
+                self._note("ResourceSlice", each.metadata.name, path)
+            objects += slices
+        return Made(objects, doubts)
+
+    def _slices(self, pattern: Pattern, path: FieldPath) -> Iterator[ResourceSlice]:
+        if pattern.network_attached:
+            self._note("pool", f"{pattern.driver}/{pattern.pool}", path)
+            reach = ResourceSliceSpec(node_selector=_selector(pattern), all_nodes=not pattern.node_selector or None)
+            yield from _pool(pattern, pattern.pool, reach, self._contents(pattern, "", path))
+            return
+        says_node, contents = pattern.says_node, list[ResourceSliceSpec]()
+        for name in (node.metadata.name for node in self._nodes if _fits(pattern, node)):
+            pool = pattern.pool.replace(NODE, name)
+            self._note("pool", f"{pattern.driver}/{pool}", path)
+            if says_node or not contents:  # else the nodes share them, which saves most of the memory
+                contents = self._contents(pattern, name, path)
+            yield from _pool(pattern, pool, ResourceSliceSpec(node_name=name), contents)
+
+    def _note(self, what: str, name: str, path: FieldPath) -> None:
+        """Remember where something is described; InputError if it is described already."""
+        if (what, name) in self._known:
+            before = self._known[what, name]
+            if before == path:
+                raise self._file.error(path, f"{what} {name} would be on several nodes: write {NODE} into its name")
+            where = "in the cluster files" if before is None else f"on line {self._file.place.line(before)}"
+            raise self._file.error(path, f"{what} {name} is described {where} already: choose another name")
+        self._known[what, name] = path
+
+    def _contents(self, pattern: Pattern, node_name: str, path: FieldPath) -> list[ResourceSliceSpec]:
+        """Describe what the slices of one pool hold."""
+        devices, counter_sets = list[Device](), list[CounterSet]()
+        names = set[str]()
+        for index, group in enumerate(pattern.devices):
+            for device in _devices(group, node_name):
+                wrong = _wrong_name(device.name, names)
+                if wrong is not None:
+                    raise self._file.error((*path, "devices", index, "name"), wrong)
+                names.add(device.name)
+                devices.append(device)
+            counter_sets += _counter_sets(group)
+        advanced = any(device.taints or device.consumes_counters for device in devices)
+        return [
+            *(ResourceSliceSpec(shared_counters=cut) for cut in _cut(counter_sets, _MOST_COUNTER_SETS)),
+            *(
+                ResourceSliceSpec(devices=cut)
+                for cut in _cut(devices, _MOST_ADVANCED_DEVICES if advanced else _MOST_DEVICES)
+            ),
+        ]
+
+
+def _wrong_name(name: str, names: set[str]) -> str | None:
+    if name in names:
+        return f"two devices would be called {name}: choose another name"
+    return f"{name} is longer than {_LONGEST_NAME} characters: shorten it" if len(name) > _LONGEST_NAME else None
+
+
+# -- nodes and slices --------------------------------------------------------------------------------------------------
+
+
+def _fits(pattern: Pattern, node: Node) -> bool:
+    name, labels = node.metadata.name, node.metadata.labels
+    is_named = not pattern.globs or any(fnmatchcase(name, glob) for glob in pattern.globs)
+    return is_named and pattern.node_selector.items() <= labels.items()
+
+
+def _selector(pattern: Pattern) -> NodeSelector | None:
+    """Return the selector of nodes with the pattern's labels; None if there are none."""
+    if not pattern.node_selector:
+        return None
+    requirements = (
+        NodeSelectorRequirement(key=key, operator="In", values=(value,)) for key, value in pattern.node_selector.items()
+    )
+    return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=tuple(requirements)),))
+
+
+def _pool(
+    pattern: Pattern, pool: str, reach: ResourceSliceSpec, contents: Sequence[ResourceSliceSpec]
+) -> Iterator[ResourceSlice]:
+    """Publish a pool in slices whose names have its order."""
+    described = ResourcePool(name=pool, generation=1, resource_slice_count=len(contents))
+    digits = len(str(len(contents) - 1))
+    for number, content in enumerate(contents):
+        spec = replace(
+            reach,
+            driver=pattern.driver,
+            pool=described,
+            devices=content.devices,
+            shared_counters=content.shared_counters,
+        )
+        name = f"{pool.replace('/', '-')}-{pattern.driver}-{number:0{digits}}"
+        yield ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
+    """Cut a sequence into pieces of this length, the last one aside."""
+    return (tuple(items[begin : begin + length]) for begin in range(0, len(items), length))
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
+def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:
+    """Make the devices of a group, each before its partitions."""
+    for index in range(group.count):
+        whole = _whole(group, index, node_name)
+        yield whole
+        for partition in group.partitions:
+            yield from _partitions(group, partition, whole, index, node_name)
+
+
+def _whole(group: DeviceGroup, index: int, node_name: str) -> Device:
+    name = f"{group.name}-{index}"
+    return Device(
+        name=name,
+        attributes=_attributes(group.attributes, index, index, node_name),
+        capacity=_capacity(group.capacity, index),
+        consumes_counters=(_consumption(name, group.counters),) if group.counters else (),
+        taints=group.taints,
+        binds_to_node=group.binds_to_node or None,
+        binding_conditions=group.binding_conditions,
+        binding_failure_conditions=group.binding_failure_conditions,
+        allow_multiple_allocations=group.allow_multiple_allocations or None,
+    )
+
+
+def _partitions(
+    group: DeviceGroup, partition: Partition, whole: Device, index: int, node_name: str
+) -> Iterator[Device]:
+    """Make the partitions of a device that are alike, which are as it is but for what they say themselves."""
+    for number in range(partition.count):
+        own = _attributes(partition.attributes, number, index, node_name)
+        yield replace(
+            whole,
+            name=f"{whole.name}-{partition.name}-{number}",
+            attributes={**whole.attributes, **own},
+            capacity=_capacity(partition.capacity, number),
+            consumes_counters=(_consumption(whole.name, partition.counters),),
+        )
+
+
+def _counter_sets(group: DeviceGroup) -> Iterator[CounterSet]:
+    if group.counters:
+        counters = _counters(group.counters)
+        for index in range(group.count):
+            yield CounterSet(name=f"{group.name}-{index}", counters=counters)
+
+
+def _consumption(counter_set: str, amounts: Mapping[str, RawQuantity]) -> DeviceCounterConsumption:
+    return DeviceCounterConsumption(counter_set=counter_set, counters=_counters(amounts))
+
+
+def _counters(amounts: Mapping[str, RawQuantity]) -> dict[str, Counter]:
+    return {name: Counter(value=amount) for name, amount in amounts.items()}
+
+
+def _attributes(said: Attributes, turn: int, index: int, node_name: str) -> dict[str, DeviceAttribute]:
+    """Say what a device is like: `turn` picks of several values, `index` is what `{index}` stands for."""
+    picked = {name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in said.items()}
+    return {name: _attribute(value, index, node_name) for name, value in picked.items()}
+
+
+def _attribute(said: AttributeValue, index: int, node_name: str) -> DeviceAttribute:
+    match said:
+        case bool():
+            return DeviceAttribute(bool_value=said)
+        case int():
+            return DeviceAttribute(int_value=said)
+        case Version():
+            return DeviceAttribute(version_value=said.version)
+    return DeviceAttribute(string_value=said.replace(NODE, node_name).replace(INDEX, str(index)))
+
+
+def _capacity(said: Capacities, turn: int) -> dict[str, DeviceCapacity]:
+    picked = {name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in said.items()}
+    return {name: each if isinstance(each, Capacity) else DeviceCapacity(value=each) for name, each in picked.items()}
