@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # isort: off
         Clock as Clock,
         outside as outside,
     )
-    from kframework.state.queued_pod import QueuedPod as QueuedPod
+    from kframework.state.pods import QueuedPod as QueuedPod
     from kframework.errors import (
         ClusterError as ClusterError,
         ConfigError as ConfigError,

@@ -135,7 +135,7 @@ def _replay(recorded: Recorded, config: str | None, plugins: Sequence[type[Plugi
 
 
 def _report(file: Path, registry: Registry, page: str) -> None:
-    from kframework.explain.view import PodEngineShown
+    from kframework.explain.account import PodEngineShown
     from kframework.observe.history import History
     from kframework.observe.recording.replay import follow
     from kframework.observe.report import report

@@ -21,7 +21,6 @@ from kframework.cli.options import Config, Controllers, Dev, Logging, Objects, V
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, unfolded
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
-from kframework.core.runtime.given import ConfigurationSource
 from kframework.errors import quitting
 from kframework.framework.plugin import Plugin
 from kframework.simulation.inputs import configured
@@ -29,6 +28,7 @@ from kframework.verbosity import NOTICE, say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.core.runtime.given import ConfigurationSource
     from kframework.framework.plugin import Plugin
     from kframework.observe.tracing.spans import Tracing
     from kframework.process.observers import PodObservers

@@ -56,8 +56,7 @@ from kframework.state.inbox import (
     Synced,
     Touched,
 )
-from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.queued_pod import NOBODY, QueuedPod
+from kframework.state.pods import NOBODY, PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code, Status
 from kframework.verbosity import V3, V10

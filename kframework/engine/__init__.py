@@ -158,7 +158,7 @@ if TYPE_CHECKING:  # isort: off
 
     # What it shows on the scheduler's page and in reports, with tables of its own.
     from kframework.observe.history import History as History
-    from kframework.observe.last_records import LastRecords as LastRecords
+    from kframework.observe.history import LastRecords as LastRecords
     from kframework.observe.report import report as report
     from kframework.observe.text_table import NONE as NONE
     from kframework.observe.web.sections import (

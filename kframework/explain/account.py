@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.rejections import PASS
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import Ranked, rank
+from kframework.core.queue.pool import Holder
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.sources import outside_data
@@ -23,9 +24,10 @@ from kframework.framework.events import ActionType, ClusterEvent
 from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
+from kframework.observe.web.sections import Details
+from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
 from kframework.scheduler.slices import finished, in_slices
-from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code
 
@@ -279,3 +281,58 @@ def _names(action: ActionType) -> list[str]:
         kept = [each for each in (ActionType.ADD, ActionType.DELETE) if each & action]
         return [*(each.name.lower() for each in kept if each.name), "update"]
     return [each.name.lower() for each in action if each.name]
+
+
+#: So many nodes are asked about in all for the explanations of a report, but for the first few of these: each asks
+#: about all nodes.
+_ASKED, _EXPLAINED = 50_000, 10
+
+
+class PodEngineShown(Shown[PodEngine]):
+    """Shows the pods by the queue that they wait in; to show the first of many costs only these."""
+
+    def places(self) -> Mapping[str, int]:
+        return {**self.engine.queue.pending(), BINDING: len(self.engine.cluster.waiting)}
+
+    def waiting(self, place: str) -> Iterable[ShownPod]:
+        if place in self.engine.queue.pending():
+            return map(self._queued, self.engine.queue.waiting(place))
+        return super().waiting(place) if place == BINDING else ()
+
+    def place_of(self, pod: PodInfo) -> str:
+        bound = self.engine.cluster.waiting.get(pod.uid) is not None
+        return BINDING if bound else self.engine.queue.place_of(pod.uid)
+
+    def holders(self) -> Mapping[Holder, int]:
+        return self.engine.queue.holders()
+
+    def held_by(self, holder: Holder) -> Iterable[ShownPod]:
+        return map(self._queued, self.engine.queue.held_by(holder))
+
+    def details(self, sort: str, name: str) -> Details:
+        return Details(explained=sort == "pod")
+
+    def explanations(self, sort: str, names: Sequence[str]) -> Mapping[str, object]:
+        if sort != "pod":
+            return {}
+        most = max(_EXPLAINED, _ASKED // max(len(self.engine.cluster.nodes), 1))
+        pending = {pod.key: pod for pod in self.engine.handlers.pending.values()}
+        return {name: explain(self.engine, self.history, pending[name]) for name in names[:most]}
+
+    def _queued(self, queued: QueuedPod) -> ShownPod:
+        queue, pod = self.engine.queue, queued.pod
+        place = queue.place_of(pod.uid)
+        return ShownPod(
+            pod.key,
+            place,
+            pod.scheduler_name,
+            pod.priority,
+            created(pod),
+            queued.timestamp,
+            queued.attempts,
+            plugins=(queued.gating_plugin,) if place == "gated" else tuple(sorted(queued.rejectors)),
+            held=queue.dormant(pod.uid),
+            until=queue.resting_until(queued) if place == "backoff" else None,
+            node=self.engine.cluster.nominator.node_of(pod.uid),
+            message=self.last_message(pod),
+        )

@@ -10,8 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kframework.client.rbac import GROUP, Rule
-from kframework.client.request_attributes import Attributes
+from kframework.client.request_attributes import GROUP, Attributes, Rule
 from kframework.client.transport import AUTHENTICATED, MASTERS, User, service_account
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster

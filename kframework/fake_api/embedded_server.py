@@ -11,8 +11,7 @@ from pathlib import Path
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import MissingRights
-from kframework.client.transport import Request, Response, Stream, Transport
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import Request, Response, Stream, Transport, WriteFence
 from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.fake_api.published import Publication, running

@@ -14,8 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.rbac import Rule
-from kframework.client.request_attributes import Attributes, Path
+from kframework.client.request_attributes import Attributes, Path, Rule
 from kframework.client.transport import ADMIN, JSON, Request, Response, Stream, User
 from kframework.clock import Clock
 from kframework.errors import ClusterError

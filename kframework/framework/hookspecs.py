@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from kframework.framework.events import ClusterEvent
     from kframework.framework.suggestions import ChangeEstimates, Suggestions
     from kframework.state.nodes import NodeInfo, NodeTable
-    from kframework.state.pods import PendingPod, PodInfo
-    from kframework.state.queued_pod import QueuedPod
+    from kframework.state.pods import PendingPod, PodInfo, QueuedPod
     from kframework.values.scores import Rows, Scores
     from kframework.values.status import Status, Wait
 

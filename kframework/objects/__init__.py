@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # isort: off
         EventSeries as EventSeries,
         EventSource as EventSource,
     )
-    from kframework.objects.jobs import (
+    from kframework.objects.workloads import (
         CronJob as CronJob,
         CronJobSpec as CronJobSpec,
         CronJobStatus as CronJobStatus,

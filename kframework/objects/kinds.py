@@ -19,7 +19,6 @@ import msgspec
 from kframework.errors import ConfigError
 from kframework.objects.endpoints import Endpoints, EndpointSlice
 from kframework.objects.event import CoreEvent, Event
-from kframework.objects.jobs import CronJob, Job
 from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.node import Node
@@ -38,8 +37,10 @@ from kframework.objects.storage import (
 from kframework.objects.workloads import (
     ConfigMap,
     ControllerRevision,
+    CronJob,
     DaemonSet,
     Deployment,
+    Job,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,

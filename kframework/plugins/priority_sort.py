@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 
 
 class PrioritySort(Plugin):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Generic
 
 from kframework.core.cycle.decision import Observer
 from kframework.core.pod_engine import PodEngine
+from kframework.explain.account import PodEngineShown
 from kframework.explain.routes import explain_routes
-from kframework.explain.view import PodEngineShown
 from kframework.observe.history import History
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE

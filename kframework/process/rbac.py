@@ -13,7 +13,7 @@ from typing import get_args
 
 import msgspec
 
-from kframework.client.rbac import GROUP, Rule
+from kframework.client.request_attributes import GROUP, Rule
 from kframework.config.models import LeaderElection
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch

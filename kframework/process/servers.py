@@ -18,7 +18,7 @@ from kframework.client.flow_control import FlowControl
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
-from kframework.client.write_fence import FencedTransport, WriteFence
+from kframework.client.transport import FencedTransport, WriteFence
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet

@@ -23,7 +23,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
 from kframework.client.missing_rights import lacks_right
 from kframework.client.transitions import says_the_same
-from kframework.client.write_fence import STOPPED, WriteFence
+from kframework.client.transport import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.asking import Asking, answered, awaited
 from kframework.errors import ClusterError

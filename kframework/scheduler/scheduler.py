@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from typing_extensions import TypeVar
 
 from kframework.client.cluster import Cluster
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings

@@ -22,8 +22,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.errors import PluginError
 from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.framework.plugin import Plugin
-from kframework.state.pods import PodInfo
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PodInfo, QueuedPod
 
 _log = logging.getLogger(__name__)
 

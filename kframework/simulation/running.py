@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
 
-from kframework.clock import VirtualTimeLoop, beside_running_loop
+from kframework.clock import Clock, VirtualTimeLoop, beside_running_loop
 from kframework.core.cycle.decision import Decision
 from kframework.errors import quitting
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
+from kframework.objects import ApiObject
 from kframework.scheduler.garbage import collecting_rarely, spare
 from kframework.scheduler.scheduler import SLICE, E, Scheduler
 from kframework.simulation.controllers import Controller
 from kframework.simulation.records import Records
-from kframework.simulation.script import Script
 
 T = TypeVar("T")
 
@@ -168,3 +171,43 @@ class Run(Generic[E]):
         tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
         ended = last.message if last is not None and (where or last.attempt == tried) else ""
         return "; before, ".join(filter(None, (where, ended)))
+
+
+#: Changes the cluster; any function of it will do.
+Action = Callable[[MemoryCluster], Awaitable[object] | object]
+
+#: An action, and the seconds after the start at which it happens.
+TimedAction = tuple[float, Action]
+
+
+class Script:
+    """Changes a cluster at given times, in seconds since the script was created.
+
+    An action at 0 happens before the scheduler lists the cluster. A simulation is not over before the last action.
+    """
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, actions: Iterable[TimedAction]) -> None:
+        self.on_idle: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._clock = clock
+        self._began = clock.now()
+        self._actions = deque(sorted(actions, key=lambda timed: timed[0]))
+
+    @property
+    def idle(self) -> bool:
+        """Whether no action is left."""
+        return not self._actions
+
+    async def run(self) -> None:
+        """Run each action at its time."""
+        while self._actions:
+            moment = self._actions[0][0]
+            await asyncio.sleep(max(0.0, self._began + moment - self._clock.now()))
+            while self._actions and self._actions[0][0] <= moment:
+                done = self._actions[0][1](self._cluster)
+                if inspect.isawaitable(done):
+                    await done
+                self._actions.popleft()
+        self.on_idle()

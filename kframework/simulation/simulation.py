@@ -239,7 +239,7 @@ class Simulation(Generic[E]):
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Make the page that shows what came of it, and why: HTML that needs nothing beside itself."""
-        from kframework.explain.view import PodEngineShown
+        from kframework.explain.account import PodEngineShown
         from kframework.observe.report import report
 
         shown = PodEngineShown(self.scheduler.engine, self._records.history)

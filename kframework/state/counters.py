@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.objects import ContainerImage
-from kframework.state.by_label import Pair, found
 from kframework.state.pod_counts import Jointly, LabelClass, PodCount, Selection, Weighed
+from kframework.state.row_counts import Pair, found
 
 #: The memory for dense counts, in bytes; what was not asked for longest is dropped, and made anew when asked for.
 _BUDGET = 64 << 20

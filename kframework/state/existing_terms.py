@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from kframework.objects.label_selectors import Selector, SelectorError, label_selector
 from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, WeightedPodAffinityTerm
-from kframework.state.by_label import Pair, found, pair
 from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo
-from kframework.state.row_counts import count
+from kframework.state.row_counts import Pair, count, found, pair
 from kframework.state.topology import LabelKeys, Tally, Topology
 
 #: What an existing term is: required affinity or anti-affinity, or a preference.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kframework.objects.label_selectors import Selector
-from kframework.state.by_label import Pair, found, pair, pairs
 from kframework.state.columns import Column
+from kframework.state.row_counts import Pair, found, pair, pairs
 from kframework.state.topology import Tally, Topology
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.testing.contract.plugin_contract import PluginContract as PluginContract
     from kframework.testing.contract.promises import check_plugin as check_plugin
     from kframework.testing.contract.questions import Reached as Reached
-    from kframework.testing.contract.violation import ContractViolation as ContractViolation
+    from kframework.testing.contract.questions import ContractViolation as ContractViolation
     from kframework.testing.decision_log import DecisionLog as DecisionLog
     from kframework.testing.scenario import (
         Result as Result,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # isort: off
         delete as delete,
         patch as patch,
     )
-    from kframework.testing.source_script import SourceScript as SourceScript
+    from kframework.testing.scenario import SourceScript as SourceScript
     from kframework.testing.spans import Spans as Spans
     from kframework.testing.stubs import (
         StubClock as StubClock,

@@ -13,7 +13,7 @@ milliseconds. The same scenario always ends the same way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
 
 import anyio.to_thread
@@ -23,17 +23,16 @@ from kframework.config.load import parse
 from kframework.core.cycle.decision import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.plugin import Plugin
+from kframework.framework.source import Source
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.read_only import with_read_only_objects
 from kframework.simulation.controllers import MakeController, claim_controller, volume_controller
-from kframework.simulation.running import IDLE_LIMIT
-from kframework.simulation.script import Action, Script, TimedAction
+from kframework.simulation.running import IDLE_LIMIT, Action, Script, TimedAction
 from kframework.simulation.simulation import Simulation
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.testing.alone import profile_text
-from kframework.testing.source_script import SourceScript
 
 
 def create(obj: ApiObject) -> Action:
@@ -231,3 +230,63 @@ def _result_of(simulation: Simulation) -> Result:
         plugins=next(iter(profiles.values())).plugins,
         waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
     )
+
+
+#: What happens when it is its turn, whatever the cluster is like.
+Turn = Callable[[object], None]
+
+
+class SourceScript:
+    """What a source of a plugin says from now on; its methods return actions for `Scenario.at`.
+
+    `values` is what it says from the start, None: nothing. While it says something, it says so again as often as the
+    source is declared to be fetched. After a failure it is heard when it is asked again.
+    """
+
+    def __init__(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> None:
+        self.plugin = plugin
+        self.name = name
+        self._first = values
+        self._values: Mapping[str, object] | None = None
+        self._error = ""
+        self._turned: asyncio.Event
+
+    def tell(self, values: Mapping[str, object]) -> Turn:
+        """Let it say these values, all there are."""
+        return lambda _: self._turn(values, "")
+
+    def fail(self, error: str) -> Turn:
+        """Let it fail whenever it is asked."""
+        return lambda _: self._turn(None, error)
+
+    def fall_silent(self) -> Turn:
+        """Let it say nothing any more: what it has said grows old."""
+        return lambda _: self._turn(None, "")
+
+    def _turn(self, values: Mapping[str, object] | None, error: str) -> None:
+        self._values, self._error = values, error
+        self._turned.set()
+
+    def play(self, source: Source[object]) -> None:
+        """Speak in the place of this source, from the beginning."""
+        self._values, self._error, self._turned = self._first, "", asyncio.Event()
+        every = source.settings.every
+
+        async def told() -> AsyncGenerator[Mapping[str, object]]:
+            while True:
+                self._turned.clear()
+                if self._error:
+                    raise ConnectionError(self._error)
+                if self._values is not None:
+                    yield self._values
+                try:
+                    async with asyncio.timeout(every if self._values is not None else None):
+                        await self._turned.wait()
+                except TimeoutError:
+                    continue  # it says the same again
+
+        source.fetch = told
+        source.settings = msgspec.structs.replace(source.settings, timeout=None)
+
+    def __repr__(self) -> str:
+        return f"<SourceScript {self.plugin}/{self.name}: {self._error or self._values}>"

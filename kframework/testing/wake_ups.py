@@ -29,10 +29,9 @@ from kframework.objects.kinds import reference
 from kframework.scheduler.read_only import ReadOnlyInbox
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Changed, Gone, Synced
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.alone import PROFILE, SourceValues, profiles_of
-from kframework.testing.contract.violation import ContractViolation
+from kframework.testing.contract.questions import ContractViolation
 from kframework.testing.random_events import RandomEvents, RandomOutside
 
 #: So many events happen to a cluster, and so many attempts follow on one at most.

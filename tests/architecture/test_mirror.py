@@ -18,9 +18,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.plugins.dynamic_resources.args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.node_resources_fit.args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.shared_args": "the Args of all built-in plugins: config/test_args.py",
-    "kframework.plugins.dynamic_resources.observer": "its calls are counted in observe/metrics/test_devices.py",
     "kframework.config.configuration": "what `load` returns: config/test_load.py",
-    "kframework.fake_api.webhooks.reviews": "questions, answers and words of refusals, in test_chain.py",
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.default_plugins": "a table, compared with the expansion in config/test_expand.py",
     "kframework.config.models": "the fields that config/test_load.py fills in",
@@ -31,7 +29,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
     "kframework.core.cycle.consequences": "records without behaviour, made by test_attempt.py",
     "kframework.core.cycle.outcome": "records without behaviour, read by test_search.py",
-    "kframework.testing.contract.questions": "what contract/test_promises.py asks",
 }
 
 

@@ -13,8 +13,7 @@ from aiohttp import web
 from kframework.client import kube_transport
 from kframework.client.kube_transport import KubeTransport
 from kframework.client.login import Login
-from kframework.client.transport import Request
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import Request, WriteFence
 from kframework.errors import ClusterError, ConfigError
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
-from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import Interned, PendingPod, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile

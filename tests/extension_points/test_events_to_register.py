@@ -15,7 +15,7 @@ from kframework import (
 )
 from kframework.framework.plugin import Watch
 from kframework.objects import ApiObject, ObjectMeta, ReplicaSet, StorageClass
-from kframework.simulation.script import Action
+from kframework.simulation.running import Action
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create, delete, patch
 from tests.extension_points.scripted import plugin, run, scenario

@@ -13,7 +13,7 @@ from kframework import CycleState, PendingPod, Plugin, Skip, Status, Wait, error
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Pod
-from kframework.simulation.script import Action
+from kframework.simulation.running import Action
 from kframework.testing import Scenario, create, make_node, make_pod, patch
 from tests.extension_points.scripted import plugin, scenario
 

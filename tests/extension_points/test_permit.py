@@ -21,7 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.in_memory.cluster import Fault, MemoryCluster
-from kframework.simulation.script import Action
+from kframework.simulation.running import Action
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Result, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.testing import make_pod
 from kframework.testing.scenario import Result
 from tests.extension_points.scripted import plugin, run

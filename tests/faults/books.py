@@ -21,7 +21,7 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.slices import finished
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
 from tests.faults.hesitant import Hesitant, Reluctant
 from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt

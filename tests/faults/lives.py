@@ -16,8 +16,7 @@ from anyio.abc import TaskGroup
 
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube_cluster import KubeCluster
-from kframework.client.transport import Transport
-from kframework.client.write_fence import FencedTransport, WriteFence
+from kframework.client.transport import FencedTransport, Transport, WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import ClientConnection

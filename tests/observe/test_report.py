@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain import view
-from kframework.explain.view import PodEngineShown
+from kframework.explain import account
+from kframework.explain.account import PodEngineShown
 from kframework.objects import ApiObject
 from kframework.observe import report
 from kframework.simulation.simulation import Simulation
@@ -80,8 +80,8 @@ def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch
 
 
 def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "_ASKED", 3)
-    monkeypatch.setattr(view, "_EXPLAINED", 1)
+    monkeypatch.setattr(account, "_ASKED", 3)
+    monkeypatch.setattr(account, "_EXPLAINED", 1)
     scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
     assert (
         len(data_of(report.report(PodEngineShown(scene.engine, scene.history), title="t"))["explanations"]["pod"]) == 1

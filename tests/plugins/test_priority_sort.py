@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.plugins.priority_sort import PrioritySort
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.testing import make_pod
 from tests.plugins.asking import made, pending
 

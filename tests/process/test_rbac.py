@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
 from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
-from kframework.client.rbac import Rule
-from kframework.client.request_attributes import Attributes
+from kframework.client.request_attributes import Attributes, Rule
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import DEFAULT_PLUGINS

@@ -19,8 +19,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.kube import Connection
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import MissingRights
-from kframework.client.transport import Request, Response
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import Request, Response, WriteFence
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.load import default_configuration, parse
 from kframework.core.runtime.registry import Registry

@@ -13,8 +13,7 @@ from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.rejections import PASS
 from kframework.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.scheduler.slices import finished
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from tests.properties.test_default_profile import CLUSTERS, Tries
 

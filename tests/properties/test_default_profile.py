@@ -24,8 +24,7 @@ from kframework.core.runtime.points import PostFilterRound
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Preempt
 from kframework.state.log import Log
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.clusters import RandomCluster
 from tests.contract.cases import CASES
 from tests.support.scale import EXAMPLES

@@ -13,8 +13,7 @@ from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
 from kframework.explain.full_evaluation import FullEvaluation, evaluate
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
 
 

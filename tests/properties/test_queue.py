@@ -14,8 +14,7 @@ from kframework.core.queue.heap import Heap
 from kframework.core.queue.pool import Holder, InFlight, Pool
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import Occurrence
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
 from tests.properties.machines import fails
 from tests.properties.queue_model import ModelPod, QueueModel

@@ -20,8 +20,7 @@ from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindFirst, BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
-from kframework.state.pods import Interned
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import Interned, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile

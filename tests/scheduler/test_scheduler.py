@@ -31,8 +31,7 @@ from kframework.scheduler.slices import at_rest
 from kframework.scheduler.timeouts import GRACE
 from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Changed, Message
-from kframework.state.pods import Interned
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import Interned, QueuedPod
 from kframework.state.statement import Statement
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod

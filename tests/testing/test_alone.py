@@ -10,8 +10,7 @@ from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.priority_sort import PrioritySort
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing import make_node, make_pod
 from kframework.testing.alone import profile_of
 

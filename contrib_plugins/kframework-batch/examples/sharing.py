@@ -22,7 +22,7 @@ from kframework_batch.shares import Shares
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_node, make_queue
 
-from kframework.simulation.script import Script
+from kframework.simulation.running import Script
 from kframework.testing import create
 
 CONFIGURATION = """

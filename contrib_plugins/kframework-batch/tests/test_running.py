@@ -19,7 +19,7 @@ from kframework_batch.testing import make_gang, make_queue
 
 from kframework.client.cluster import Cluster
 from kframework.client.missing_rights import MissingRights
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import WriteFence
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.fake_api.embedded_server import EmbeddedServer

@@ -20,8 +20,7 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.state.cluster import AssumeError, ClusterState
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import NOBODY, QueuedPod
+from kframework.state.pods import NOBODY, PendingPod, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code, Status
 

@@ -10,8 +10,7 @@ from kframework.core.cycle.decision import Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
-from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Status
 

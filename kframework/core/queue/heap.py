@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 
 
 class Heap:

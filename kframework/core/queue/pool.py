@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kframework.framework.events import Occurrence
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 
 #: A profile and one of its plugins, both by name.
 Holder = tuple[str, str]

@@ -19,8 +19,7 @@ import msgspec
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.pool import Holder, InFlight, Pool
 from kframework.framework.events import ActionType, EventResource, Occurrence, pod_updates
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from kframework.verbosity import V5
 

@@ -31,8 +31,7 @@ from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source, SourceChange, WhenStale
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import REJECTIONS, Code, Skip, Status
 
 R = TypeVar("R")

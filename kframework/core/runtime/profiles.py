@@ -36,8 +36,7 @@ from kframework.framework.plugin import Plugin, PluginArgs, Verb, Watch
 from kframework.framework.source import Source
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.objects.problem import Problem
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from kframework.verbosity import V5
 

@@ -21,9 +21,8 @@ from kframework.observe.metrics.requests import RequestCounts
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Readings, Series, as_labels
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.binding_conditions import awaited
-from kframework.plugins.dynamic_resources.observer import CreationResult, DeviceObserver, WaitResult
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.plugins.dynamic_resources.errors import CreationResult, DeviceObserver, WaitResult
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
 #: The release of Kubernetes whose scheduler is followed.

@@ -36,7 +36,7 @@ from kframework.observe.recording.writer import Header, Line, RecordedEngine, Re
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.state.inbox import Activated, Message, Nominated, SourceChanged, SourceFailed, Synced
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
 
 

@@ -32,7 +32,7 @@ from kframework.framework.answers import Preempt
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
 from kframework.observe.recording.pod_engine import FollowingEngine
 from kframework.observe.recording.replay import follow
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.values.status import Code, Status
 
 

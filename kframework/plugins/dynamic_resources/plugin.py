@@ -36,7 +36,13 @@ from kframework.plugins.dynamic_resources.cycle import (
     extended_resources,
 )
 from kframework.plugins.dynamic_resources.devices import Devices
-from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady
+from kframework.plugins.dynamic_resources.errors import (
+    AllocationError,
+    ClaimWriteError,
+    DeviceObserver,
+    DevicesNotReady,
+    WaitResult,
+)
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
 from kframework.plugins.dynamic_resources.feasibility import (
     FAULTY,
@@ -46,7 +52,6 @@ from kframework.plugins.dynamic_resources.feasibility import (
     TOO_FEW,
     Feasibilities,
 )
-from kframework.plugins.dynamic_resources.observer import DeviceObserver, WaitResult
 from kframework.plugins.dynamic_resources.pod_claims import (
     MISSING,
     ClaimProblem,
@@ -57,7 +62,7 @@ from kframework.plugins.dynamic_resources.pod_claims import (
 )
 from kframework.plugins.dynamic_resources.requests import key_of
 from kframework.plugins.dynamic_resources.reservation import Reservation
-from kframework.plugins.dynamic_resources.shortfall_words import explained
+from kframework.plugins.dynamic_resources.shortfalls import explained
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo

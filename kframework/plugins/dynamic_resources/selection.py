@@ -16,8 +16,7 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
 
 if TYPE_CHECKING:
-    from kframework.plugins.dynamic_resources.selectors.device import Device
-    from kframework.plugins.dynamic_resources.selectors.selector import Selector
+    from kframework.plugins.dynamic_resources.selectors.selector import Device, Selector
 
 #: How many expressions are kept compiled, with what they say of the devices that there are: those asked for last.
 MOST_EXPRESSIONS = 1024

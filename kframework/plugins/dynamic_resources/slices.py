@@ -16,7 +16,7 @@ from kframework.plugins.dynamic_resources.capacities import Amounts, consumed
 from kframework.state.nodes import NodeInfo
 
 if TYPE_CHECKING:
-    from kframework.plugins.dynamic_resources.selectors.device import Device as Subject
+    from kframework.plugins.dynamic_resources.selectors.selector import Device as Subject
 
 
 class PoolId(NamedTuple):
@@ -79,7 +79,7 @@ class PoolDevice:
         key = msgspec.json.encode((driver, self.shared, said.attributes, said.capacity))
         known = _subjects.get(key)
         if known is None:
-            from kframework.plugins.dynamic_resources.selectors.device import Device as Subject  # it stands on CEL
+            from kframework.plugins.dynamic_resources.selectors.selector import Device as Subject  # it stands on CEL
 
             attributes = {name: msgspec.to_builtins(attribute) for name, attribute in said.attributes.items()}
             capacity = {name: str(amount.value) for name, amount in said.capacity.items()}

@@ -24,8 +24,7 @@ from kframework.objects.csi_migration import (
 from kframework.objects.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.selection import Mask
-from kframework.state.volumes.reach import Reach
-from kframework.state.volumes.volumes import Candidates, Migrations, Storage
+from kframework.state.volumes.volumes import Candidates, Migrations, Reach, Storage
 from kframework.values.scores import Rows
 
 #: What may stand against a node, as bits; said in this order.

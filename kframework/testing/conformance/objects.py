@@ -33,8 +33,7 @@ from kframework.objects.node_selectors import (
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
-from kframework.plugins.dynamic_resources.selectors.device import Device
-from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
 from kframework.state.pods import Interned, PodInfo
 from kframework.testing.conformance.cases import Fact, beside
 

@@ -13,8 +13,7 @@ from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.claims import PROFILE
 from kframework.testing.conformance.recorded import Verdict

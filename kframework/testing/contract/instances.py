@@ -24,8 +24,7 @@ from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import SourceChanged, Synced
 from kframework.testing.alone import configuration_of
-from kframework.testing.contract.questions import Questions, Subject
-from kframework.testing.contract.violation import ContractViolation
+from kframework.testing.contract.questions import ContractViolation, Questions, Subject
 from kframework.testing.random_events import RandomEvents, RandomOutside
 
 #: So much happens in a recording, so many seconds apart, and so many attempts follow on each at most.

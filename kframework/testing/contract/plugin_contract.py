@@ -18,8 +18,7 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.testing.alone import SourceValues
 from kframework.testing.contract.looking import without_sleep
 from kframework.testing.contract.promises import PROMISES
-from kframework.testing.contract.questions import Subject
-from kframework.testing.contract.violation import ContractViolation
+from kframework.testing.contract.questions import ContractViolation, Subject
 
 
 class PluginContract:

@@ -23,8 +23,7 @@ from kframework.errors import in_words
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.alone import SourceValues
 from kframework.testing.contract.instances import replays_alike, survives_reload
 from kframework.testing.contract.looking import ask_all, only_looks

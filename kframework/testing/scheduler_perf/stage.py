@@ -30,7 +30,6 @@ from kframework.simulation.controllers import claim_controller, volume_controlle
 from kframework.simulation.running import REAL, Time
 from kframework.simulation.simulation import Simulation
 from kframework.testing.scheduler_perf import made_objects
-from kframework.testing.scheduler_perf.allocation import allocate
 from kframework.testing.scheduler_perf.definitions import (
     AllocResourceClaims,
     Barrier,
@@ -50,6 +49,7 @@ from kframework.testing.scheduler_perf.definitions import (
     StopCollectingMetrics,
     UpdateAny,
 )
+from kframework.testing.scheduler_perf.made_objects import allocate
 from kframework.testing.scheduler_perf.measurement import SAMPLE, Collector, Measurement
 from kframework.testing.scheduler_perf.templates import template
 

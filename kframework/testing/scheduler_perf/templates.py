@@ -10,8 +10,8 @@ from typing import cast
 
 from kframework.errors import InputError
 from kframework.objects import ApiObject, kind_named
-from kframework.objects.beta_devices import as_v1
 from kframework.objects.codec import convert
+from kframework.objects.manifest import as_v1
 from kframework.objects.openapi.unknown_fields import unknown_fields
 from kframework.objects.problem import Problem, format_path
 from kframework.objects.yaml_documents import documents

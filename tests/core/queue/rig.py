@@ -8,8 +8,7 @@ from functools import cache
 from kframework.core.queue.pool import Holder
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
-from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import Interned, PendingPod, QueuedPod
 from kframework.testing import make_pod
 from kframework.values.status import Code, Status
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.queue.heap import Heap
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import pending, queued
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.client.rbac import Rule
-from kframework.client.request_attributes import Attributes
+from kframework.client.request_attributes import Attributes, Rule
 from kframework.client.transport import User, service_account
 from kframework.errors import ClusterError
 from kframework.fake_api.access import Grant, RoleBasedAuthorizer

@@ -7,7 +7,7 @@ from random import Random
 
 import anyio
 
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import WriteFence
 from kframework.clock import LoopClock
 from kframework.config.models import LeaderElection as Settings
 from kframework.errors import ClusterError

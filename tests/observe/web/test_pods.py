@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.view import PodEngineShown
+from kframework.explain.account import PodEngineShown
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
 from kframework.observe.web.pods import FOUND, Found, HeldBack, Queues, find_pods, queues
 from kframework.observe.web.shown import ShownPod

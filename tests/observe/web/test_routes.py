@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from kframework.explain.view import PodEngineShown
+from kframework.explain.account import PodEngineShown
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import queues
 from kframework.observe.web.profiles import profile_parts

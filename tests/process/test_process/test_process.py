@@ -21,7 +21,7 @@ from kframework import ConfigError, Plugin
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
 from kframework.client.missing_rights import MissingRights
-from kframework.client.write_fence import WriteFence
+from kframework.client.transport import WriteFence
 from kframework.clock import LoopClock, SystemClock, VirtualTimeLoop, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse

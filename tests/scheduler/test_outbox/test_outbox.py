@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.client.event_record import EventRecord, Occasion, PodReference
-from kframework.client.write_fence import STOPPED
+from kframework.client.transport import STOPPED
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError

@@ -22,7 +22,7 @@ from kframework import Clock
 from kframework.clock import seconds_of
 from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuantity
-from kframework.simulation.script import Action, Script, TimedAction
+from kframework.simulation.running import Action, Script, TimedAction
 from kframework.testing import RUN_SECONDS, Change, make_pod
 from kframework_batch.config import BatchConfiguration, default_configuration, parse
 from kframework_batch.engine import SCHEDULER

@@ -19,7 +19,7 @@ from kframework_batch.session import Session
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
-from kframework.simulation.script import Action
+from kframework.simulation.running import Action
 from kframework.testing import create, make_node
 
 CONFIG = """

@@ -43,7 +43,7 @@ from kframework.objects import (
     PodDisruptionBudgetStatus,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.testing import make_node, make_pod
 
 __all__ = [

@@ -22,7 +22,7 @@ from kframework.framework.handle import DryRuns
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.slow_rules import World
 from tests.core.preemption.test_evaluator.stopped import NOTHING, WEB, Cycle, budget, full, profiles, unfit

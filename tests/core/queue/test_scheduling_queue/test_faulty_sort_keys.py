@@ -13,7 +13,7 @@ from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Handle
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import START, pending
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import NODE_ADD, POD_GONE, Rig, pending
 
 CYCLES = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
 from tests.core.queue.states import LONG, STATES, failed, place_of, resting
 

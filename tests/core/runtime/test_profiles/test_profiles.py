@@ -15,8 +15,7 @@ from kframework.core.runtime.registry import Offer, Registry
 from kframework.framework.events import ClusterEvent, EventResource, Hint, Occurrence, QueueingHint
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import Interned, PendingPod, QueuedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import alone, plugin, profile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opentelemetry.trace import StatusCode
 
 from kframework.observe.tracing.spans import Span
-from tests.observe.tracing.test_spans import EPOCH, Traced, attribute, context, times, tree
+from tests.observe.tracing.test_spans.test_spans import EPOCH, Traced, attribute, context, times, tree
 
 
 def walk() -> Span:

@@ -25,7 +25,7 @@ from kframework.observe.tracing.traces import otlp_exporter
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
-from tests.observe.tracing.test_spans import binding, decision
+from tests.observe.tracing.test_spans.test_spans import binding, decision
 
 RECORDS = (
     decision(

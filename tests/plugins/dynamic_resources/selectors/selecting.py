@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kframework.cel.errors import CelError
 from kframework.cel.run import Run
-from kframework.plugins.dynamic_resources.selectors.device import Device
-from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+from kframework.plugins.dynamic_resources.selectors.selector import Device, compile_selector
 
 DEVICE = Device(
     driver="gpu.example.com",

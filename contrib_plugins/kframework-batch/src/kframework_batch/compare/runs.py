@@ -11,7 +11,7 @@ from kframework import Clock, InputError, Plugin, Simulation, Watch
 from kframework.engine import Configuration, Engine, MemoryCluster
 from kframework.objects import ApiObject, Node
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
-from kframework.simulation.script import Script
+from kframework.simulation.running import Script
 from kframework.testing import create
 from kframework_batch.compare.measures import Course, Measures, measure
 from kframework_batch.compare.timeline import Timeline, gang_of

@@ -7,7 +7,7 @@ from functools import partial
 
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
-from kframework.simulation.script import Script, TimedAction
+from kframework.simulation.running import Script, TimedAction
 from kframework.simulation.simulation import Simulation
 from kframework.testing import create, make_node, make_pod
 

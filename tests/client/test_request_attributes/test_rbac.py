@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.client.rbac import Rule
-from kframework.client.request_attributes import Attributes
+from kframework.client.request_attributes import Attributes, Rule
 
 PODS = Rule(("",), ("pods",), ("get", "list"))
 LEASE = Rule(("coordination.k8s.io",), ("leases",), ("create", "get", "list"), ("mine",))

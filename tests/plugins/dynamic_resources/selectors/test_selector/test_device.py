@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.semver import Semver
-from kframework.plugins.dynamic_resources.selectors.device import Device
+from kframework.plugins.dynamic_resources.selectors.selector import Device
 from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, answer
 
 

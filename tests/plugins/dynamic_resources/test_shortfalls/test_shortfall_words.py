@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.plugins.dynamic_resources.shortfall_words import in_words
+from kframework.plugins.dynamic_resources.shortfalls import in_words
 from tests.support.lacking import MODEL, WORN, asking, claim, gpu, held, of_n1, request, shortfalls
 from tests.support.offered_devices import DRIVER, resource_slice
 

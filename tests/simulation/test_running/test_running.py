@@ -23,7 +23,7 @@ from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.simulation.controllers import STANDARD_CONTROLLERS, MakeController
 from kframework.simulation.records import Outcome, Progress, SimulationResult
-from kframework.simulation.script import Script
+from kframework.simulation.running import Script
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, create

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects.label_selectors import EVERYTHING, parse_label_selector
-from kframework.state.by_label import found, pair, pairs
 from kframework.state.pod_counts import Selection
+from kframework.state.row_counts import found, pair, pairs
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from kframework.objects import CSINode, CSIStorageCapacity, PersistentVolume
 from kframework.state.cluster import ClusterState
-from kframework.state.volumes.reach import Reach
-from kframework.state.volumes.volumes import Candidates, Storage, VolumesByClass, largest_volume
+from kframework.state.volumes.volumes import Candidates, Reach, Storage, VolumesByClass, largest_volume
 from tests.support.storage import HOSTNAME, affinity, capacity, claim, migrated, near, reference, volume
 
 VERSIONS = [

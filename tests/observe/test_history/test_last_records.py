@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.observe.last_records import LastRecords
+from kframework.observe.history import LastRecords
 
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 20), st.integers(0, 9))

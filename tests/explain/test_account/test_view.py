@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.explain import view
+from kframework.explain import account
+from kframework.explain.account import PodEngineShown
 from kframework.explain.explanation import Explanation
-from kframework.explain.view import PodEngineShown
 from kframework.observe.web.sections import Details
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -27,6 +27,6 @@ def test_for_a_report_those_asked_for_first_are_explained(monkeypatch: pytest.Mo
     found = shown().explanations("pod", names)
     assert list(found) == names
     assert all(isinstance(each, Explanation) and each.pod == name for name, each in found.items())
-    monkeypatch.setattr(view, "_EXPLAINED", 1)
-    monkeypatch.setattr(view, "_ASKED", 4)
+    monkeypatch.setattr(account, "_EXPLAINED", 1)
+    monkeypatch.setattr(account, "_ASKED", 4)
     assert list(shown().explanations("pod", names)) == names[:2]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.objects import ResourceClaim, ResourceSlice
-from kframework.objects.beta_devices import as_v1
-from kframework.objects.manifest import read
+from kframework.objects.manifest import as_v1, read
 
 BETA1 = "resource.k8s.io/v1beta1"
 REQUEST = {"name": "r", "deviceClassName": "gpu", "count": 2, "adminAccess": True}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import LabelSelector, TopologySelectorTerm, VolumeNodeAffinity
-from kframework.state.volumes.reach import ANYWHERE, Reach
+from kframework.state.volumes.volumes import ANYWHERE, Reach
 from kframework.testing import make_node
 from tests.plugins.asking import cluster_of
 from tests.support.storage import affinity, near

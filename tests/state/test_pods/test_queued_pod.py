@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.state.pods import Interned, PendingPod
-from kframework.state.queued_pod import QueuedPod
+from kframework.state.pods import Interned, PendingPod, QueuedPod
 from tests.support.objects_made import pod
 
 

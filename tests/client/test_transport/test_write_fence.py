@@ -13,8 +13,7 @@ import pytest
 from kframework.client.cluster import Cluster
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube_cluster import KubeCluster
-from kframework.client.transport import Request, Response
-from kframework.client.write_fence import STOPPED, FencedTransport, WriteFence
+from kframework.client.transport import STOPPED, FencedTransport, Request, Response, WriteFence
 from kframework.clock import Clock, LoopClock, VirtualTimeLoop, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
