@@ -22,7 +22,6 @@ from kframework.cli.process import EmbeddedOptions, ProcessOptions, server_of, u
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import quitting
-from kframework.framework.plugin import Plugin
 from kframework.simulation.inputs import configured
 from kframework.verbosity import NOTICE, say
 

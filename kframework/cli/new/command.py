@@ -17,7 +17,6 @@ import typer
 
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_lines
-from kframework.config.default_plugins import IN_TREE_PLUGINS
 
 
 def command(
@@ -95,6 +94,8 @@ class Names:
 
 def names_of(distribution: str) -> Names:
     """Return the names that follow from the distribution's; ValueError says why it will not do, and what would."""
+    from kframework.config.default_plugins import IN_TREE_PLUGINS
+
     if not _KEBAB.fullmatch(distribution):
         better = _kebab(distribution)
         hint = f", such as {better!r}" if _KEBAB.fullmatch(better) else ""
