@@ -13,7 +13,11 @@ from tests.architecture.test_import_order import imports
 SHORT = 60
 
 #: Short modules with one importer, each with the reason.
-REASONS: dict[str, str] = {}
+REASONS: dict[str, str] = {
+    "kframework.core.cycle.score_log": "pod_engine is close to 500 lines",
+    "kframework.plugins.dynamic_resources.args": "the plugin is close to 500 lines",
+    "kframework.plugins.dynamic_resources.placements": "a door for plugins that score nodes by devices",
+}
 
 
 def test_no_short_module_has_one_importer() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
+from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.garbage_collector import GarbageCollector
-from kframework.in_memory.store import MemoryStore
 from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, ReplicaSet, Service
 
 
@@ -29,8 +29,8 @@ def owned(kind: type[ApiObject], name: str, *owners: str, blocks: bool = False) 
 
 
 @asynccontextmanager
-async def collecting(*objects: ApiObject) -> AsyncIterator[MemoryStore]:
-    memory = MemoryStore(LoopClock(asyncio.get_running_loop()), objects)
+async def collecting(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
     running = asyncio.ensure_future(GarbageCollector(memory).run())
     await asyncio.sleep(1)
     yield memory
@@ -38,7 +38,7 @@ async def collecting(*objects: ApiObject) -> AsyncIterator[MemoryStore]:
     await asyncio.wait([running])
 
 
-def names(memory: MemoryStore) -> list[str]:
+def names(memory: MemoryCluster) -> list[str]:
     return [each.metadata.name for kind in (Service, ReplicaSet, Pod) for each in memory.objects(kind)]
 
 
