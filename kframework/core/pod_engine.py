@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
@@ -69,6 +69,10 @@ _TIMED_EVERY = 1.0
 
 class PodEngine(Engine):
     """Schedules one pod after the other."""
+
+    # Of the base; PodEngine assigns them again, and checkers would infer narrower types from that.
+    effects: Host
+    under_way: Awaitable[None] | None
 
     def __init__(
         self,
