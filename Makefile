@@ -23,7 +23,7 @@ test: $(VENV)/.dev-installed
 check: test lint slow
 
 slow: $(VENV)/.dev-installed
-	@# What is marked slow, and all properties with 200 examples each.
+	@# What is marked slow, and all properties with 100 examples each.
 	$(BIN)/pytest -n auto -m 'slow or hypothesis' --hypothesis-profile thorough
 
 long: $(VENV)/.dev-installed
