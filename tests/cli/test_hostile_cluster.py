@@ -131,6 +131,7 @@ def commands(cluster: Path, plugin: str, folder: Path) -> Iterator[list[object]]
     yield ["explain", "huge" + HOSTILE, "-n", "space" + HOSTILE, "--recording", folder / "run.rec", "--plugin", plugin]
 
 
+@pytest.mark.slow
 def test_nothing_in_a_cluster_steers_a_terminal(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
     shown = ""
     for command in commands(cluster, plugin, tmp_path):

@@ -43,7 +43,13 @@ SUITES = {
 }
 
 
-@pytest.mark.parametrize("suite", sorted(SUITES))
+#: What takes 25 s of a core; `make check` replays it.
+LONG = {"dynamic_resources"}
+
+
+@pytest.mark.parametrize(
+    "suite", [pytest.param(suite, marks=pytest.mark.slow if suite in LONG else ()) for suite in sorted(SUITES)]
+)
 def test_no_answer_differs(suite: str) -> None:
     registry = Registry.installed()
     cases = list(read(str(VECTORS / f"{suite}.jsonl.gz")))

@@ -31,6 +31,8 @@ from tests.faults.pod_run import PLUGINS, Report, run
 from tests.faults.shape import RATES, Shape
 from tests.support.faulty_transport import Rates
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T", bound=ApiObject)
 
 
