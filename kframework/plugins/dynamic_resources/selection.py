@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -11,7 +11,6 @@ from kframework.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import Asked, key_of
-from kframework.plugins.dynamic_resources.selectors.selector import clauses
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 #: How many expressions are kept compiled, with what they say of the devices that there are: those asked for last.
 MOST_EXPRESSIONS = 1024
+
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 class Selection:
@@ -125,3 +126,31 @@ def _reaches(node: NodeInfo, device: PoolDevice) -> bool:
         return device.reach.matches(node)
     except SelectorError as error:
         raise AllocationError(str(error)) from error
+
+
+def clauses(expression: str) -> list[str]:
+    """Return the clauses of an expression as they are written; it alone where it is no row of `&&`."""
+    from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
+
+    try:
+        ends = list(_ends(expression))
+    except CelError:
+        ends = []
+    bounds = [0, *(bound for end in ends for bound in (end, end + 2)), len(expression)]
+    parts = (expression[begin:end].strip() for begin, end in zip(bounds[::2], bounds[1::2], strict=True))
+    return [part for part in parts if part]
+
+
+def _ends(expression: str) -> Iterator[int]:
+    """Yield where the outermost `&&` stand; none where something that binds less stands beside them."""
+    from kframework.cel.lexer import tokens
+
+    found, depth, before = list[int](), 0, ""
+    for kind, _, position in tokens(expression):
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth == 0 and (kind == "||" or (kind == "?" and before != ".")):
+            return
+        if depth == 0 and kind == "&&":
+            found.append(position)
+        before = kind
+    yield from found

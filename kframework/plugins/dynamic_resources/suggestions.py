@@ -41,7 +41,7 @@ from kframework.plugins.dynamic_resources.cycle import NOT_MADE_YET, ClaimsInCyc
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import key_of
-from kframework.plugins.dynamic_resources.selectors.selector import clauses
+from kframework.plugins.dynamic_resources.selection import clauses
 from kframework.plugins.dynamic_resources.shortfalls import Shortfall, Shortfalls, Why, format_constraint
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo, NodeTable

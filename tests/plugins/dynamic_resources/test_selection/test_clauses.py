@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.plugins.dynamic_resources.selectors.selector import clauses
+from kframework.plugins.dynamic_resources.selection import clauses
 
 
 @pytest.mark.parametrize(
