@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,10 @@ from tests.contract.case import World
 from tests.contract.cases import CASES
 from tests.contract.lines import LinesReached
 from tests.contract.plugins import ASKED, holding, placing
-from tests.support.scale import EXAMPLES
+from tests.support import scale
 
 #: So many clusters for each plugin and world.
-CLUSTERS = max(EXAMPLES // 3, 1)
+EXAMPLES = max(scale.EXAMPLES // 3, 1)
 #: What the questions come by at least so often counts as covered.
 LEAST = 5
 
@@ -62,7 +63,7 @@ def reached(name: str) -> Reached:
 
 
 def check_at_random(name: str, world: World, total: Reached) -> None:
-    @settings(max_examples=CLUSTERS, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
     @given(seed=st.integers(0, 2**32))
     def ask(seed: int) -> None:
         found = check(name, world, examples=1, seed=seed)
@@ -93,9 +94,14 @@ def test_every_answer_is_given(name: str) -> None:
 
 def test_resources_that_are_ignored_are_not_missed() -> None:
     case = CASES["NodeResourcesFit"]
-    found = check("NodeResourcesFit", case.worlds[-1], CLUSTERS)
+    found = check("NodeResourcesFit", case.worlds[-1], EXAMPLES)
     ignored = {INSUFFICIENT.format(resource) for resource in ("example.com/gpu", "other.example.com/fpga")}
     assert found.reasons.keys() == case.reasons - ignored
+
+
+def answers_missed(lines: LinesReached) -> set[str]:
+    """Return the lines that were missed, but for the rules of Args, which config/test_args.py breaks one by one."""
+    return {line for line in lines.missed(LEAST) if not re.match(r"\w+Args\.\w*problems: ", line)}
 
 
 @every_plugin
@@ -105,7 +111,7 @@ def test_every_line_of_an_answer_is_come_by(name: str) -> None:
     with LinesReached(inspect.getfile(plugin)) as lines:
         for world in case.worlds:
             check(name, world, examples=LEAST)
-    assert set(lines.missed(LEAST)) <= case.unreached
+    assert answers_missed(lines) <= case.unreached
     assert {hook for hook in ASKED if _code(plugin, hook) not in {*lines.entered, None}} == case.unasked
 
 

@@ -1,0 +1,47 @@
+"""Numbers of nodes that are worked out once and kept until the node changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework import NodeInfo, NodeTable, Rows, Scores
+
+#: A row whose number must be worked out.
+_UNKNOWN = -1
+
+
+class RowNumbers:
+    """A natural number for each row, worked out when it is first asked for, and again when `changed` names the row.
+
+    So the pods of a node are looked at when they have changed, not in every cycle.
+    """
+
+    def __init__(
+        self, nodes: NodeTable, changed: Callable[[], list[int] | None], work_out: Callable[[NodeInfo], int]
+    ) -> None:
+        self._nodes = nodes
+        self._changed = changed
+        self._work_out = work_out
+        self._numbers: NDArray[np.int64] = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
+
+    def of_rows(self, rows: Rows) -> Scores:
+        """Return the numbers of these rows."""
+        self._catch_up()
+        listed = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        for row in listed[self._numbers[listed] == _UNKNOWN].tolist():
+            self._numbers[row] = self._work_out(self._nodes[row])
+        return self._numbers[listed]
+
+    def of_node(self, node: NodeInfo) -> int:
+        """Return the number of one node."""
+        return int(self.of_rows(np.array([node.row]))[0])
+
+    def _catch_up(self) -> None:
+        changed = self._changed()
+        if changed is None or len(self._numbers) < self._nodes.capacity:
+            self._numbers = np.full(self._nodes.capacity, _UNKNOWN, dtype=np.int64)
+        else:
+            self._numbers[changed] = _UNKNOWN

@@ -1,0 +1,106 @@
+"""Which pods belong together: the selector that a pod gets from its services and its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kframework import Handle, PendingPod
+from kframework.objects import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    OwnerReference,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+
+
+class Requirement(NamedTuple):
+    """A condition on one label."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels meet the condition."""
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case _:
+                return self.key not in labels
+
+
+#: Conditions that must all hold. Unlike in Kubernetes an empty selector is that of a pod to which nothing belongs.
+Selector = frozenset[Requirement]
+
+
+def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Return whether labels meet all conditions."""
+    for requirement in selector:  # quicker than all(), and this runs for every pod of a node that changed
+        if not requirement.holds(labels):
+            return False
+    return True
+
+
+class Selectors:
+    """The selectors of pods, from the services and controllers that the scheduler sees."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        #: The selectors of services, by namespace and name: a pod looks only at those of its own namespace.
+        self._services: dict[str, dict[str, Mapping[str, str]]] = {}
+        for service in handle.objects(Service):
+            self._service_changed(None, service)
+        handle.on_change(Service, self._service_changed)
+
+    def of(self, pod: PendingPod) -> Selector:
+        """Merge the selectors of the services that match the pod, and of the controller that owns it."""
+        labels: dict[str, str] = {}
+        for chosen in self._services.get(pod.namespace, {}).values():
+            if chosen.items() <= pod.labels.items():
+                labels.update(chosen)
+        owner = next((owner for owner in pod.owner_references if owner.controller), None)
+        if owner is None:
+            return _exactly(labels)
+        if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
+            found = self._handle.objects(ReplicationController).get(owner.name, pod.namespace)
+            return _exactly(labels | found.spec.selector) if found is not None else _exactly(labels)
+        return _exactly(labels) | _requirements(self._workload_selector(owner, pod.namespace))
+
+    def _workload_selector(self, owner: OwnerReference, namespace: str) -> LabelSelector | None:
+        workload: ReplicaSet | StatefulSet | None = None
+        if (owner.api_version, owner.kind) == ("apps/v1", "ReplicaSet"):
+            workload = self._handle.objects(ReplicaSet).get(owner.name, namespace)
+        elif (owner.api_version, owner.kind) == ("apps/v1", "StatefulSet"):
+            workload = self._handle.objects(StatefulSet).get(owner.name, namespace)
+        return workload.spec.selector if workload is not None else None
+
+    def _service_changed(self, old: Service | None, new: Service | None) -> None:
+        if old is not None:
+            self._services.get(old.metadata.namespace, {}).pop(old.metadata.name, None)
+        if new is not None and new.spec.selector is not None:  # without a selector a service chooses no pods
+            self._services.setdefault(new.metadata.namespace, {})[new.metadata.name] = new.spec.selector
+
+
+def _exactly(labels: Mapping[str, str]) -> Selector:
+    return frozenset(Requirement(key, "In", frozenset((value,))) for key, value in labels.items())
+
+
+def _requirements(selector: LabelSelector | None) -> Selector:
+    """Read a selector; one that is absent, or that Kubernetes would not accept, adds nothing."""
+    if selector is None or not _valid(selector.match_expressions):
+        return frozenset()
+    expressions = (Requirement(each.key, each.operator, frozenset(each.values)) for each in selector.match_expressions)
+    return _exactly(selector.match_labels) | frozenset(expressions)
+
+
+def _valid(expressions: Iterable[LabelSelectorRequirement]) -> bool:
+    wants_values = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+    return all(wants_values.get(each.operator) is bool(each.values) for each in expressions)
