@@ -18,7 +18,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.plugins.dynamic_resources.args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.node_resources_fit.args": "the Args of all built-in plugins: config/test_args.py",
     "kframework.plugins.shared_args": "the Args of all built-in plugins: config/test_args.py",
-    "kframework.config.configuration": "what `load` returns: config/test_load.py",
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.default_plugins": "a table, compared with the expansion in config/test_expand.py",
     "kframework.config.models": "the fields that config/test_load.py fills in",
