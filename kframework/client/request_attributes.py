@@ -1,4 +1,4 @@
-"""What a request is about, read from its path: an object, and what is to be done to it, as an authorizer sees it."""
+"""What a request is about, read from its path, as an authorizer sees it, and the rules of RBAC that allow it."""
 
 from __future__ import annotations
 

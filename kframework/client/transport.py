@@ -1,5 +1,7 @@
 """How requests reach an API server: over HTTP to a real one, or straight into the fake one in this process.
 
+A request names its user; the write fence refuses writes while this process does not lead.
+
 Everything above, from the paging of lists to the retries, is the same for both.
 """
 

@@ -1,4 +1,7 @@
-"""Explain one pod: what was decided, what the plugins say now, what it waits for, and what would help."""
+"""Explain one pod: what was decided, what the plugins say now, what it waits for, and what would help.
+
+`PodEngineShown` is what the page shows of the pod engine, explanations included.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hooks have begun and a scheduler that stops breaks off: what they spawned, and what they do to its end."""
+"""Work beside the scheduler that a stop cancels: coroutines that hooks spawned, and tasks that are used again."""
 
 from __future__ import annotations
 

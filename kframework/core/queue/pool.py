@@ -1,4 +1,4 @@
-"""Pods that wait for an event, found by the plugin that holds them back."""
+"""Pods outside of the active queue: in flight, or waiting for an event, found by the plugin that holds them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that one process counts: what the records tell, what stands in the engine, requests, and health checks."""
+"""All metrics of one process: of records, engine, requests and health checks; times of events and hints; devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kframework.observe.metrics.requests import RequestCounts
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Readings, Series, as_labels
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.binding_conditions import awaited
-from kframework.plugins.dynamic_resources.errors import CreationResult, DeviceObserver, WaitResult
+from kframework.plugins.dynamic_resources.observer import CreationResult, DeviceObserver, WaitResult
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 

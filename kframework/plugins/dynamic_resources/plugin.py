@@ -36,13 +36,7 @@ from kframework.plugins.dynamic_resources.cycle import (
     extended_resources,
 )
 from kframework.plugins.dynamic_resources.devices import Devices
-from kframework.plugins.dynamic_resources.errors import (
-    AllocationError,
-    ClaimWriteError,
-    DeviceObserver,
-    DevicesNotReady,
-    WaitResult,
-)
+from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
 from kframework.plugins.dynamic_resources.feasibility import (
     FAULTY,
@@ -52,6 +46,7 @@ from kframework.plugins.dynamic_resources.feasibility import (
     TOO_FEW,
     Feasibilities,
 )
+from kframework.plugins.dynamic_resources.observer import DeviceObserver, WaitResult
 from kframework.plugins.dynamic_resources.pod_claims import (
     MISSING,
     ClaimProblem,

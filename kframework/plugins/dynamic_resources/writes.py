@@ -23,7 +23,8 @@ from kframework.objects import (
 )
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.errors import ClaimWriteError, DeviceObserver
+from kframework.plugins.dynamic_resources.errors import ClaimWriteError
+from kframework.plugins.dynamic_resources.observer import DeviceObserver
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
 from kframework.plugins.dynamic_resources.requests import key_of
 from kframework.state.pods import PodInfo
