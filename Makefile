@@ -23,8 +23,8 @@ test: $(VENV)/.dev-installed
 check: test lint slow
 
 slow: $(VENV)/.dev-installed
-	@# What is marked slow, and all properties with 100 examples each.
-	$(BIN)/pytest -n auto -m 'slow or hypothesis' --hypothesis-profile thorough
+	@# What is marked slow and nothing else.
+	$(BIN)/pytest -n auto -m slow
 
 long: $(VENV)/.dev-installed
 	KFRAMEWORK_EXAMPLES=1000 $(BIN)/pytest -n auto -m 'slow or hypothesis'

@@ -21,7 +21,6 @@ pytest_plugins = ["pytester"]
 settings.register_profile(
     "kframework", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("thorough", settings.get_profile("kframework"), max_examples=4 * EXAMPLES)
 settings.load_profile("kframework")
 
 

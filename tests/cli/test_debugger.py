@@ -55,6 +55,7 @@ def test_it_opens_in_the_hook_and_q_ends_all(run: Command, raising: str) -> None
     assert "KeyError: 'b'" in err
 
 
+@pytest.mark.slow
 @RAISED
 def test_without_it_the_fault_is_a_status(run: Command, raising: str) -> None:
     code, out, err = run("simulate", "-f", CLUSTER, "--plugin", raising)

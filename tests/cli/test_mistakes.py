@@ -214,6 +214,7 @@ class TestMine(PluginContract):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hooks", "test", "told"),
     [

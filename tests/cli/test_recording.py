@@ -33,6 +33,7 @@ def test_a_simulation_is_recorded(run: Command, tmp_path: Path) -> None:
     assert "Decision" in [line["what"] for line in lines_of(file)[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path: Path, number: signal.Signals) -> None:
     file, cluster = tmp_path / "run.rec", tmp_path / "cluster.yaml"

@@ -69,6 +69,7 @@ def said(command: Started, last: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_what_moved_is_shown(tmp_path: Path) -> None:
     cluster, plugin = tmp_path / "cluster.yaml", tmp_path / "picky.py"
     text = CLUSTER.read_text()

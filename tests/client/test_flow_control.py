@@ -245,6 +245,7 @@ def rushing(server: SlowServer, work: Callable[[Rush], Coroutine[object, object,
 # -- how many ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "latency"), [(20, 0.05), (200, 0.3), (1000, 0.005), (3000, 0.015), (400, 0.1)])
 def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) -> None:
     """It keeps the server busy, and no write waits there for much longer than it must."""
@@ -361,6 +362,7 @@ def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: float) ->
     run_virtual(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hangs", [False, True], ids=["refuses connections", "hangs"])
 def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -> None:
     async def work(rush: Rush) -> None:
@@ -393,6 +395,7 @@ def test_each_class_has_its_share_while_all_of_them_wait() -> None:
     rushing(SlowServer(1000, 0.02), work, BINDING, STATUS, EVENT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [BINDING, EVENT], ids=["bindings", "events"])
 def test_neither_bindings_nor_events_starve(first: Request) -> None:
     """What comes into a rush of the other class has its share, whichever was there first."""

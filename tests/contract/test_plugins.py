@@ -79,6 +79,7 @@ def test_every_plugin_has_its_case() -> None:
     assert CASES.keys() == PLACING.keys() | holding().keys(), "add it to a module beside this one, and to `cases`"
 
 
+@pytest.mark.slow
 @every_plugin
 def test_every_answer_is_given(name: str) -> None:
     found, case = reached(name), CASES[name]
@@ -104,6 +105,7 @@ def answers_missed(lines: LinesReached) -> set[str]:
     return {line for line in lines.missed(LEAST) if not re.match(r"\w+Args\.\w*problems: ", line)}
 
 
+@pytest.mark.slow
 @every_plugin
 def test_every_line_of_an_answer_is_come_by(name: str) -> None:
     """Without the lines of what only events ask, which are not entered at all."""

@@ -134,6 +134,7 @@ def test_no_wake_up_is_lost_between_plugins() -> None:
     assert len({answer.split()[0] for answer in together.queue}) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOLDING)
 def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> None:
     answers = found(name)
@@ -145,6 +146,7 @@ def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> Non
         assert bool(happened & answers.skip.keys()) is skips, f"{label} lets pods sleep: {not skips}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "resource", "action", "hinted"), REGISTERED)
 def test_a_hint_that_skips_too_much_is_found_out(name: str, resource: str, action: ActionType, hinted: bool) -> None:
     lossy = made_lossy(HOLDING[name], resource, action)

@@ -24,6 +24,7 @@ WHY = "ConnectError: All connection attempts failed"
 FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "lines"),
     [

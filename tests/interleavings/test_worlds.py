@@ -12,6 +12,7 @@ from tests.support.scale import EXAMPLES
 SCHEDULES = [EXAMPLES, pytest.param(EXAMPLES * 4, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedules", SCHEDULES)
 @pytest.mark.parametrize("world", WORLDS)
 def test_all_holds_in_whatever_order_things_come(world: str, schedules: int) -> None:

@@ -809,6 +809,7 @@ async def _storm(seed: int, fields: dict[str, str]) -> None:
     assume(sum(len(each.turns) > 0 for each in everyone) > 1)  # one leader from the first to the last says little
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

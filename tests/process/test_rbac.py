@@ -165,6 +165,7 @@ NEEDED = {"PrioritySort", "DefaultBinder"}
 OPTIONAL = sorted({entry.name for entry in DEFAULT_PLUGINS.multi_point.enabled} - NEEDED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disabled", [(), *((name,) for name in OPTIONAL), tuple(OPTIONAL)], ids=str)
 def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, ...]) -> None:
     config = disabling(*disabled)

@@ -145,6 +145,7 @@ def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.Monkey
     assert [text for _, text in struck("crowded", silence) if "is overcommitted by" in text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cycle", "strike"),
     # Where there is room for one pod only, two who bind do overcommit the node.

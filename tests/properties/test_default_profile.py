@@ -81,6 +81,7 @@ class Tries:
         self.engine.current = None
 
 
+@pytest.mark.slow
 def test_what_is_remembered_is_what_would_be_said_now() -> None:
     seen: Counter[str] = Counter()
     for seed in range(CLUSTERS):

@@ -102,6 +102,7 @@ def compare_choice(explanation: Explanation, decision: Decision) -> None:
         assert sorted(total for _, total in decision.top) == sorted(each.total for each in now.top[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(6))
 def test_an_explanation_tells_the_same_and_changes_nothing(seed: int) -> None:
     decisions = run(seed, explained=True)

@@ -43,6 +43,7 @@ def found() -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_nothing_was_planted() -> None:
     assert not found()
 
@@ -174,6 +175,7 @@ def skip_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("kframework.core.cycle.plan._skips", lambda answer: False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
     [

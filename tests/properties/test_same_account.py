@@ -338,6 +338,7 @@ PREEMPTION = "The target node for the preemption is determined"
 ACCOUNTS = (stored_status, event_notes, spans, metrics, explanations, log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_it_agrees_with_the_recording(accounts: Accounts, account: Callable[[Accounts], Iterator[str]]) -> None:
     problems = list(account(accounts))
@@ -372,6 +373,7 @@ def with_less(accounts: Accounts) -> Accounts:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("account", ACCOUNTS)
 @pytest.mark.parametrize("falsified", [with_lies, with_less])
 def test_another_account_is_found_out(

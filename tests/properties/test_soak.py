@@ -41,12 +41,14 @@ def looks(seed: int) -> list[Look]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_grows_with_the_pods_that_passed() -> None:
     before, after = looks(1)
     assert after.pods - before.pods > 300
     assert not grown(before, after, SPARE)
 
 
+@pytest.mark.slow
 def test_what_grows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     add = SchedulingQueue.add
 

@@ -130,6 +130,7 @@ def test_a_crowd_that_every_event_may_help_rests_between_its_attempts() -> None:
     assert max(crowded.tried.values()) <= -(-CYCLES // CROWD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", [Unregistered, AlwaysQueue])
 def test_where_every_event_wakes_the_crowd_nobody_else_gets_a_turn(plugin: type[Plugin]) -> None:
     crowded = Crowded(plugin)

@@ -350,6 +350,7 @@ def check_nothing(statement: Statement, *_: object) -> None:
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [

@@ -66,6 +66,7 @@ def complete(drain: Drain) -> None:
     assert not any(drain.scheduler.outbox.dropped.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "latency"), [(400, 0.01), (1000, 0.05)])
 def test_a_drain_at_full_speed_over_a_slow_server_loses_no_event(capacity: float, latency: float) -> None:
     async def main() -> None:
@@ -84,6 +85,7 @@ def test_a_drain_at_full_speed_over_a_slow_server_loses_no_event(capacity: float
     run_virtual(main)
 
 
+@pytest.mark.slow
 def test_an_outage_loses_no_event() -> None:
     async def main() -> None:
         drain = Drain(400, 0.01)
@@ -100,6 +102,7 @@ def test_an_outage_loses_no_event() -> None:
     run_virtual(main)
 
 
+@pytest.mark.slow
 def test_faults_of_every_kind_lose_no_event_and_double_none() -> None:
     rates = Rates(too_many_requests=0.02, internal_error=0.01, unavailable=0.01, lost=0.002, unanswered=0.004)
 
@@ -114,6 +117,7 @@ def test_faults_of_every_kind_lose_no_event_and_double_none() -> None:
     run_virtual(main)
 
 
+@pytest.mark.slow
 def test_the_rates_of_the_configuration_hold_beside_it() -> None:
     async def main() -> None:
         drain = Drain(400, 0.01, qps=50.0)

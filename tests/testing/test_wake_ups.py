@@ -128,6 +128,7 @@ def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plu
     return Needing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "resource"),
     [

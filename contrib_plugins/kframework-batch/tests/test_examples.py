@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.mark.slow
 def test_the_hour_of_the_three_teams_is_drawn_as_it_was() -> None:
     done = subprocess.run([sys.executable, EXAMPLES / "sharing.py"], capture_output=True, text=True, check=True)
     assert done.stdout == (EXAMPLES.parent / "sharing.svg").read_text()

@@ -39,12 +39,14 @@ def test_what_is_left_of_several_cards_does_not_add_up() -> None:
     assert [placeable(left, size) for size in SIZES.values()] == [14 / 14, 12 / 14, 9 / 14, 7 / 14]
 
 
+@pytest.mark.slow
 def test_the_plugin_places_more_large_claims() -> None:
     without, packed = (run(profile, nodes=4, pods=300, seed=1) for profile in ("LeastAllocated", "DeviceBinPacking"))
     assert packed.turned_away["whole"] < without.turned_away["whole"]
     assert packed.placeable["large"] > without.placeable["large"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_run_counts_and_repeats(profile: str) -> None:
     ran = run(profile, nodes=2, pods=120, seed=3)
@@ -65,6 +67,7 @@ def test_the_tables_tell_mean_spread_and_who_wins() -> None:
     assert lines[-1] == "Ours keeps more placeable than Theirs with 1 of 2 seeds."
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_tables_and_draws_the_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     svg = tmp_path / "result.svg"
     main(["--seeds", "2", "--nodes", "2", "--pods", "100", "--svg", str(svg)])

@@ -69,6 +69,7 @@ class TestContract(PluginContract):
     sources = {"load": {f"node-{i}": i / 4 for i in range(5)}}
 
 
+@pytest.mark.slow
 def test_the_contract_is_checked_with_busy_nodes_and_others() -> None:
     reached = check_plugin(MeasuredLoad, args=TestContract.args, sources=TestContract.sources)
     assert reached.passes and reached.reasons["node(s) were more than 90% busy"]

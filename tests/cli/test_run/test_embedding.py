@@ -44,6 +44,7 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["None", repr(DOCUMENT)])
 def test_a_program_schedules_until_a_signal(cluster: Path, config: str) -> None:
     command = [sys.executable, "-c", PROGRAM.format(config=config)]

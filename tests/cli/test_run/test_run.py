@@ -178,6 +178,7 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: signal.Signals) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):

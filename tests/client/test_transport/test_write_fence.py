@@ -331,6 +331,7 @@ def closed_at(turn: int, way: Way) -> Books:
     return books
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "everything", "step"),
     [(directly, TO_THE_CLUSTER, 1), (over_its_client, TO_THE_SERVER, 2)],

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import pytest
 from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
@@ -125,6 +126,7 @@ class Steady(Harsh):
         pass
 
 
+@pytest.mark.slow
 def test_another_configuration_is_asked_without_a_trace_and_the_same_one_agrees(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
     for seed in SEEDS:

@@ -70,6 +70,7 @@ def incomplete(record: Record, members: int) -> int:
     return sum(record.running("gang", second) < members for second in range(2, END))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, 2, 3])
 @RULES
 def test_a_gang_that_lost_members_gets_the_next_room_there_is(lost: int, classes: list[type], starves: bool) -> None:

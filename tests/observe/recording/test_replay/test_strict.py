@@ -40,6 +40,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return run(1, SHAPE, tmp_path_factory.mktemp("recorded"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
 def test_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
     report = run(seed, SHAPE, tmp_path)
