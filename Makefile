@@ -17,17 +17,17 @@ demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
 
 test: $(VENV)/.dev-installed
-	@# Without what is marked slow.
+	@# Without what is marked slow or long.
 	$(BIN)/pytest -n auto
 
 check: test lint slow
 
 slow: $(VENV)/.dev-installed
 	@# What is marked slow and nothing else.
-	$(BIN)/pytest -n auto -m slow
+	$(BIN)/pytest -n auto -m 'slow and not long'
 
 long: $(VENV)/.dev-installed
-	KFRAMEWORK_EXAMPLES=1000 $(BIN)/pytest -n auto -m 'slow or hypothesis'
+	KFRAMEWORK_EXAMPLES=1000 $(BIN)/pytest -n auto -m 'slow or long or hypothesis'
 
 real: $(VENV)/.dev-installed
 	@# Only the tests that need the kube-apiserver and etcd in KUBE_ASSETS.

@@ -88,6 +88,7 @@ class ApiModel(BaseModel):
         extra="forbid",
         frozen=True,
         use_attribute_docstrings=True,
+        defer_build=True,  # most commands look at few of the blocks; to build them all takes 0.1 s
     )
 
     @model_validator(mode="before")

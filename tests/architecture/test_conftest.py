@@ -44,6 +44,7 @@ def test_tests_without_their_tool_are_deselected_and_named(pytester: pytest.Pyte
     assert MISSING in result.outlines
 
 
+@pytest.mark.slow
 def test_they_are_named_under_xdist(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(NEEDS_TOOLS)
     result = pytester.runpytest_subprocess("-n1", ".")

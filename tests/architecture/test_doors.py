@@ -48,6 +48,7 @@ def test_a_break_in_is_noticed(source: str, found: int) -> None:
     assert len(list(break_ins("module.py", source))) == found
 
 
+@pytest.mark.slow
 def test_the_door_of_engines_has_what_is_imported_from_it() -> None:
     imported = {name for path in sources() for name in imported_from("kframework.engine", path.read_text())}
     assert imported == set(listed_by("kframework.engine"))
@@ -57,6 +58,7 @@ def test_the_names_of_plugin_authors_are_at_their_own_door() -> None:
     assert not set(listed_by("kframework.engine")) & set(listed_by("kframework"))
 
 
+@pytest.mark.slow
 def test_only_doors_list_what_they_hand_on() -> None:
     packages = {f"kframework.{name}" for name in ("testing", "cli")} | set(DOORS)
     listing = {name for name, path in modules().items() if lists_names(path.read_text())}

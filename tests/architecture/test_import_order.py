@@ -61,6 +61,7 @@ def test_few_modules_stand_in_the_root() -> None:
     assert len(list((ROOT / "kframework").glob("*.py"))) <= 6
 
 
+@pytest.mark.slow
 def test_the_kubernetes_client_is_imported_where_a_cluster_is_opened() -> None:
     problems = [problem for name, path in modules().items() for problem in early_client_imports(name, path.read_text())]
     assert not problems, listed(problems)

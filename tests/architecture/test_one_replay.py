@@ -18,6 +18,7 @@ FOLDERS = ("kframework", "contrib_plugins", "examples")
 STEP = "Step"
 
 
+@pytest.mark.slow
 def test_one_class_replays() -> None:
     found = [(str(path.relative_to(ROOT)), name) for path in sources() for name in replaying(path.read_text())]
     assert found == [REPLAY], listed([f"{path}: {name} replays recordings" for path, name in found])

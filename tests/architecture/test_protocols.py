@@ -76,6 +76,7 @@ def test_protocols_have_two_implementers(lonely: Lonely) -> None:
     assert not problems, listed(problems)
 
 
+@pytest.mark.slow
 def test_no_reason_is_stale(lonely: Lonely) -> None:
     assert KEPT.keys() <= lonely.keys()
 

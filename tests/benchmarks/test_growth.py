@@ -18,6 +18,7 @@ def small(sweep: Sweep) -> Sweep:
     return replace(sweep, sizes=(3, 6), lines=lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sweep", SWEEPS, ids=lambda sweep: sweep.title)
 def test_every_line_is_measured(sweep: Sweep) -> None:
     panel = measured(small(sweep), lambda sizes: cycle_time(sizes, 3))

@@ -11,6 +11,7 @@ from benchmarks.real_api import WORKS, Work, drain, main, schedulers
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.title)
 def test_a_scheduler_binds_all_pods(work: Work) -> None:
     small = replace(work, pods=4, standing=min(work.standing, 3))

@@ -18,6 +18,7 @@ from kframework.testing.scheduler_perf.stage import Told
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_row_is_measured(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "benchmark", run)  # in this process: those of their own take a second each to start

@@ -70,6 +70,7 @@ def test_nothing_of_that_name(run: Command, file: Path) -> None:
     assert (done.code, done.err) == (1, f"error: {file}: no workload has such a name and labels\n")
 
 
+@pytest.mark.slow
 def test_the_projects_own_workloads(run: Command) -> None:
     """Two of them, which stand for all: tests/benchmarks runs the others."""
     done = run("bench", ROOT / "benchmarks" / "workloads", "--workload", "Large", "--label", "integration-test")

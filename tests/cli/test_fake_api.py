@@ -37,6 +37,7 @@ def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, numb
         assert not kubeconfig.exists()
 
 
+@pytest.mark.slow
 def test_a_state_is_kept_over_a_restart(tmp_path: Path) -> None:
     file, state = tmp_path / "cluster.yaml", tmp_path / "state"
     file.write_text(NODE)

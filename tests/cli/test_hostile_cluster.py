@@ -131,7 +131,7 @@ def commands(cluster: Path, plugin: str, folder: Path) -> Iterator[list[object]]
     yield ["explain", "huge" + HOSTILE, "-n", "space" + HOSTILE, "--recording", folder / "run.rec", "--plugin", plugin]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nothing_in_a_cluster_steers_a_terminal(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
     shown = ""
     for command in commands(cluster, plugin, tmp_path):
@@ -144,6 +144,7 @@ def test_nothing_in_a_cluster_steers_a_terminal(run: Command, cluster: Path, plu
     harmless((tmp_path / "page.html").read_text())
 
 
+@pytest.mark.slow
 def test_json_and_yaml_are_the_same_data(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
     given = ["-f", cluster, "--config", tmp_path / "config.yaml", "--plugin", plugin]
     for form, read in (("json", json.loads), ("yaml", yaml.safe_load)):
@@ -157,6 +158,7 @@ def test_json_and_yaml_are_the_same_data(run: Command, cluster: Path, plugin: st
     assert json.loads(out)["pod"] == f"space{HOSTILE}/huge{HOSTILE}"
 
 
+@pytest.mark.slow
 def test_a_log_in_json_stays_json(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
     given = ["-f", cluster, "--config", tmp_path / "config.yaml", "--plugin", plugin]
     err = run("simulate", *given, "-v", "10", "--logging-format", "json").err

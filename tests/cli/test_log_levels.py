@@ -161,6 +161,7 @@ def test_a_preemption_is_told_from_its_choice_to_its_victims(run: Command, tmp_p
     )
 
 
+@pytest.mark.slow
 def test_a_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
     flags = ["--embedded", "-f", cluster, "--secure-port=0", "-v=2", "--logging-format=json", "--profiling"]
     with started("run", *flags) as scheduler:

@@ -180,6 +180,7 @@ def test_it_takes_the_place_of_an_installed_one_of_its_name(run: Command, folder
     assert [outcome["node"] for outcome in json.loads(out)] == ["right"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["simulate"], ["run", "--embedded", "--secure-port", "0"]])
 def test_who_quits_the_debugger_ends_the_process(folder: Path, command: list[str]) -> None:
     words = [*command, "-f", "cluster.yaml", "--plugin", "quits.py:NotLeft"]

@@ -270,6 +270,7 @@ def test_the_limit_has_an_end() -> None:
     rushing(SlowServer(1e6, 0.1), work, BINDING)
 
 
+@pytest.mark.slow
 def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
     async def work(rush: Rush) -> None:
         for latency, capacity in ((0.01, 500), (0.2, 200), (0.01, 500)):

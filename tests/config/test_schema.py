@@ -140,7 +140,7 @@ def test_what_show_prints_is_valid() -> None:
         assert refused_by_schema(document.data) == []
 
 
-@pytest.mark.parametrize("document", [pytest.param(FULL, marks=pytest.mark.slow), OPTIONS], ids=["full", "own"])
+@pytest.mark.parametrize("document", [pytest.param(FULL, marks=pytest.mark.long), OPTIONS], ids=["full", "own"])
 def test_whatever_is_changed_the_loader_and_the_schema_agree(document: dict[str, Any]) -> None:
     assert refused_by_schema(document) == refused_by_loader(document) == []
     told = {}

@@ -171,6 +171,7 @@ PROFILES = st.fixed_dictionaries(
 OPTIONS = st.fixed_dictionaries({}, optional={"seed": st.integers(0, 99), "layerMemory": st.just("1Gi")})
 
 
+@pytest.mark.slow
 @given(st.lists(PROFILES, max_size=3), OPTIONS, st.booleans())
 @example(
     [

@@ -43,8 +43,8 @@ SUITES = {
 }
 
 
-#: What takes 25 s of a core; `make check` replays it.
-LONG = {"dynamic_resources"}
+#: What takes 7 to 25 s of a core; `make check` replays it.
+LONG = {"dynamic_resources", "mixed", "pod_topology_spread", "preemption", "sequence"}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tests.contract.cases import CASES
 from tests.contract.lines import LinesReached
 from tests.contract.plugins import ASKED, holding, placing
 from tests.support import scale
+from tests.support.scale import sampled
 
 #: So many clusters for each plugin and world.
 EXAMPLES = max(scale.EXAMPLES // 3, 1)
@@ -80,7 +81,7 @@ def test_every_plugin_has_its_case() -> None:
 
 
 @pytest.mark.slow
-@every_plugin
+@pytest.mark.parametrize("name", sampled(PLACING))
 def test_every_answer_is_given(name: str) -> None:
     found, case = reached(name), CASES[name]
     assert found.reasons.keys() == case.reasons
@@ -105,7 +106,7 @@ def answers_missed(lines: LinesReached) -> set[str]:
     return {line for line in lines.missed(LEAST) if not re.match(r"\w+Args\.\w*problems: ", line)}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @every_plugin
 def test_every_line_of_an_answer_is_come_by(name: str) -> None:
     """Without the lines of what only events ask, which are not entered at all."""

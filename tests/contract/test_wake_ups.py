@@ -16,7 +16,7 @@ from kframework.testing.alone import profile_of
 from tests.contract.case import World
 from tests.contract.cases import CASES
 from tests.contract.plugins import holding
-from tests.support.scale import EXAMPLES
+from tests.support.scale import EXAMPLES, sampled
 
 #: A planted fault is found in so many clusters of each world at the latest.
 PATIENCE = 200
@@ -127,6 +127,7 @@ def made_lossy(plugin: type[Plugin], resource: str, action: ActionType) -> type[
     return Lossy
 
 
+@pytest.mark.slow
 def test_no_wake_up_is_lost_between_plugins() -> None:
     built_in = [name for name, plugin in HOLDING.items() if plugin.__module__.startswith("kframework.plugins.")]
     together = check(HOLDING["NodePorts"], waking("NodePorts")[0], EXAMPLES, beside=built_in)
@@ -135,7 +136,7 @@ def test_no_wake_up_is_lost_between_plugins() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("name", sampled(HOLDING))
 def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> None:
     answers = found(name)
     for _, resource, action, hinted in (each for each in REGISTERED if each[0] == name):
@@ -146,7 +147,7 @@ def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> Non
         assert bool(happened & answers.skip.keys()) is skips, f"{label} lets pods sleep: {not skips}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "resource", "action", "hinted"), REGISTERED)
 def test_a_hint_that_skips_too_much_is_found_out(name: str, resource: str, action: ActionType, hinted: bool) -> None:
     lossy = made_lossy(HOLDING[name], resource, action)

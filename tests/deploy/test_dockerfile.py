@@ -94,6 +94,7 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     assert [f"!{name}" for name in copied() if f"!{name}" not in rules] == []
 
 
+@pytest.mark.slow
 def test_pip_knows_the_flags() -> None:
     for command in commands():
         if command[0].endswith("pip"):

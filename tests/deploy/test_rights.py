@@ -123,6 +123,7 @@ def pod(name: str) -> Pod:
     return make_pod(name, cpu=0.1, scheduler_name=parse(deployed()).profiles[0].scheduler_name)
 
 
+@pytest.mark.slow
 def test_of_two_replicas_one_leads_and_schedules_and_then_the_other() -> None:
     held = authorizer()
 

@@ -409,6 +409,7 @@ async def test_pods_that_end_are_gone() -> None:
     assert messages[-1] == Gone(running)
 
 
+@pytest.mark.slow
 async def test_history_is_kept_for_those_who_come_back() -> None:
     memory = cluster(node("n1"))
     version = memory.version

@@ -77,7 +77,7 @@ async def checked_before() -> list[str]:
     return await stage.run(too_many)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("world", "owner", "name", "planted", "complaint"),
     [

@@ -9,7 +9,7 @@ from tests.interleavings.worlds.every import WORLDS
 from tests.support.scale import EXAMPLES
 
 #: So many schedules of each world; all together take 8 s of a core, and four times as many 31 s.
-SCHEDULES = [EXAMPLES, pytest.param(EXAMPLES * 4, marks=pytest.mark.slow)]
+SCHEDULES = [EXAMPLES, pytest.param(EXAMPLES * 4, marks=pytest.mark.long)]
 
 
 @pytest.mark.slow

@@ -172,6 +172,7 @@ def slowly(number: str, suffix: str) -> Fraction:
     return Fraction(away_from_zero if exact >= 0 else -away_from_zero, 10**9)
 
 
+@pytest.mark.slow
 @given(texts)
 def test_reading_is_exact(parts: tuple[str, str]) -> None:
     assert Fraction(nano("".join(parts)), 10**9) == slowly(*parts)

@@ -100,6 +100,7 @@ def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
 # -- servers -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
     until, places, told = Until(1), list[Path](), list[str]()
 
@@ -199,6 +200,7 @@ def of(records: list[logging.LogRecord], level: int) -> list[str]:
     return [record.getMessage() for record in records if record.levelno >= level]
 
 
+@pytest.mark.slow
 def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
     configuration, clock = parse(SWIFT), SystemClock()
     held, until, told = Insisted(), Until(2), asyncio.Queue[str]()

@@ -17,6 +17,7 @@ from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.faults.points import Silence, Strike, Struck
+from tests.support.scale import sampled
 from tests.support.storage import claim, mounted, storage_class
 
 #: Of the names that the plugin Hesitant lets wait, and of those that it does not.
@@ -140,6 +141,7 @@ async def never_read_back(self: ClusterApi, pod: PendingPod, node_name: str) -> 
     await self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
 
 
+@pytest.mark.slow
 def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterApi, "bind", never_read_back)
     assert [text for _, text in struck("crowded", silence) if "is overcommitted by" in text]
@@ -149,7 +151,7 @@ def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("cycle", "strike"),
     # Where there is room for one pod only, two who bind do overcommit the node.
-    [each for each in product(CYCLES, STRIKES) if each != ("crowded", "bound elsewhere")],
+    sampled(each for each in product(CYCLES, STRIKES) if each != ("crowded", "bound elsewhere")),
 )
 def test_a_cycle_survives_a_strike_at_any_point(cycle: str, strike: str) -> None:
     assert not struck(cycle, STRIKES[strike])

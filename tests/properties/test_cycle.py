@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from tests.properties.race import Race, Seen
 from tests.support.scale import EXAMPLES
 
 
+@pytest.mark.slow
 def test_the_search_that_remembers_finds_what_the_slow_one_finds() -> None:
     seen = Seen()
 

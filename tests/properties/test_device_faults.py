@@ -30,6 +30,7 @@ from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
 from tests.faults.shape import RATES, Shape
 from tests.support.faulty_transport import Rates
+from tests.support.scale import sampled
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def replays(report: Report) -> bool:
     return all(replay(recording, PLUGINS).difference is None for recording in report.recordings)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4, 15, 17, 18])
+@pytest.mark.parametrize("seed", sampled([0, 1, 3, 4, 15, 17, 18]))
 def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
     report = run(seed, Shape(devices=True, rates=RATES), tmp_path)
     assert not report.complaints, str(report)
@@ -56,6 +57,7 @@ def test_what_holds_of_devices_where_pods_are_in_each_other_s_way(seed: int, tmp
     assert replays(report)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [26])
 def test_what_holds_of_devices_where_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
     shape = Shape(devices=True, lifetime=100.0, budgets=True, quarrels=True, standstills=True)
@@ -132,20 +134,22 @@ reserve = ClaimWrites._reserved
 
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "complaint"),
-    [
-        (AllocatedDevices, "reserve", not_noted, "times as a whole"),
-        (Reservation, "undo", kept, "allocations are pending"),
-        (Search, "_counters_suffice", without_counters, "is taken"),
-        (Search, "_amounts", without_capacity, "too much is consumed"),
-        (AllocatedDevices, "_changed", never_freed, "is free, which the scheduler does not know"),
-        (ClaimWrites, "_reserved", for_the_first_alone, "is not reserved for it"),
-        (ClaimsInCycle, "_usable", usable_anywhere, "does not reach the devices"),
-        (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
-        (ClaimController, "_uses", still_using, "which is gone"),
-        (ClaimController, "_free", keeping, "keeps the devices of"),
-        (ClaimWrites, "unreserve", left_reserved, "which waits"),
-        (Feasibility, "_search", searched_once, "waits for devices that nobody has"),
-    ],
+    sampled(
+        [
+            (AllocatedDevices, "reserve", not_noted, "times as a whole"),
+            (Reservation, "undo", kept, "allocations are pending"),
+            (Search, "_counters_suffice", without_counters, "is taken"),
+            (Search, "_amounts", without_capacity, "too much is consumed"),
+            (AllocatedDevices, "_changed", never_freed, "is free, which the scheduler does not know"),
+            (ClaimWrites, "_reserved", for_the_first_alone, "is not reserved for it"),
+            (ClaimsInCycle, "_usable", usable_anywhere, "does not reach the devices"),
+            (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
+            (ClaimController, "_uses", still_using, "which is gone"),
+            (ClaimController, "_free", keeping, "keeps the devices of"),
+            (ClaimWrites, "unreserve", left_reserved, "which waits"),
+            (Feasibility, "_search", searched_once, "waits for devices that nobody has"),
+        ]
+    ),
 )
 def test_a_planted_fault_is_found(
     owner: type,
@@ -169,6 +173,7 @@ async def whatever_it_has_become(
 patch_status = KubeCluster.patch_status
 
 
+@pytest.mark.long
 def test_a_status_that_is_written_over_that_of_others_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shape = Shape(devices=True, pause=3.0, pods=60)
     assert not run(51, shape, tmp_path).complaints

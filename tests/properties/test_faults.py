@@ -58,7 +58,7 @@ def never_put_back(self: PodEngine, queued: object, status: object, nominated: o
     self.queue.done(queued.pod.uid)  # type: ignore[attr-defined]  # a QueuedPod
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "complaint"),
     [

@@ -21,6 +21,7 @@ def test_the_same_seed_sends_the_same() -> None:
     assert send(7, 100).statuses == send(7, 100).statuses
 
 
+@pytest.mark.slow
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def trusting(body: bytes) -> Data:
         data: Data = msgspec.json.decode(body)

@@ -21,7 +21,7 @@ from tests.faults.summary import GROWTH, KINDS, WARM, Summary
 from tests.faults.worlds import Engine, Lived, Order, engine_of, lived
 from tests.support.scale import seeds
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("seed", seeds(2, start=6))

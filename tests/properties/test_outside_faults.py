@@ -88,7 +88,7 @@ def never_undone(*arguments: object) -> None:
 apply = Sources.apply
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "complaint"),
     [

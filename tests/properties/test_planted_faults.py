@@ -43,7 +43,7 @@ def found() -> bool:
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nothing_is_found_where_nothing_was_planted() -> None:
     assert not found()
 
@@ -175,7 +175,7 @@ def skip_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("kframework.core.cycle.plan._skips", lambda answer: False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "plant",
     [

@@ -285,7 +285,7 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
     return queue._backoff.expiry(first) + 1 if first is not None else None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [

@@ -345,6 +345,7 @@ def test_it_agrees_with_the_recording(accounts: Accounts, account: Callable[[Acc
     assert not problems, "\n".join(problems[:10])
 
 
+@pytest.mark.slow
 def test_much_has_happened(accounts: Accounts) -> None:
     codes = {Code(each.code) for each in failures(accounts)}
     assert codes >= {Code.UNSCHEDULABLE, Code.ERROR}
@@ -373,7 +374,7 @@ def with_less(accounts: Accounts) -> Accounts:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("account", ACCOUNTS)
 @pytest.mark.parametrize("falsified", [with_lies, with_less])
 def test_another_account_is_found_out(

@@ -48,7 +48,7 @@ def test_nothing_grows_with_the_pods_that_passed() -> None:
     assert not grown(before, after, SPARE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_grows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     add = SchedulingQueue.add
 

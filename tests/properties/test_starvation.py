@@ -116,6 +116,7 @@ def test_a_crowd_is_tried_once_and_then_whoever_fits() -> None:
     assert result.decisions[-1].pod == "default/low"
 
 
+@pytest.mark.slow
 def test_events_that_help_nobody_wake_nobody() -> None:
     crowded = Crowded(NodeResourcesFit)
     crowded.run(beating(NODE))
@@ -130,7 +131,7 @@ def test_a_crowd_that_every_event_may_help_rests_between_its_attempts() -> None:
     assert max(crowded.tried.values()) <= -(-CYCLES // CROWD)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("plugin", [Unregistered, AlwaysQueue])
 def test_where_every_event_wakes_the_crowd_nobody_else_gets_a_turn(plugin: type[Plugin]) -> None:
     crowded = Crowded(plugin)

@@ -350,7 +350,7 @@ def check_nothing(statement: Statement, *_: object) -> None:
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [

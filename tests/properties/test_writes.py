@@ -117,7 +117,7 @@ def test_faults_of_every_kind_lose_no_event_and_double_none() -> None:
     run_virtual(main)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_rates_of_the_configuration_hold_beside_it() -> None:
     async def main() -> None:
         drain = Drain(400, 0.01, qps=50.0)

@@ -34,6 +34,7 @@ def test_nothing_heavy_is_imported_with_the_plugin() -> None:
     assert imported & HEAVY == set()
 
 
+@pytest.mark.slow
 def test_pytest_finds_it_and_shows_decisions_where_a_test_fails(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "--import-mode=importlib")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given, settings
 
 from kframework.in_memory.cluster import MemoryCluster
@@ -18,6 +19,7 @@ def test_pods_and_nodes_have_the_names_they_are_given(pod: Pod, node: Node) -> N
     assert (pod.metadata.name, pod.spec.node_name, node.metadata.name) == ("web", "", "there")
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(clusters(), histories())
 def test_the_same_history_ends_the_same_way(cluster: Objects, history: History) -> None:

@@ -71,6 +71,7 @@ def test_what_it_is_asked_for_is_remembered() -> None:
     assert (event.pod, event.reason, event.note, event.warning) == (pod, "Bound", "done", False)
 
 
+@pytest.mark.slow
 async def test_spawned_coroutines_may_be_awaited() -> None:
     handle, done = stub_handle(), []
 

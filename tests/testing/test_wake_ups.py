@@ -100,6 +100,7 @@ def test_a_hint_that_skips_is_named() -> None:
         check_wake_ups(Lossy)
 
 
+@pytest.mark.slow
 def test_a_plugin_without_registrations_is_woken_by_almost_everything() -> None:
     class Everything(Plugin):
         name = "Odd"
@@ -128,7 +129,7 @@ def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plu
     return Needing
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "name", "resource"),
     [

@@ -258,6 +258,7 @@ def test_a_limit_goes_with_a_recording(run: Command) -> None:
     assert "goes with --record only" in " ".join(run("simulate", "-f", EXAMPLE, "--record-limit", "64Mi").err)
 
 
+@pytest.mark.slow
 def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     arguments = ["run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, "--record", file]
@@ -269,6 +270,7 @@ def test_a_running_scheduler_is_recorded(capsys: pytest.CaptureFixture[str], tmp
     assert code == 0 and err[-1].endswith("sessions decided again by the recorded configuration: all alike")
 
 
+@pytest.mark.slow
 def test_a_running_scheduler_traces_as_the_document_of_options_says(config: Path) -> None:
     options = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\ntracing: {exporter: console, %s}"
     config.write_text(f"{CONFIG}---\n{options % 'samplingRatePerMillion: 1000000'}")
@@ -311,6 +313,7 @@ def until_bound(process: subprocess.Popen[str], name: str) -> str:
         return str(next(node for node in nodes if node))
 
 
+@pytest.mark.slow
 def test_embedded_it_makes_pods_of_jobs_and_schedules_them(config: Path) -> None:
     stock = STOCK.format(config=config).split()
     with started("run", "--embedded", "-f", EXAMPLE, "--secure-port", 0, *stock) as process:
@@ -322,6 +325,7 @@ def test_embedded_it_makes_pods_of_jobs_and_schedules_them(config: Path) -> None
     assert err.splitlines()[0] == f"notice: flags of Volcano's scheduler that mean nothing here: {names}"
 
 
+@pytest.mark.slow
 def test_without_controllers_jobs_are_left_to_others() -> None:
     with started("run", "--embedded", "-f", EXAMPLE, "--no-controllers", "--secure-port", 0) as process:
         assert process.stderr is not None

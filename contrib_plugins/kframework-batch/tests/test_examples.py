@@ -11,7 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_hour_of_the_three_teams_is_drawn_as_it_was() -> None:
     done = subprocess.run([sys.executable, EXAMPLES / "sharing.py"], capture_output=True, text=True, check=True)
     assert done.stdout == (EXAMPLES.parent / "sharing.svg").read_text()

@@ -80,6 +80,7 @@ class Until:
 # -- the process ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
     example = Path(__file__).parents[1] / "examples" / "training.yaml"
     until, of = Until(5), settings(WORK)

@@ -39,14 +39,14 @@ def test_what_is_left_of_several_cards_does_not_add_up() -> None:
     assert [placeable(left, size) for size in SIZES.values()] == [14 / 14, 12 / 14, 9 / 14, 7 / 14]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plugin_places_more_large_claims() -> None:
     without, packed = (run(profile, nodes=4, pods=300, seed=1) for profile in ("LeastAllocated", "DeviceBinPacking"))
     assert packed.turned_away["whole"] < without.turned_away["whole"]
     assert packed.placeable["large"] > without.placeable["large"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_run_counts_and_repeats(profile: str) -> None:
     ran = run(profile, nodes=2, pods=120, seed=3)

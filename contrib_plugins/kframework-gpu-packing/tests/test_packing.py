@@ -185,6 +185,7 @@ class TestContract(TestContractWithoutGpus):
     args = {"resource": "example.com/gpu"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tests", [TestContractWithoutGpus, TestContract])
 def test_the_contract_is_checked_with_what_differs(tests: type[PluginContract]) -> None:
     args = tests.args

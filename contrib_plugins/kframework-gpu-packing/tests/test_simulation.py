@@ -25,7 +25,7 @@ def test_what_is_counted_as_placeable_is_placed(profile: str, gpus: int) -> None
     assert placeable(free, gpus) == placed / sum(free)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_run_counts_and_repeats(profile: str) -> None:
     ran = run(profile, nodes=8, pods=150, seed=3)

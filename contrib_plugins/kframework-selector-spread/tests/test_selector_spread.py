@@ -359,6 +359,7 @@ class TestContract(PluginContract):
     pods = [make_pod("constrained", topology_spread=OWN_CONSTRAINTS), TERMINATING, make_pod("web", labels=WEB)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", [SelectorSpread, Served])
 def test_the_contract_is_checked_with_what_differs(plugin: type[SelectorSpread]) -> None:
     reached = check_plugin(plugin, pods=TestContract.pods)

@@ -43,6 +43,7 @@ def test_a_pod_that_can_wait_does_so_without_an_attempt() -> None:
     assert result.decisions_on("batch")[0].woken_by == "TimeOfDay/hours"
 
 
+@pytest.mark.slow
 def test_it_is_held_again_when_the_hours_are_over_and_the_next_night_comes() -> None:
     late = make_pod("late", labels={RUN: "off-peak"})
     result = scenario(EARLY).at(7 * HOUR, create(late)).run(until=30 * HOUR)

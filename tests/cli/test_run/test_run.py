@@ -213,6 +213,7 @@ def test_a_signal_that_comes_too_early_ends_tasks_too() -> None:
         raise ExceptionGroup("others", [ValueError("no")])
 
 
+@pytest.mark.slow
 def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         address = server_of(kubeconfig)
@@ -221,12 +222,14 @@ def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
             assert scheduler.end() == (0, [], [IN_STEP, EXITING])
 
 
+@pytest.mark.slow
 def test_embedded_it_brings_its_own_cluster(cluster: Path) -> None:
     with started("run", "--embedded", "-f", cluster, "--secure-port", 0) as scheduler:
         assert until_bound(exported(scheduler), "web") == "node-a"
         assert scheduler.end() == (0, [], [IN_STEP, EXITING])
 
 
+@pytest.mark.slow
 def test_a_dry_run_reports_what_would_be_done(cluster: Path) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         with started("run", "--dry-run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:

@@ -20,6 +20,7 @@ from tests.in_memory.workloads.stage import stateful_set, template
 from tests.support.bound_pods import Until
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("controllers", "pods"),
     [(["*"], {"default/pod", "default/two", "default/web-0"}), ([], {"default/pod", "default/two"})],

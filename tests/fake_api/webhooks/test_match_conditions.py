@@ -44,6 +44,7 @@ def test_conditions_hold_together(expressions: list[str], holds: bool) -> None:
     assert hold([{"expression": each} for each in expressions], asked()) is holds
 
 
+@pytest.mark.slow
 def test_conditions_have_a_budget_together() -> None:
     slow: dict[str, object] = {"expression": "object.words.all(a, object.words.all(b, a == b))"}
     wordy = asked(object={"words": ["a"] * 330})

@@ -271,6 +271,7 @@ def test_a_timed_attempt_stands_for_all_since_the_one_before() -> None:
 # -- memory --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_that_nobody_asks_for() -> None:
     attempts = Attempts()
     gc.collect()

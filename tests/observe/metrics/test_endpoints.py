@@ -189,6 +189,7 @@ async def test_health_checks_are_counted_until_a_reset() -> None:
 # -- beside the scheduler ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_an_answer_gives_way_and_may_be_broken_off(caplog: pytest.LogCaptureFixture) -> None:
     """Thousands of pods are shown piece by piece; whoever goes away meanwhile disturbs nobody."""
     pods = [make_pod(f"pod-{number}", node_name="a") for number in range(20_000)]

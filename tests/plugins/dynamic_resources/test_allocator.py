@@ -228,6 +228,7 @@ def test_a_search_that_takes_too_long_ends() -> None:
     assert searched(world(slices, asked, used())) is None
 
 
+@pytest.mark.slow
 def test_it_finds_a_way_exactly_where_there_is_one() -> None:
     verdicts = dict.fromkeys((True, False), 0)
     for seed in range(WORLDS):

@@ -67,7 +67,7 @@ def names_of(chosen: Sequence[Sequence[Chosen]] | None) -> list[list[DeviceId]] 
     return None if chosen is None else [[each.device.id for each in of_claim] for of_claim in chosen]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(60))
 def test_after_any_changes_it_is_as_if_searched_anew(seed: int) -> None:
     assert_as_searched_anew(Random(seed), 40)

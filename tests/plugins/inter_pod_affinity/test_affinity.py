@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 import msgspec
+import pytest
 
 from kframework.objects import Affinity, Namespace, ObjectMeta
 from kframework.objects.label_selectors import exact
@@ -103,6 +104,7 @@ def test_existing_terms_are_those_about_the_pods_of_a_namespace_as_it_is_labelle
     assert affinities.existing_terms(web, state.nodes).anti_affinity == ()
 
 
+@pytest.mark.slow
 def test_what_no_pod_needs_any_more_is_forgotten() -> None:
     state, affinities = cluster()
     gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))

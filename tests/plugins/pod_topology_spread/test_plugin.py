@@ -66,6 +66,7 @@ def test_the_rules(seed: int) -> None:
         compare(random.choice(plugins), world, world.pod())
 
 
+@pytest.mark.slow
 @given(SEEDS)
 def test_the_rules_while_everything_changes(seed: int) -> None:
     random = Random(seed)

@@ -120,6 +120,7 @@ def test_only_topologies_that_nodes_have_are_summed_up() -> None:
     assert totals(about(state)) == {"rack": 1, "zone": 0}
 
 
+@pytest.mark.slow
 def test_a_topology_may_come_after_the_last_pod_with_a_term_about_it() -> None:
     state = cluster()
     hold(state, "p", away(term("rack"), not_in("db")))
@@ -131,6 +132,7 @@ def test_a_topology_may_come_after_the_last_pod_with_a_term_about_it() -> None:
     assert totals(about(state)) == {"zone": 0, "rack": 1}
 
 
+@pytest.mark.slow
 def test_a_set_of_terms_that_no_pod_has_any_more_is_forgotten() -> None:
     state = cluster()
     hold(state, "p", away(term()))

@@ -152,6 +152,7 @@ def test_several_required_names_are_the_templates() -> None:
     assert one.template is not other.template
 
 
+@pytest.mark.slow
 def test_templates_and_classes_die_with_their_last_pod() -> None:
     interned = Interned()
     one, other = (PodInfo(pod(uid, {"cpu": "1"}, labels={"app": "web"}), interned) for uid in "ab")

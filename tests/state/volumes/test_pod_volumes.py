@@ -370,6 +370,7 @@ CHANGES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(CHANGES, st.lists(CLAIMS, min_size=1, max_size=3)), min_size=1, max_size=12))
 def test_the_slow_reference_finds_the_same_whatever_happens(
     course: list[tuple[Change, list[PersistentVolumeClaim]]],

@@ -33,6 +33,7 @@ class TestTwice(Few):
 """
 
 
+@pytest.mark.slow
 def test_only_promises_that_are_made_are_collected(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MODULE)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-v", "-rA")
@@ -105,6 +106,7 @@ class TestSlow(PluginContract):
 """
 
 
+@pytest.mark.slow
 def test_of_a_hook_that_sleeps_one_test_fails_and_the_others_do_not_wait(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SLOW)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-q")
@@ -115,6 +117,7 @@ def test_of_a_hook_that_sleeps_one_test_fails_and_the_others_do_not_wait(pyteste
 UNUSABLE = SLOW.replace("state, pod, node", "state, pod, nodes")
 
 
+@pytest.mark.slow
 def test_a_plugin_that_cannot_be_loaded_is_told_without_our_own_lines(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(UNUSABLE)
     result = pytester.runpytest_subprocess("-p", "no:randomly", "-q", "-k", "only_look")

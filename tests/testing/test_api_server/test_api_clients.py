@@ -46,6 +46,7 @@ def test_lightkube(api: FakeApi) -> None:
         assert [pod.metadata.name for pod in client.list(Pod)] == ["web"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:Kubernetes version",  # it has not heard of 1.36
     "ignore::pytest.PytestUnraisableExceptionWarning",  # it never closes its connections

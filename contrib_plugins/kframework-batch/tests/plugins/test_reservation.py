@@ -22,7 +22,7 @@ tiers:
 END = 120
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("starved_after", "served"), [("1m", True), ("1h", False)])
 def test_a_large_gang_is_not_starved_by_small_jobs(starved_after: str, served: bool) -> None:
     """It needs a whole node, and one after the other comes on both of them all the time."""

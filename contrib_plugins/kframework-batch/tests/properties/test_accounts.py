@@ -26,6 +26,7 @@ def test_accounts_are_true(seed: int, make_world: MakeWorld) -> None:
         world.happen()
 
 
+@pytest.mark.slow
 def test_the_worlds_are_full_of_what_is_said(make_world: MakeWorld) -> None:
     """Whatever an account can say is said in some of the worlds."""
     said: Counter[str] = Counter()

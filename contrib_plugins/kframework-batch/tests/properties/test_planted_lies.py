@@ -321,7 +321,7 @@ def _scenes(make_world: MakeWorld) -> list[Scene]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("lie", LIES)
 def test_a_planted_lie_is_found(lie: str, scenes: list[Scene]) -> None:
     told = found = 0

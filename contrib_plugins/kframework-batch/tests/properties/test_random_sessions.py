@@ -454,7 +454,7 @@ def test_what_holds_of_sessions(seed: int, make_world: MakeWorld) -> None:
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_worlds_are_full_of_what_is_judged(make_world: MakeWorld) -> None:
     """Whatever is judged happens in some of the worlds."""
     seen: Counter[str] = Counter()
@@ -469,7 +469,7 @@ def test_the_worlds_are_full_of_what_is_judged(make_world: MakeWorld) -> None:
     assert seen["preempt"] + seen["reclaim"] and seen[BROKEN.split(" ")[0]], seen
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds(1, step=100))
 def test_a_seed_says_all(seed: int, make_world: MakeWorld) -> None:
     """The same happens again, in another process as well, whatever order sets have there."""

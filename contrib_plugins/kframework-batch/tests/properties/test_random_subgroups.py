@@ -167,7 +167,7 @@ def lies(turn: SubJobTurn) -> Iterator[SubJobTurn]:
     yield replace(turn, hypernode="r9")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_planted_lies_are_found() -> None:
     planted = 0
     for seed in range(40):

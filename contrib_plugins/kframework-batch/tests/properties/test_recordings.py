@@ -103,6 +103,7 @@ def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
     return worlds[0].troubles
 
 
+@pytest.mark.slow
 def test_recordings_of_faulty_sessions_replay_to_the_same_decisions(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for seed in SEEDS:

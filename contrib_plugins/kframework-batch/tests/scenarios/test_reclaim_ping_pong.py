@@ -161,7 +161,7 @@ def test_once_queues_have_their_due_nobody_is_evicted_any_more(fair: str, case: 
     assert max(when for when, _, _ in record.evicted) < 60.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", ENDLESS.values(), ids=list(ENDLESS))
 @pytest.mark.parametrize("fair", OLD)
 def test_by_what_they_hold_before_it_queues_take_from_each_other_for_ever(

@@ -21,6 +21,7 @@ from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
 from kframework.simulation.running import Action
 from kframework.testing import create, make_node
+from tests.support.scale import sampled
 
 CONFIG = """
 actions: "allocate, backfill"
@@ -71,7 +72,7 @@ def incomplete(record: Record, members: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lost", [1, 2, 3])
+@pytest.mark.parametrize("lost", sampled([1, 2, 3]))
 @RULES
 def test_a_gang_that_lost_members_gets_the_next_room_there_is(lost: int, classes: list[type], starves: bool) -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]

@@ -259,6 +259,7 @@ def parts(search: Search, outcome: Outcome) -> object:
     return (statuses, outcome.reasons, outcome.rejectors, outcome.pending, outcome.evaluated)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, derandomize=True, database=None, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: int) -> None:
@@ -281,6 +282,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
             assert extended.rotation.next_start_index == plain.rotation.next_start_index
 
 
+@pytest.mark.slow
 @settings(max_examples=60, derandomize=True, database=None, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_extenders_at_random_do_what_the_slow_rules_say(seed: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
+
 from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import NODE_ADD, POD_GONE, Rig, pending
 
@@ -12,6 +14,7 @@ CYCLES = 100_000
 PODS, IN_FLIGHT = 6, 3
 
 
+@pytest.mark.slow
 def test_events_are_kept_no_longer_than_the_oldest_pod_in_flight() -> None:
     """Pods are always in flight, each comes back or is done after a few cycles, and every cycle something happens."""
     rig = Rig()

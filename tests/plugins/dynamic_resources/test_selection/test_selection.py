@@ -115,6 +115,7 @@ def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: p
     assert repr(by) == "<Selection by 1 expressions>"
 
 
+@pytest.mark.slow
 def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MOST_EXPRESSIONS", 2)
     by, one = Selection(), device(**A100)

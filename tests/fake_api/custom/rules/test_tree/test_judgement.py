@@ -170,7 +170,7 @@ def test_rules_wait_until_the_value_is_one_of_the_schema() -> None:
     assert [each.field for each in broken(tree, value, None, [invalid("spec.name", "x", "is no name")])] == ["spec"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_rules_of_an_object_share_a_budget() -> None:
     words = {"type": "array", "items": TEXT}
     items = ruled(of(words=words), "self.words.all(a, self.words.all(b, a == b))")

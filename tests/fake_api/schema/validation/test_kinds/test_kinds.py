@@ -69,7 +69,7 @@ PLACES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", PLACES, ids=lambda kind: kind[1])
 @given(data=st.data())
 def test_nothing_is_a_fault_of_the_server(kind: tuple[str, str], data: st.DataObject) -> None:
