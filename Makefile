@@ -27,7 +27,7 @@ slow: $(VENV)/.dev-installed
 	$(BIN)/pytest -n auto -m 'slow and not long'
 
 long: $(VENV)/.dev-installed
-	KFRAMEWORK_EXAMPLES=1000 $(BIN)/pytest -n auto -m 'slow or long or hypothesis'
+	KFRAMEWORK_EXAMPLES=$${KFRAMEWORK_EXAMPLES:-1000} $(BIN)/pytest -n auto -m 'slow or long or hypothesis'
 
 real: $(VENV)/.dev-installed
 	@# Only the tests that need the kube-apiserver and etcd in KUBE_ASSETS.
