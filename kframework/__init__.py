@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # isort: off
         min_max as min_max,
     )
     from kframework.framework.answers import (
+        NOTHING as NOTHING,
         Candidate as Candidate,
         ClearNomination as ClearNomination,
         Diagnosis as Diagnosis,

@@ -120,6 +120,7 @@ class PodEngine(Engine):
         )
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
+        cluster.follow_signed(kind for profile in self.profiles.values() for kind in profile.sign_reads)
         self._layers = {
             name: Layers(
                 profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
@@ -343,8 +344,10 @@ class PodEngine(Engine):
     def search(self, attempt: Attempt) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         queued, profile = attempt.queued, attempt.profile
-        plan = self._layers[profile.name].plan(profile.sign(queued.pod), queued.pod)
-        if attempt.asked is not profile:
+        plan = self._layers[profile.name].plan(profile.sign(queued.pod, self.cluster.epoch), queued.pod)
+        attempt.profile = attempt.asked = plan.profile
+        if attempt.trace.is_timed:
+            attempt.asked = plan.profile.timed
             plan = plan.of(attempt.asked)
         self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.trace, self.extenders)
         return self.current

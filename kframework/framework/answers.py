@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 #: What `pre_filter` may answer beside a Status: the names of the nodes worth looking at.
 NodeNames = frozenset[str] | set[str]
+
+
+class Nothing(Enum):
+    """The answer of a `sign` whose plugin has nothing to say about such pods, at any extension point."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
 
 
 class Diagnosis:

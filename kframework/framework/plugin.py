@@ -129,6 +129,10 @@ class Plugin(Generic[A], Hooks):
         what `filter` and `score` look at beside the pod: `"node"` = the Node object only, `"pods"` = the node's pods
         and resources too. Declared, the answers are remembered until that changes. None = outside data as well: asked
         in every cycle (or say through the handle what changed).
+    `sign_reads`
+        the kinds that `sign` looks at beside what pods of one template, namespace, labels and owners have in common,
+        the set of nodes, and the affinity terms of pods. Declared, `sign` is asked once for all such pods, and again
+        when an object of these kinds changes; `()` where it looks at none. None = at more: asked about each pod.
     `watches`
         the kinds it needs beside pods and nodes.
     `parallel_pre_bind`
@@ -144,6 +148,7 @@ class Plugin(Generic[A], Hooks):
     name: ClassVar[str] = ""
     Args: ClassVar[type[PluginArgs]] = PluginArgs
     reads: ClassVar[Reads] = None
+    sign_reads: ClassVar[tuple[type[ApiObject], ...] | None] = None
     watches: ClassVar[tuple[Watch, ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
     keeps_time: ClassVar[frozenset[str]] = frozenset()

@@ -24,6 +24,7 @@ class ImageLocality(Plugin):
 
     name = "ImageLocality"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> tuple[int, tuple[str, ...]]:

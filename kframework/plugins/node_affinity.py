@@ -107,6 +107,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     name = "NodeAffinity"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:

@@ -28,6 +28,7 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[str]:

@@ -24,6 +24,7 @@ class NodeName(Plugin):
 
     name = "NodeName"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> str:

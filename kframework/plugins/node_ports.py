@@ -28,6 +28,7 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[HostPort]:

@@ -51,6 +51,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     name = "NodeResourcesBalancedAllocation"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = DEVICES
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:

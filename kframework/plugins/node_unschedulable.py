@@ -27,6 +27,7 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> bool:

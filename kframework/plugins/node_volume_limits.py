@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -47,6 +48,7 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = ()
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim),
         Watch(PersistentVolume),
@@ -64,8 +66,8 @@ class NodeVolumeLimits(Plugin):
         return VolumeIds(self.handle)
 
     @hookimpl
-    def sign(self, pod: PendingPod) -> bool | None:
-        return None if limited_volumes(pod) else False
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return None if limited_volumes(pod) else NOTHING
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:

@@ -30,6 +30,7 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:

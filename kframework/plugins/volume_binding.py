@@ -15,6 +15,7 @@ import numpy as np
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Int64, in_schema
 from kframework.errors import ClusterError
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -97,6 +98,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     name = "VolumeBinding"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim, verbs=("patch",)),
         Watch(PersistentVolume, verbs=("patch",)),
@@ -115,7 +117,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if pod.template.once(VolumeBinding, _has_claims) else ""
+        return None if pod.template.once(VolumeBinding, _has_claims) else NOTHING
 
     # -- which nodes have the volumes ------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -56,11 +57,12 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = ()
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PersistentVolumeClaim),)
 
     @hookimpl
-    def sign(self, pod: PendingPod) -> bool | None:
-        return None if pod.claims or disks(pod) else False
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return None if pod.claims or disks(pod) else NOTHING
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:

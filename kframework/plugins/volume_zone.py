@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -56,6 +57,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     reads: ClassVar[Reads] = "node"
+    sign_reads = ()
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim),
         Watch(PersistentVolume),
@@ -70,7 +72,7 @@ class VolumeZone(Plugin):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if pod.template.once(VolumeZone, _has_claims) else ""
+        return None if pod.template.once(VolumeZone, _has_claims) else NOTHING
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:

@@ -6,7 +6,7 @@ Only the inbox and the cycle change it, so between two changes the tables *are* 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
@@ -46,6 +46,7 @@ class ClusterState:
         #: Open statements, oldest first.
         self.statements: list[Statement] = []
         self._stores: dict[type, ObjectStore[object]] = {}
+        self._signed_objects = 0
         self._orphans: dict[str, dict[str, PodInfo]] = {}
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
@@ -53,6 +54,19 @@ class ClusterState:
         if kind not in self._stores:
             self._stores[kind] = ObjectStore()
         return cast("ObjectStore[T]", self._stores[kind])
+
+    @property
+    def epoch(self) -> int:
+        """Counts what `sign` may have looked at beside the pod: the set of nodes, terms in use, objects of kinds."""
+        return self.nodes.generation + self.nodes.existing_terms.version + self._signed_objects
+
+    def follow_signed(self, kinds: Iterable[type[object]]) -> None:
+        """Let a new epoch begin whenever an object of these kinds changes."""
+        for kind in dict.fromkeys(kinds):
+            self.objects(kind).on_change(self._begin_epoch)
+
+    def _begin_epoch(self, old: object, new: object) -> None:
+        self._signed_objects += 1
 
     def statement(self) -> Statement:
         """Open a what-if."""

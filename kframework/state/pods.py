@@ -193,14 +193,30 @@ def _tells_of_preemption(condition: PodCondition) -> bool:
     )
 
 
+class PodKind:
+    """Pods to be scheduled that have template, labels, namespace and owners in common.
+
+    `signature` is what a profile last signed them with, when `ClusterState.epoch` was `signed_at`.
+    """
+
+    __slots__ = ("__weakref__", "signature", "signed_at")
+
+    def __init__(self) -> None:
+        self.signature: object = None
+        self.signed_at: int = -1
+
+
 class PendingPod(PodInfo):
     """A pod to be scheduled: the read-only view that hooks are given, with its whole object."""
 
-    __slots__ = ("object",)
+    __slots__ = ("kind", "object")
 
     def __init__(self, pod: Pod, interned: Interned, before: PodInfo | None = None) -> None:
         super().__init__(pod, interned, before)
         self.object: Pod = _made_of(pod, self.template.spec, self.label_class)
+        owners = pod.metadata.owner_references
+        is_like_others = self.resized is None
+        self.kind: PodKind = interned.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
 
     @property
     def spec(self) -> PodSpec:
@@ -240,11 +256,14 @@ class PendingPod(PodInfo):
 
 
 class Interned:
-    """The templates and label classes in use; each lives as long as a pod that has it."""
+    """The templates, label classes and kinds in use; each lives as long as a pod that has it."""
 
     def __init__(self) -> None:
         self._templates: WeakValueDictionary[tuple[bytes | str | None, ...], PodTemplate] = WeakValueDictionary()
         self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
+            WeakValueDictionary()
+        )
+        self._kinds: WeakValueDictionary[tuple[PodTemplate, LabelClass, tuple[OwnerReference, ...]], PodKind] = (
             WeakValueDictionary()
         )
 
@@ -269,6 +288,14 @@ class Interned:
         found = self._classes.get(key)
         if found is None:
             found = self._classes[key] = LabelClass(namespace, labels, terminating)
+        return found
+
+    def kind(self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...]) -> PodKind:
+        """Return the one kind of all pods to be scheduled that have these in common."""
+        key = (template, label_class, owners)
+        found = self._kinds.get(key)
+        if found is None:
+            found = self._kinds[key] = PodKind()
         return found
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.steps import FilterStep, PreFilterAnswer, PreFilterStep, ScoreStep, StatusStep, Step
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
@@ -123,6 +124,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
 def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: LowerLayers) -> Plan:
     """Ask the plugins that sign the pod for all that they say before a node is looked at."""
+    profile = profile.without_silent(signature)
+    silent = frozenset(
+        plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is NOTHING
+    )
     signed = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is not None
     )
@@ -154,10 +159,10 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         for step in profile.pre_score
         if step.name in signed and not rejected
     }
-    silent = {name for name, answer in pre_filter.items() if _skips(answer)}
+    skipping = silent | {name for name, answer in pre_filter.items() if _skips(answer)}
     faults = {name: answer for name, answer in pre_score.items() if answer is not None and not _skips(answer)}
-    unscored = faults.keys() | {name for name, answer in pre_score.items() if _skips(answer)}
-    filters = tuple(step for step in profile.filters if step.name not in silent)
+    unscored = silent | faults.keys() | {name for name, answer in pre_score.items() if _skips(answer)}
+    filters = tuple(step for step in profile.filters if step.name not in skipping)
     scores = tuple(step for step in profile.scores if step.name not in unscored)
     # What reads only the Node is shared by many plans and seldom changes, so it is remembered at once.
     node_filters = tuple(step for step in filters if step.name in signed and step.plugin.reads == "node")

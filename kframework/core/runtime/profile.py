@@ -26,11 +26,12 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import FAULTS, PluginError, in_words, shown
-from kframework.framework.answers import NodeNames
+from kframework.framework.answers import NOTHING, NodeNames
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source, SourceChange, WhenStale
+from kframework.objects import ApiObject
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import REJECTIONS, Code, Skip, Status
 
@@ -49,7 +50,7 @@ class Signature:
     """What the remembered answers for a pod depend on: one value per plugin that takes part in placement.
 
     Equal pods share one Signature object (per profile), so it is compared and hashed by identity. A value of None
-    means that this plugin must be asked in every cycle.
+    means that this plugin must be asked in every cycle, NOTHING that it has nothing to say anywhere.
     """
 
     __slots__ = ("__weakref__", "values")
@@ -132,18 +133,50 @@ class Profile:
         )
         self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
         self._signers = tuple(_signer(plugin) for plugin in self.placement)
+        #: Those whose answers may differ between pods of one kind, with their places.
+        self._signers_of_each = tuple(
+            (place, signer)
+            for place, (plugin, signer) in enumerate(zip(self.placement, self._signers, strict=True))
+            if plugin.sign_reads is None and signer is not _never
+        )
+        #: This profile without those that have nothing to say about some pods, by their names.
+        self._narrowed: dict[frozenset[str], Profile] = {}
         self._signatures: WeakValueDictionary[tuple[Hashable | None, ...], Signature] = WeakValueDictionary()
 
     # -- signatures ------------------------------------------------------------------------------------------------
 
-    def sign(self, pod: PendingPod) -> Signature:
-        """Return the pod's signature; PluginError if a `sign` hook raises or answers something unhashable."""
-        values: list[Hashable | None] = []
+    @property
+    def sign_reads(self) -> tuple[type[ApiObject], ...]:
+        """The kinds whose objects `sign` hooks look at."""
+        return tuple(kind for plugin in self.placement for kind in plugin.sign_reads or ())
+
+    def sign(self, pod: PendingPod, epoch: int | None = None) -> Signature:
+        """Return the pod's signature; PluginError if a `sign` hook raises or answers something unhashable.
+
+        While `epoch` (`ClusterState.epoch`) stays, plugins that say what their `sign` reads are asked once for a kind.
+        """
+        kind = pod.kind
+        if epoch is None or kind.signed_at != epoch:
+            signature = self._interned([self._signed_by(place, pod) for place in range(len(self._signers))])
+            if epoch is not None:
+                kind.signature, kind.signed_at = signature, epoch
+            return signature
+        signature = cast("Signature", kind.signature)
+        if not self._signers_of_each:
+            return signature
+        values = list(signature.values)
+        for place, _ in self._signers_of_each:
+            values[place] = self._signed_by(place, pod)
+        return self._interned(values)
+
+    def _signed_by(self, place: int, pod: PendingPod) -> Hashable | None:
         try:
-            for signer in self._signers:
-                values.append(signer(pod))  # noqa: PERF401  # where one raises, their number says which
+            return self._signers[place](pod)
         except FAULTS as error:
-            raise self.fault(self.placement[len(values)].name, "sign", error) from error
+            raise self.fault(self.placement[place].name, "sign", error) from error
+
+    def _interned(self, values: Sequence[Hashable | None]) -> Signature:
+        """Return the one signature of these values."""
         key = tuple(values)
         try:
             signature = self._signatures.get(key)
@@ -152,6 +185,27 @@ class Profile:
         if signature is None:
             signature = self._signatures[key] = Signature(key)
         return signature
+
+    def without_silent(self, signature: Signature) -> Profile:
+        """Return the profile without the plugins that signed with NOTHING, from Reserve on.
+
+        Before that their answers are asked once for all pods of a signature.
+        """
+        values = zip(self.placement, signature.values, strict=True)
+        silent = frozenset(plugin.name for plugin, value in values if value is NOTHING)
+        if not silent:
+            return self
+        narrowed = self._narrowed.get(silent)
+        if narrowed is None:
+            narrowed = self._narrowed[silent] = copy.copy(self)
+            vars(narrowed).pop("timed", None)
+            narrowed.reserve = tuple(step for step in self.reserve if step.name not in silent)
+            narrowed.unreserve = tuple(step for step in self.unreserve if step.name not in silent)
+            narrowed.permit = tuple(step for step in self.permit if step.name not in silent)
+            narrowed.pre_bind = tuple(step for step in self.pre_bind if step.name not in silent)
+            narrowed.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in silent}
+            narrowed.post_bind = tuple(step for step in self.post_bind if step.name not in silent)
+        return narrowed
 
     def _unhashable(self, values: Sequence[object]) -> PluginError:
         """Say whose value of a signature cannot be hashed."""

@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 
 from kframework.errors import ClusterError
-from kframework.framework.answers import Diagnosis
+from kframework.framework.answers import NOTHING, Diagnosis
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -100,6 +100,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     name = "DynamicResources"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(ResourceClaim, verbs=("create", "patch", "patch_status", "delete")),
         Watch(ResourceSlice),
@@ -148,7 +149,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if self._is_concerned(pod) else ""
+        return None if self._is_concerned(pod) else NOTHING
 
     def _is_concerned(self, pod: PodInfo) -> bool:
         return bool(pod.spec.resource_claims or extended_resources(pod, self._backed).backed)

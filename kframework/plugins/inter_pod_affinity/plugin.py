@@ -9,6 +9,7 @@ import numpy as np
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Bool, Int32, in_schema
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
@@ -93,6 +94,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     """
 
     name = "InterPodAffinity"
+    sign_reads = (Namespace,)
     watches: ClassVar[tuple[Watch, ...]] = (Watch(Namespace),)
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
@@ -104,7 +106,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Sign that there is nothing to say about a pod: it has no terms, and no others' are about it."""
         if pod.template.has_terms or self._affinities.existing_terms(pod, self.handle.nodes).sources:
             return None
-        return ()
+        return NOTHING
 
     # -- where the pod can run -------------------------------------------------------------------------------------
 

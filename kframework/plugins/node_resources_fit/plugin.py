@@ -55,6 +55,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     name = "NodeResourcesFit"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = DEVICES
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:

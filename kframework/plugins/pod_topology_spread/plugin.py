@@ -10,6 +10,7 @@ import numpy as np
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import ZERO_IS_DEFAULT, ApiObject, in_schema
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
@@ -110,6 +111,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     name = "PodTopologySpread"
     reads: ClassVar[Reads] = "pods"
+    sign_reads = (Service, ReplicationController, ReplicaSet, StatefulSet)
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(Service),
         Watch(ReplicationController),
@@ -120,7 +122,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
         """Sign that there is nothing to say about a pod, which neither has constraints nor gets default ones now."""
-        return None if pod.spec.topology_spread_constraints or self._defaults.concern(pod) else ()
+        return None if pod.spec.topology_spread_constraints or self._defaults.concern(pod) else NOTHING
 
     # -- how pods must be spread -----------------------------------------------------------------------------------
 
