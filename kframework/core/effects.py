@@ -9,6 +9,7 @@ import msgspec
 
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
 from kframework.framework.handle import Api
 from kframework.objects import PodCondition
@@ -45,6 +46,14 @@ class Host:
 
     def bind(self, reservation: Reservation) -> None:
         """Start the binding cycle of an assumed pod; BindingStarted and BindingEnded report on it."""
+
+    @property
+    def binds_runs(self) -> bool:
+        """Whether it can bind the pods of a run at once."""
+        return False
+
+    def bind_run(self, run: Run) -> None:
+        """Take notice of the decisions of a run, and bind its pods; a BoundRun reports on it."""
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         """Write the pod's condition, its nominated node or both; None leaves as it is."""

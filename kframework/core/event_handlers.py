@@ -76,6 +76,25 @@ class EventHandlers:
 
     # -- pods on nodes ---------------------------------------------------------------------------------------------
 
+    def bound(self, pod: Pod, version: str) -> None:
+        """Take in that a pod has a node now, and is as it was in this version otherwise."""
+        uid = pod.metadata.uid
+        waited = self.pending.get(uid)
+        if (
+            waited is None
+            or waited.object.metadata.resource_version != version
+            or not self.cluster.confirm(waited, pod)
+        ):
+            self._assigned(pod)
+            return
+        del self.pending[uid]
+        _say("Add event for scheduled pod", pod)
+        self.cluster.nominator.remove(uid)
+        if self.queue.anybody_listens:
+            self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, self.cluster.pods[uid]))
+        if waited.nominated_node_name not in ("", pod.spec.node_name):
+            self._let_go(waited)
+
     def _assigned(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         confirmed = uid not in self.cluster.pods or uid in self.cluster.assumed

@@ -18,33 +18,34 @@ from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.asking import Asking, awaited, unasked
 from kframework.core.cycle.attempt import Attempt, Concluded, undo_leaks
-from kframework.core.cycle.consequences import Failure, Reservation
-from kframework.core.cycle.decision import Decision, HookTracer
+from kframework.core.cycle.decision import HookTracer
 from kframework.core.cycle.extending import Extending
 from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rotation import Rotation
+from kframework.core.cycle.run import BoundRun, Placing, Run
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Search
-from kframework.core.effects import Host, PodEvent
-from kframework.core.engine import Engine
+from kframework.core.effects import Host
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.plugin_handle import MakeProfiles
+from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, Preempting
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
-from kframework.core.runtime.points import run_unreserve
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.core.sources import Sources, SourceTurn
 from kframework.errors import PluginError
-from kframework.framework.events import ActionType, EventResource, Occurrence
-from kframework.objects import PodCondition
+from kframework.framework.events import ActionType, Occurrence
+from kframework.objects import Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     Activated,
     BindingEnded,
     BindingStarted,
+    Bound,
     Changed,
     Gone,
     LastVictim,
@@ -56,9 +57,9 @@ from kframework.state.inbox import (
     Synced,
     Touched,
 )
-from kframework.state.pods import NOBODY, PendingPod, PodInfo, QueuedPod
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.values.status import Code, Status
+from kframework.values.status import Code
 from kframework.verbosity import V3, V10
 
 _log = logging.getLogger(__name__)
@@ -66,8 +67,14 @@ _log = logging.getLogger(__name__)
 #: If no plugin has been timed for so long, those of the next attempt are, in seconds.
 _TIMED_EVERY = 1.0
 
+#: How many pods of a kind are placed before others have their turn: for some two milliseconds.
+RUN_LENGTH = 48
 
-class PodEngine(Engine):
+#: The phases that a run has had when a further pod of it is placed.
+_OF_THE_RUN = (("sign", 0, Code.SUCCESS), ("pre_filter", 0, Code.SUCCESS))
+
+
+class PodEngine(PodOutcomes):
     """Schedules one pod after the other."""
 
     # Of the base; PodEngine assigns them again, and checkers would infer narrower types from that.
@@ -88,6 +95,7 @@ class PodEngine(Engine):
         preempt_other_schedulers_pods: bool = True,
         verifying: bool | None = None,
         extenders: Extending | None = None,
+        run_length: int = RUN_LENGTH,
     ) -> None:
         super().__init__(cluster, clock, effects, seed)
         self.rotation: Rotation = Rotation()
@@ -95,6 +103,10 @@ class PodEngine(Engine):
         #: Traces the hooks of timed attempts, if somebody does.
         self.hook_tracer: HookTracer | None = None
         self._timed_at = -math.inf
+        #: How many pods a run may have.
+        self.run_length: int = run_length
+        #: The sample value of the next attempt, where it has been drawn already.
+        self._sample_value: float | None = None
         self.extenders: Extending | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
@@ -112,7 +124,6 @@ class PodEngine(Engine):
         self._deferred: list[Message] = []
         #: Whether somebody who only looks on asks the plugins right now.
         self._looked_on = False
-        self._binding: dict[str, Reservation] = {}
         # From here on plugins reach through their handles what stands above.
         self.profiles: Profiles = profiles(self)
         self.queue: SchedulingQueue = SchedulingQueue(
@@ -198,18 +209,22 @@ class PodEngine(Engine):
     def settled(self) -> bool:
         pending = self.queue.pending()
         queued = pending["active"] or pending["backoff"]
-        busy = queued or len(self.queue.in_flight) or self._binding or len(self.preempting)
+        busy = queued or len(self.queue.in_flight) or self._binding or self._running or len(self.preempting)
         return self.synced and not busy and not len(self.inbox)
 
     def _apply(self, message: Message) -> None:
         # The three of every pod come first and bind no fields: a pattern that does takes 0.4 us more.
         match message:
+            case Bound() if isinstance(message.obj, Pod):
+                self.handlers.bound(message.obj, message.version)
             case Changed():
                 self.handlers.upserted(message.obj)
             case BindingStarted():
                 self.queue.done(message.uid)
             case BindingEnded():
                 self._binding_ended(message)
+            case BoundRun():
+                self._run_bound(message)
             case Gone(obj):
                 self.handlers.deleted(obj)
             case Synced():
@@ -285,14 +300,14 @@ class PodEngine(Engine):
         else:
             # `_cycle`, without the generator that nobody would drive: 1 us of 70.
             try:
-                self._follow(queued, *unasked(self.decide(self._begin_cycle(queued))))
+                self._follow(queued, unasked(self.decide(self._begin_cycle(queued))))
             finally:
                 self._end_of_cycle()
 
     def _cycle(self, queued: QueuedPod) -> Asking[None]:
         """Take a pod from pop to its Decision, and do what follows from it."""
         try:
-            self._follow(queued, *(yield from self.decide(self._begin_cycle(queued))))
+            self._follow(queued, (yield from self.decide(self._begin_cycle(queued))))
         finally:
             self._end_of_cycle()
 
@@ -314,10 +329,10 @@ class PodEngine(Engine):
             self._apply(message)
 
     def begin(self, queued: QueuedPod) -> Attempt:
-        """Begin an attempt: draw its sample value, and choose whether its plugins are timed."""
-        sample_value, now = self.draw(), self.clock.now()
-        # Where little happens that is every attempt, as it costs nothing then; otherwise the share that was asked for.
-        timed = sample_value < self.timed_share or (self.timed_share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
+        """Begin an attempt; its sample value says whether its plugins are timed."""
+        sample_value, now = self._draw_sample_value(), self.clock.now()
+        self._sample_value = None
+        timed = self._is_timed(sample_value, now)
         if timed:
             self._timed_at = now
         tracer = self.hook_tracer if timed else None
@@ -325,8 +340,19 @@ class PodEngine(Engine):
         trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context)
         return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
-    def decide(self, attempt: Attempt) -> Asking[Concluded]:
-        """Find a node and conclude the attempt; what follows from it is not done."""
+    def _draw_sample_value(self) -> float:
+        """Return the sample value of the next attempt, drawing it the first time."""
+        if self._sample_value is None:
+            self._sample_value = self.draw()
+        return self._sample_value
+
+    def _is_timed(self, sample_value: float, now: float) -> bool:
+        """Return whether plugins are timed: where little happens always, as it costs nothing then, else in a share."""
+        share = self.timed_share
+        return sample_value < share or (share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
+
+    def decide(self, attempt: Attempt) -> Asking[Concluded | Run]:
+        """Find a node and conclude the attempt, or a run that begins with it; what follows from it is not done."""
         try:
             search = self.search(attempt)
             attempt.trace.end_phase("sign")
@@ -336,12 +362,14 @@ class PodEngine(Engine):
             return attempt.broken_off(error)
         undo_leaks(self.cluster, attempt.profile)
         if isinstance(outcome, ScheduleResult):
+            if self.may_run and search.plan.binds_directly and not attempt.trace.is_timed:
+                return self._place_run(attempt, search, outcome)
             return attempt.place(search, outcome)
         if isinstance(outcome, FitError):
             return (yield from attempt.look_for_a_way_out(search, outcome))
         return attempt.failed(outcome)
 
-    def search(self, attempt: Attempt) -> Search:
+    def search(self, attempt: Attempt) -> Placing:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         queued, profile = attempt.queued, attempt.profile
         plan = self._layers[profile.name].plan(profile.sign(queued.pod, self.cluster.epoch), queued.pod)
@@ -349,8 +377,9 @@ class PodEngine(Engine):
         if attempt.trace.is_timed:
             attempt.asked = plan.profile.timed
             plan = plan.of(attempt.asked)
-        self.current = Search(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.trace, self.extenders)
-        return self.current
+        search = Placing(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.trace, self.extenders)
+        self.current = search
+        return search
 
     def found(self, search: Search, outcome: Outcome) -> Outcome:
         """Return what a search found; where that is asked for, check it with the oracle, and log the scores."""
@@ -361,26 +390,52 @@ class PodEngine(Engine):
                 log_scores(search)
         return outcome
 
-    def _follow(self, queued: QueuedPod, decision: Decision, consequence: Reservation | Failure) -> None:
-        """Do what follows from an attempt: start the binding cycle, or put the pod back and send others away."""
-        if isinstance(consequence, Reservation):
-            self.effects.decided(decision)
-            self.launch(consequence)
-            return
-        eviction = consequence.eviction
-        if eviction is not None:
-            for other in eviction.outranked:
-                self.cluster.nominator.remove(other.uid)
-            # Until the last victim is going, the preemptor is not tried again.
-            self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
-            self.effects.evict(eviction)
-        self.effects.decided(decision)
-        self.failed(queued, consequence.status, consequence.nominated)
+    # -- a run of pods ---------------------------------------------------------------------------------------------
 
-    def launch(self, reservation: Reservation) -> None:
-        """Start the binding cycle of an assumed pod."""
-        self._binding[reservation.pod.uid] = reservation
-        self.effects.bind(reservation)
+    @property
+    def may_run(self) -> bool:
+        """Whether pods may be placed in runs: nobody wants to hear of each by itself."""
+        return self.run_length > 0 and self.effects.binds_runs and not _log.isEnabledFor(V3)
+
+    def _place_run(self, attempt: Attempt, search: Placing, result: ScheduleResult) -> Run:
+        """Put the pod on its node, and those that wait behind it and are like it on theirs."""
+        run, profile, queue = Run(search.state), self.profiles[attempt.profile.name], self.queue
+        self.cluster.nominator.remove(attempt.pod.uid)
+        self._assume(run, attempt, result)
+        while len(run) < self.run_length and search.repeats and not self._deferred:
+            queued = queue.first()
+            if queued is None or not self._is_like(queued.pod, profile, search):
+                break
+            sample_value, now = self._draw_sample_value(), self.clock.now()
+            if self._is_timed(sample_value, now):
+                break
+            trace = AttemptTrace(queued.pod, self.attempts + 1, sample_value, phases=[*_OF_THE_RUN])
+            current_attempt.set(trace)
+            found = search.again(queued.pod, trace)
+            if found is None:
+                break
+            queue.pop()
+            self.attempts, self._sample_value = self.attempts + 1, None
+            self.found(search, found)
+            self._assume(run, Attempt(self.cluster, attempt.profile, queued, self.clock, now, trace), found)
+        return run
+
+    def _assume(self, run: Run, attempt: Attempt, result: ScheduleResult) -> None:
+        self.cluster.assume(attempt.pod, result.node)
+        for point in ("assume", "reserve", "permit"):
+            attempt.trace.end_phase(point)
+        run.append(attempt, result)
+
+    def _is_like(self, pod: PendingPod, profile: Profile, search: Search) -> bool:
+        """Return whether what was asked about the pod of a search holds for this one too."""
+        if pod.scheduler_name != profile.name or pod.terminating or pod.nominated_node_name:
+            return False
+        if pod.uid in self.cluster.pods:
+            return False
+        try:
+            return profile.sign(pod, self.cluster.epoch) is search.plan.signature
+        except PluginError:
+            return False  # its own attempt will tell
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -391,83 +446,3 @@ class PodEngine(Engine):
             yield
         finally:
             self.effects, self._deferred, self._looked_on = before
-
-    # -- failures --------------------------------------------------------------------------------------------------
-
-    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
-        """Put a pod back after a failed attempt, and say why (kube-scheduler's handleSchedulingFailure).
-
-        The rejectors stand in `queued`; `nominated` None leaves the nomination as it is.
-        """
-        uid = queued.pod.uid
-        current, nominator = self.handlers.pending.get(uid), self.cluster.nominator
-        if current is None:
-            self.queue.done(uid)
-            nominator.remove(uid)
-        else:
-            if current is not queued.pod:
-                queued.pod = current
-            self.queue.put_back(queued)
-            self.handlers.nominate(current, nominator.node_of(uid) if nominated is None else nominated)
-        pod = queued.pod
-        if status.code == Code.SKIP:
-            return  # every Bind plugin skipped: nothing went wrong that could be told
-        self._warn(queued, status.message)
-        condition = PodCondition(
-            type="PodScheduled",
-            status="False",
-            reason="Unschedulable" if status.rejected else "SchedulerError",
-            message=status.message,
-            observed_generation=pod.object.metadata.generation,
-        )
-        self.effects.patch_status(pod, condition, nominated)
-
-    def _warn(self, queued: QueuedPod, note: str) -> None:
-        pod = queued.pod
-        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
-
-    # -- the end of a preemption -----------------------------------------------------------------------------------
-
-    def _preemption_ended(self, ended: PreemptionEnded) -> None:
-        """Try the preemptor again if not all victims could be sent away, or if something would have woken it before.
-
-        Otherwise it is woken by the end of a victim.
-        """
-        if not self.preempting.end(ended.uid, ended.attempt):
-            return
-        queued = self.queue.get(ended.uid)
-        if ended.failed or (queued is not None and queued.gating_plugin):
-            self.queue.activate(ended.uid)
-
-    # -- the end of a binding --------------------------------------------------------------------------------------
-
-    def _binding_ended(self, ended: BindingEnded) -> None:
-        reservation = self._binding.get(ended.uid)
-        if reservation is None or reservation.attempt != ended.attempt:
-            return
-        del self._binding[ended.uid]
-        self.cluster.waiting.remove(ended.uid)
-        if ended.status is None:
-            self.queue.done(ended.uid)
-            note = f"Successfully assigned {reservation.pod.key} to {reservation.node_name}"
-            self.effects.record(PodEvent(reservation.profile.name, reservation.pod, "Scheduled", "Binding", note))
-        else:
-            self._binding_failed(reservation, ended.status, ended.rejector)
-
-    def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
-        """Undo a reservation and put the pod back, in kube-scheduler's order (04 4.4)."""
-        pod, queued = reservation.pod, reservation.queued
-        run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
-        was = self.cluster.forget(pod.uid) or pod
-        freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
-        rejectors = frozenset((rejector,)) if rejector is not None else NOBODY
-        queued.unschedulable_plugins, queued.pending_plugins = rejectors, NOBODY
-        if pod.uid in self.cluster.pods:
-            # It was bound all the same, by us or by somebody else: it frees nothing.
-            self.failed(queued, status, "")
-        elif status.rejected:
-            self.failed(queued, status, "")
-            self.handlers.on_event(freed, lambda other: other.uid != pod.uid)
-        else:
-            self.handlers.on_event(freed)
-            self.failed(queued, status, "")

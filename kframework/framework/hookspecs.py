@@ -125,11 +125,12 @@ class SignPlugin(Protocol):
         `NOTHING` says more: this plugin has nothing to say about such pods at any extension point from PreFilter to
         PostBind, so it is not asked there (PostFilter is about other pods too, and asks).
 
-        Signing promises that `pre_filter`, `filter`, `pre_score` and `score` for this pod depend only on the signature,
-        on the Args and on what `reads` declares of the node; that they draw no random number; and that `pre_filter`
-        and `pre_score` depend on neither the nodes they are given nor the state of plugins that do not sign. Asked in
-        every attempt, or whenever what `sign_reads` names has changed, so it may say of now that there is nothing to
-        say, where other objects can change that (KEP-5598 has the same idea for whole pods).
+        Signing promises that `pre_filter`, `filter`, `pre_score`, `score` and, of equal scores, `normalize_score` for
+        this pod depend only on the signature, on the Args and on what `reads` declares of the node; that they draw no
+        random number; and that `pre_filter` and `pre_score` depend on neither the nodes they are given nor the state of
+        plugins that do not sign. Asked in every attempt, or whenever what `sign_reads` names has changed, so it may say
+        of now that there is nothing to say, where other objects can change that (KEP-5598 has the same idea for whole
+        pods).
         """
         unimplemented()
 

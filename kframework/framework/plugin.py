@@ -137,6 +137,9 @@ class Plugin(Generic[A], Hooks):
         the kinds it needs beside pods and nodes.
     `parallel_pre_bind`
         whether `pre_bind` may run beside its neighbours that allow it too.
+    `binds_through_api`
+        whether `bind` does nothing but to bind the pod through `handle.api`: then pods may be bound several at a time,
+        without a call of it.
     `keeps_time`
         which of `pre_bind`, `bind` and `post_bind` end by a time limit of their own: `hookTimeouts` of the
         configuration do not cut them off.
@@ -151,6 +154,7 @@ class Plugin(Generic[A], Hooks):
     sign_reads: ClassVar[tuple[type[ApiObject], ...] | None] = None
     watches: ClassVar[tuple[Watch, ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
+    binds_through_api: ClassVar[bool] = False
     keeps_time: ClassVar[frozenset[str]] = frozenset()
 
     args: A

@@ -17,6 +17,7 @@ from kframework.client import api_errors, transitions
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
 from kframework.clock import Clock
+from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
 from kframework.in_memory import admission
@@ -33,7 +34,7 @@ from kframework.objects import (
 )
 from kframework.objects.codec import decode, encode
 from kframework.objects.kinds import T
-from kframework.state.inbox import Changed, Gone, Message, Synced
+from kframework.state.inbox import Bound, Changed, Gone, Message, Synced
 
 A = TypeVar("A")
 
@@ -71,7 +72,9 @@ class MemoryCluster(MemoryStore, Cluster):
             return None if is_over else subject
 
         def receive(change: Change) -> None:
-            if (new := shown(change.new)) is not None:
+            if change.binds and change.old is not None and change.new is not None:
+                offer(Bound(change.new, change.old.metadata.resource_version))
+            elif (new := shown(change.new)) is not None:
                 offer(Changed(new))
             elif (old := shown(change.old)) is not None:
                 offer(Gone(old))
@@ -110,6 +113,16 @@ class MemoryCluster(MemoryStore, Cluster):
             self.assign(namespace, name, uid, node_name)
 
         return self._at_once("bind", Pod, namespace, name, assign)
+
+    @property
+    def binds_runs(self) -> bool:
+        """Whether no fault may befall a call: with one, the pods behind find other nodes."""
+        return not self.faults
+
+    def bind_run(self, run: Run) -> dict[int, ClusterError]:
+        """Bind the pods of a run at once; return the errors by place."""
+        pods = zip(run.attempts, run.results, strict=True)
+        return self.assign_all((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
 
     def patch_pod_status(
         self,

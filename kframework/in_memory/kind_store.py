@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Generic, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, cast
 
 import msgspec
 
@@ -29,13 +29,15 @@ class Said(NamedTuple):
 class Change(msgspec.Struct, frozen=True):
     """One write: the object before it (None: created) and after it (None: deleted), and the version it made.
 
-    `written` is the whole document, where the writer has handed that over.
+    `written` is the whole document, where the writer has handed that over. `binds` says that a pod was bound, and
+    nothing else of it has changed.
     """
 
     version: int
     old: ApiObject | None
     new: ApiObject | None
     written: Said | None = None
+    binds: bool = False
 
     @property
     def subject(self) -> ApiObject:
@@ -87,6 +89,19 @@ class KindStore(Generic[T]):
         self._history.append(change if written is None else Change(version, change.old, new))
         for receive in self._subscribers:
             receive(change)
+
+    def write_all(self, changes: Sequence[Change]) -> None:
+        """Store objects in place of what they were, none of them with a whole document, and tell the subscribers."""
+        for change in changes:
+            if change.new is not None:
+                self.objects[self.key(change.new.metadata)] = cast("T", change.new)
+        forgotten = len(self._history) + len(changes) - HISTORY
+        if forgotten > 0:
+            self._forgotten = [*self._history, *changes][forgotten - 1].version
+        self._history.extend(changes)
+        for receive in self._subscribers:
+            for change in changes:
+                receive(change)
 
     def take_written(self) -> dict[tuple[str, str], Said]:
         """Return the documents that were handed over until now, once; from now on changes alone carry them."""

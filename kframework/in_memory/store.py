@@ -15,6 +15,7 @@ from msgspec import structs
 from kframework.client import api_errors, transitions
 from kframework.client.event_record import EventRecord
 from kframework.clock import Clock, rfc3339
+from kframework.errors import ClusterError
 from kframework.in_memory import admission, device_admission
 from kframework.in_memory.kind_store import Change, KindStore, Receive, Said
 from kframework.objects import (
@@ -267,6 +268,23 @@ class MemoryStore:
         pod = self.read(Pod, name, namespace, uid=uid)
         node = self.find(Node, node_name)
         return self._write(self._kind_store(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
+
+    def assign_all(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
+        """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by their places."""
+        kind_store, now = self._kind_store(Pod), self.timestamp()
+        changes, errors = list[Change](), dict[int, ClusterError]()
+        for place, (namespace, name, uid, node_name) in enumerate(assigned):
+            try:
+                old = self.read(Pod, name, namespace, uid=uid)
+                new = transitions.bound(old, node_name, self.find(Node, node_name), now)
+            except ClusterError as error:
+                errors[place] = error
+                continue
+            self.version += 1
+            metadata = structs.replace(new.metadata, resource_version=str(self.version))
+            changes.append(Change(self.version, old, structs.replace(new, metadata=metadata), binds=True))
+        kind_store.write_all(changes)
+        return errors
 
     def set_status(self, pod: Pod, status: PodStatus) -> Pod:
         """Give a pod another status; `pod` is as it is stored, and what changes nothing is no write."""

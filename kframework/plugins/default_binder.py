@@ -17,6 +17,7 @@ class DefaultBinder(Plugin):
     """Bind a pod by creating its binding; a refusal fails the attempt with the API's own words."""
 
     name = "DefaultBinder"
+    binds_through_api: ClassVar[bool] = True
     #: Each request has a limit, and a bind without an answer must be read back however long that takes.
     keeps_time: ClassVar[frozenset[str]] = frozenset({"bind"})
 

@@ -96,7 +96,7 @@ class BindingCycle:
     def _until_bound(self) -> Asking[Status | None]:
         reservation = self.reservation
         work = self._pre_flight()
-        if self.profile.pre_flight:
+        if self.profile.original.pre_flight:
             self._trace.end_phase("pre_bind_pre_flight", work if isinstance(work, Status) else None)
         if isinstance(work, Status):
             return work

@@ -26,6 +26,7 @@ from kframework.client.transitions import says_the_same
 from kframework.client.transport import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.asking import Asking, answered, awaited
+from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
 from kframework.objects import PodCondition
@@ -152,6 +153,19 @@ class Outbox:
             return DONE
         status.wanted = False
         return self._landed(uid)
+
+    def gives_way(self, run: Run) -> bool:
+        """Do not write what waits about the pods of a run; False where something is in flight, or must not be written.
+
+        Those pods make their way one by one.
+        """
+        uids = [attempt.pod.uid for attempt in run.attempts]
+        if not self.fence.is_open or any(map(self._statuses.in_flight, uids)):
+            return False
+        if len(self._statuses):
+            for uid in uids:
+                self._drop(uid)
+        return True
 
     async def _landed(self, uid: str) -> None:
         await self._statuses.landed(uid)

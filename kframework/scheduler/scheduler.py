@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Generic
 
 import anyio
@@ -23,6 +23,7 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.asking import Asking, awaited
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Accounting, Binding, Decision, HookTracer, Observer
+from kframework.core.cycle.run import BoundRun, Run, RunBinder, RunObserver
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
 from kframework.core.plugin_handle import MakeProfiles, profiles_for
@@ -107,6 +108,7 @@ class Scheduler(Host, Generic[E]):
         compiled = profiles_for(configuration, registry or Registry.installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
+        self._run_binder: RunBinder | None = cluster if isinstance(cluster, RunBinder) else None
         self.engine.timed_share = timed_share
         if isinstance(self.engine, PodEngine):
             self.engine.hook_tracer = next((each for each in self._observers if isinstance(each, HookTracer)), None)
@@ -126,11 +128,13 @@ class Scheduler(Host, Generic[E]):
         self.on_idle: Callable[[], None] = lambda: None
         #: Called when it has stopped and writes nothing more but events: from then on another scheduler may lead.
         self.on_finished: Callable[[], None] = lambda: None
+        #: Whether pods are never placed in runs, for those who look at each.
+        self.one_by_one: bool = False
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._workers: Workers | None = None
         #: Pods that have their node and whose binding cycles begin when the engine's step is over.
-        self._reserved: deque[Reservation] = deque()
+        self._reserved: deque[Reservation | Run] = deque()
         self._under_way = 0  # binding cycles that wait, and evictions
         #: What runs since `start` is not among them.
         self._errands = SpawnedWork(self._woken.set)
@@ -318,15 +322,57 @@ class Scheduler(Host, Generic[E]):
     def bind(self, reservation: Reservation) -> None:
         self._reserved.append(reservation)
 
+    @property
+    def binds_runs(self) -> bool:
+        if self.one_by_one:
+            return False
+        return self._run_binder is not None and self._run_binder.binds_runs and not len(self.extenders)
+
+    def bind_run(self, run: Run) -> None:
+        def tell(observer: Observer) -> None:
+            if isinstance(observer, RunObserver):
+                observer.decided_run(run)
+            else:
+                for decision in run:
+                    observer.decided(decision)
+
+        self._tell(tell)
+        self._reserved.append(run)
+
     def _begin_bindings(self) -> None:
         """Begin the binding cycles of the pods that the last step placed."""
         while self._reserved:
             reservation = self._reserved.popleft()
+            if isinstance(reservation, Run):
+                self._bind_run(reservation)
+                continue
             current_attempt.set(reservation.trace)
             try:
                 self._begin_binding(reservation)
             finally:
                 current_attempt.set(None)
+
+    def _bind_run(self, run: Run) -> None:
+        """Bind the pods of a run at once where the cluster can, and else one by one."""
+        if self._run_binder is None or not self.outbox.gives_way(run):
+            assert isinstance(self.engine, PodEngine)
+            self.engine.bind_one_by_one(run)
+            self._begin_bindings()
+            return
+        started = perf_counter_ns()
+        refused = self._run_binder.bind_run(run)
+        errors = {place: Status(Code.ERROR, (str(error),)) for place, error in refused.items()}
+        bound = BoundRun(run, self.clock.now(), started, perf_counter_ns() - started, errors)
+        self.engine.offer(bound)
+
+        def tell(observer: Observer) -> None:
+            if isinstance(observer, RunObserver):
+                observer.bound_run(bound)
+            else:
+                for binding in bound:
+                    observer.bound(binding)
+
+        self._tell(tell)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""

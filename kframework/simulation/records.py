@@ -9,6 +9,7 @@ import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.run import BoundRun, Run, RunObserver
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Pod
@@ -60,7 +61,7 @@ class Progress(msgspec.Struct, frozen=True):
     pods: int
 
 
-class Records(Observer):
+class Records(RunObserver, Observer):
     """The records of a simulation.
 
     Attributes:
@@ -90,6 +91,17 @@ class Records(Observer):
     def bound(self, binding: Binding) -> None:
         self.bindings.append(binding)
         self._bound += binding.code == Code.SUCCESS
+        self._on_progress(Progress(self._bound, self._pods))
+
+    def decided_run(self, run: Run) -> None:
+        if self.decisions.maxlen != 0:
+            for decision in run:
+                self.decided(decision)
+
+    def bound_run(self, bound: BoundRun) -> None:
+        if self.bindings.maxlen != 0:
+            self.bindings.extend(bound)
+        self._bound += len(bound.run) - len(bound.errors)
         self._on_progress(Progress(self._bound, self._pods))
 
     def on_change(self, change: Change) -> None:

@@ -14,7 +14,7 @@ from kframework.objects import Node, Pod
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import Interned, PodInfo
+from kframework.state.pods import Interned, PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
 
@@ -135,6 +135,21 @@ class ClusterState:
             self.nodes.exchange(old, new)
             self._relieve(new)
         return old
+
+    def confirm(self, assumed: PendingPod, pod: Pod) -> bool:
+        """Confirm a pod of which the API says that it is where it is assumed, and as it was otherwise; False if not."""
+        uid, row = assumed.uid, assumed.row
+        if self.pods.get(uid) is not assumed or uid not in self.assumed or row < 0:
+            return False
+        if pod.spec.node_name != assumed.node_name or assumed.resized is not None:
+            return False
+        metadata = pod.metadata
+        labels = self.interned.label_class(metadata.namespace, metadata.labels, assumed.label_class.terminating)
+        self.assumed.discard(uid)
+        self.pods[uid] = confirmed = assumed.bound(labels)
+        self.nodes.exchange(assumed, confirmed)
+        self._relieve(confirmed)
+        return True
 
     def remove_pod(self, uid: str) -> PodInfo | None:
         """Take a pod out, assumed or not; None if it is unknown."""

@@ -17,6 +17,12 @@ class Changed(msgspec.Struct, frozen=True):
     obj: ApiObject
 
 
+class Bound(Changed, frozen=True):
+    """The cluster says that this pod has a node now, and that nothing else of it has changed since this version."""
+
+    version: str
+
+
 class Gone(msgspec.Struct, frozen=True):
     """The cluster says that this object, last seen like this, exists no more."""
 

@@ -325,13 +325,15 @@ class NodeTable:
     def exchange(self, old: PodInfo, new: PodInfo) -> None:
         """Put a pod in place of one that takes as much; it comes last on the row, as if that had been lifted."""
         row, pods = old.row, self[old.row]._pods
+        same = old.says_the_same(new)
         old.row, new.row = -1, row
         del pods[old.uid]
         pods[new.uid] = new
         if old.label_class is not new.label_class:
             self._count_alike(old.label_class, row, -1)
             self._count_alike(new.label_class, row, 1)
-        self.pod_log.append(row)
+        if not same:
+            self.pod_log.append(row)
 
     def _count(self, pod: PodInfo, row: int, sign: int) -> None:
         requesteds = self.requesteds

@@ -196,13 +196,14 @@ def _tells_of_preemption(condition: PodCondition) -> bool:
 class PodKind:
     """Pods to be scheduled that have template, labels, namespace and owners in common.
 
-    `signature` is what a profile last signed them with, when `ClusterState.epoch` was `signed_at`.
+    `signature` is what the profile `signed_by` last signed them with, when `ClusterState.epoch` was `signed_at`.
     """
 
-    __slots__ = ("__weakref__", "signature", "signed_at")
+    __slots__ = ("__weakref__", "signature", "signed_at", "signed_by")
 
     def __init__(self) -> None:
         self.signature: object = None
+        self.signed_by: object = None
         self.signed_at: int = -1
 
 
@@ -217,6 +218,16 @@ class PendingPod(PodInfo):
         owners = pod.metadata.owner_references
         is_like_others = self.resized is None
         self.kind: PodKind = interned.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
+
+    def bound(self, label_class: LabelClass) -> PodInfo:
+        """Return what is kept of the pod once it is on its node, which may have given it labels."""
+        pod = PodInfo.__new__(PodInfo)
+        pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
+        pod.template, pod.label_class, pod.terminating = self.template, label_class, self.terminating
+        pod.node_name, pod.row, pod.priority = self.node_name, self.row, self.priority
+        pod.start_time, pod.disrupted, pod.nominated_node_name = self.start_time, self.disrupted, ""
+        pod.claim_statuses, pod.claims, pod.resized = self.claim_statuses, self.claims, None
+        return pod
 
     @property
     def spec(self) -> PodSpec:

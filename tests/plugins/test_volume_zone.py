@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework import ActionType, CycleState, Skip, Status, unresolvable
+from kframework import NOTHING, ActionType, CycleState, Skip, Status, unresolvable
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import ApiObject, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from kframework.plugins.volume_zone import (
@@ -149,7 +149,7 @@ def test_ephemeral_volumes_are_not_looked_at() -> None:
     cluster = cluster_with([])
     pod = pending(make_pod(volumes=[ephemeral("scratch")]), cluster)
     assert plugin_of(cluster).pre_filter(CycleState(), pod, cluster.nodes) == Skip
-    assert plugin_of(cluster).sign(pod) == "" == plugin_of(cluster).sign(pending(make_pod()))
+    assert plugin_of(cluster).sign(pod) is NOTHING is plugin_of(cluster).sign(pending(make_pod()))
     assert plugin_of(cluster).sign(pending(using("data"))) is None
 
 

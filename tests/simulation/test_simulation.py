@@ -79,6 +79,14 @@ def test_a_step_is_an_attempt() -> None:
         assert [each.pod for each in simulation.bindings] == ["default/one"]
 
 
+def test_a_step_is_an_attempt_where_pods_could_be_placed_in_a_run() -> None:
+    alike = [make_pod(f"p{number}") for number in range(9)]
+    with Simulation([make_node("a"), *alike]) as simulation:
+        assert [simulation.step() and len(simulation.decisions) for _ in range(3)] == [1, 2, 3]
+        simulation.run()
+        assert [each.attempt for each in simulation.decisions] == list(range(1, 10))
+
+
 def test_time_passes_as_far_as_it_is_told_to() -> None:
     with Simulation([make_node("a"), make_pod("one", annotations={"kframework.dev/run-seconds": "60"})]) as simulation:
         assert simulation.run(50).seconds == 50

@@ -49,6 +49,8 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         #: The pod, and its profile or the timed form of that.
         self.pod: PendingPod = self.queued.pod
         self.asked: Profile = self.profile.timed if self.trace.is_timed else self.profile
+        #: The number of nodes.
+        self.nodes: int = len(self.cluster.nodes)
 
     def failed(self, error: ScheduleError) -> Concluded:
         """Fail by what went wrong in the search."""
@@ -192,7 +194,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             node=found.node if failure is None else "",
             score=found.score,
             ties=found.ties,
-            nodes=len(self.cluster.nodes),
+            nodes=self.nodes,
             evaluated=found.evaluated if unfit is None else unfit.evaluated,
             feasible=found.feasible,
             top=found.best,

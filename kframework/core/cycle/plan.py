@@ -67,6 +67,35 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """Whether no Filter plugin need be asked again what it said about a pod of the same signature."""
         return all(step.name in self.signed for step in self.filters)
 
+    @cached_property
+    def is_remembered(self) -> bool:
+        """Whether its columns hold all that plugins say of nodes, and none is to be asked in each cycle."""
+        result, profile = self.pre_filter_result, self.profile
+        return (
+            self.cache is not None
+            and result is not None
+            and result.status is None
+            and result.nodes is None
+            and not (self.fresh_columnar or self.fresh_scalar or self.fresh_pre_scores or self.fresh_scores)
+            and self.pre_score_fault is None
+            and bool(profile.scores)
+            and not profile.has_wrapper("pre_filter")
+            and not profile.has_wrapper("pre_score")
+        )
+
+    @cached_property
+    def binds_directly(self) -> bool:
+        """Whether nothing is to be done for a pod that has its node but to bind it through the API."""
+        profile = self.profile
+        steps = (*profile.reserve, *profile.unreserve, *profile.permit, *profile.pre_bind, *profile.post_bind)
+        wrapped = any(profile.has_wrapper(point) for point in ("reserve", "unreserve", "permit"))
+        return not steps and not wrapped and bool(profile.bind) and profile.bind[0].plugin.binds_through_api
+
+    @cached_property
+    def uniform_scores(self) -> dict[tuple[str, int, int], int]:
+        """What plugins make, in normalising, of so many equal raw scores, where that is the same for all."""
+        return {}
+
     def remembering(self, nodes: NodeTable) -> Plan:
         """Return the plan with columns for what plugins say that read pods; itself if none of them signs."""
         filters = tuple(step for step in self.fresh_columnar if step.name in self.signed)

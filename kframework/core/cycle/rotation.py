@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kframework.state.node_order import Places
+
 
 class Rotation:
     """Where the next search starts in the order of the nodes; one for all profiles."""
@@ -18,3 +25,32 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
         return nodes
     percentage = percentage or max(50 - nodes // 125, 5)
     return max(nodes * percentage // 100, 100)
+
+
+def first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Places, int]:
+    """Return the places of the first nodes that pass, no more than are enough, and how many nodes were looked at.
+
+    `passing` is by place in the order of all nodes, False for `rejected` of them. As in kube-scheduler the search ends
+    before the node that would be one more than enough.
+    """
+    nodes = len(passing)
+    start %= max(nodes, 1)
+    if not rejected and start + enough <= nodes:
+        return slice(start, start + enough), enough
+    # So many nodes as are enough if those that pass are spread evenly, and an eighth more.
+    likely = min((enough + 1) * nodes * 9 // (8 * max(1, nodes - rejected)) + 8, nodes)
+    if start + likely <= nodes:
+        found = passing[start : start + likely].nonzero()[0]
+        if len(found) > enough:
+            return found[:enough] + start, found.item(enough)
+    found = np.concatenate((passing[start:].nonzero()[0] + start, passing[:start].nonzero()[0]))
+    if len(found) <= enough:
+        return found, nodes
+    return found[:enough], (found.item(enough) - start) % nodes
+
+
+def row_by_row(places: NDArray[np.int64], node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield these places with their rows, block by block, as most searches end early."""
+    for begin in range(0, len(places), 512):
+        block = places[begin : begin + 512]
+        yield from zip(block.tolist(), node_order[block].tolist(), strict=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.layers import ask_score_rows
+from kframework.core.cycle.layers import Layer, ask_score_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
+from kframework.core.runtime.steps import ScoreStep
 from kframework.framework.cycle_state import CycleState
 from kframework.state.node_order import Places
 from kframework.state.nodes import NodeTable
@@ -54,6 +55,21 @@ class Scoring:
 
         return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
 
+    def _normalized(self, step: ScoreStep, cache: Layer) -> Scores | int | Status:
+        """Let a plugin normalise its remembered scores; equal ones come to what they came to before."""
+        raw, nodes = cache.uniform_raw(step.name), len(self.rows)
+        if raw is None:
+            return step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
+        known = self.plan.uniform_scores.get((step.name, raw, nodes))
+        if known is not None:
+            return known
+        scores = step.normalized(self.state, self.pod, np.full(nodes, raw))
+        if isinstance(scores, int):
+            self.plan.uniform_scores[step.name, raw, nodes] = scores
+        elif not isinstance(scores, Status) and (scores == scores[0]).all():
+            self.plan.uniform_scores[step.name, raw, nodes] = scores.item(0)
+        return scores
+
     def totals(self, skipped: frozenset[str]) -> Scores | Status:
         """Return the weighted sum of all scores for each candidate, or what went wrong."""
         plan, cache = self.plan, self.plan.cache
@@ -63,7 +79,7 @@ class Scoring:
             if problem is not None:
                 return problem
             for step in plan.normalizing:
-                scores = step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
+                scores = self._normalized(step, cache)
                 if isinstance(scores, Status):
                     return scores
                 if not isinstance(scores, int) or scores:  # saves a microsecond of adding nothing

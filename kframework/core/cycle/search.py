@@ -12,7 +12,7 @@ Where extenders have a say, the search yields its questions to them (`extending`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
@@ -36,7 +36,7 @@ from kframework.core.cycle.rejections import (
     of_plugin,
     order_of,
 )
-from kframework.core.cycle.rotation import Rotation, nodes_to_find
+from kframework.core.cycle.rotation import Rotation, first_passing, nodes_to_find, row_by_row
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
@@ -151,7 +151,7 @@ class Search:
             nodes = self._feasible_nodes()
             added = yield from answered(self.extenders.prioritize(self.pod, nodes))
             totals = totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
-        best = self._best(totals)
+        best = self.best(totals)
         self.trace.end_phase(phase)
         return best
 
@@ -220,6 +220,11 @@ class Search:
         elif self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
         enough = nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
+        if self.is_remembered:
+            self.looked = self.look_by_columns(enough)
+            self.go_on_with(self.looked.candidates)
+            self.rotation.next_start_index = (self.start_index + self.looked.evaluated) % nodes
+            return None
         # The first few rows are mostly enough; what is asked along the rotation stops by itself.
         looked = self.looked_at(narrowed, nodes if self.plan.fresh_scalar else min(2 * enough + 2, nodes), enough)
         while looked.evaluated == len(rows := looked.node_order) < nodes:
@@ -231,6 +236,26 @@ class Search:
         status = self._first_fault()
         self._advance()
         return None if status is None else ScheduleError(status)
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the plan's columns say which nodes pass, as things stand."""
+        cache = self.plan.cache
+        return (
+            self.plan.is_remembered
+            and cache is not None
+            and not cache.has_faults
+            and not len(self.cluster.nominator)
+            and not self._rejected_nominee
+        )
+
+    def look_by_columns(self, enough: int) -> Looked:
+        """Find the first nodes that pass by the plan's columns."""
+        cache, nodes = self.plan.cache, self.nodes
+        assert cache is not None
+        candidates, evaluated = first_passing(cache.passing, cache.rejected, self.start_index, enough)
+        places = in_turn(self.start_index, evaluated, len(nodes))
+        return Looked(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
 
     @property
     def needs_scoring(self) -> bool:
@@ -291,7 +316,7 @@ class Search:
             return
         passed, open_places = 0, rejections == PASS
         state, pod, by_row = self.state, self.pod, self.nodes.by_row
-        for place, row in _row_by_row(np.flatnonzero(open_places), node_order):
+        for place, row in row_by_row(np.flatnonzero(open_places), node_order):
             node = by_row[row]
             # `first_rejection`, written out for the same reason as in `ask_score_rows`.
             for step in steps:
@@ -315,7 +340,7 @@ class Search:
     def _ask_behind(self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]) -> None:
         """Ask those plugins about the rows that others behind them reject."""
         behind = np.flatnonzero(rejected & (rejections > of_plugin(self.plan.fresh_scalar[0].order)))
-        for place, row in _row_by_row(behind, node_order):
+        for place, row in row_by_row(behind, node_order):
             rejections[place] = self._rejected_earlier(row, int(rejections[place]))
 
     def _rejected_earlier(self, row: int, rejection: int) -> int:
@@ -456,7 +481,7 @@ class Search:
             self.trace.end_phase("pre_score", skipped if isinstance(skipped, Status) else None)
         return skipped if isinstance(skipped, Status) else scoring.totals(skipped)
 
-    def _best(self, totals: Scores) -> ScheduleResult:
+    def best(self, totals: Scores) -> ScheduleResult:
         """Draw one of the nodes with the largest total."""
         score = totals.item(totals.argmax())  # a microsecond less than `max`, like `nonzero` than `flatnonzero`
         ties = (totals == score).nonzero()[0]
@@ -471,10 +496,3 @@ class Search:
         best = tuple([(by_row[feasible.item(place)].name, totals.item(place)) for place in places])
         node = by_row[feasible.item(chosen)].name
         return ScheduleResult(node, score, len(ties), self.looked.evaluated, len(feasible), best)
-
-
-def _row_by_row(places: NDArray[np.int64], node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield these places with their rows, block by block, as most searches end early."""
-    for begin in range(0, len(places), 512):
-        block = places[begin : begin + 512]
-        yield from zip(block.tolist(), node_order[block].tolist(), strict=True)

@@ -109,6 +109,10 @@ class SchedulingQueue:
             self._in_flight.pop(queued.pod.uid)
         return queued
 
+    def first(self) -> QueuedPod | None:
+        """Return the pod that `pop` hands out next, None if no pod is active."""
+        return self._active.first()
+
     def _take(self) -> QueuedPod | None:
         if self._active:
             return self._active.pop()
@@ -190,6 +194,11 @@ class SchedulingQueue:
             if only is None or only(queued.pod):
                 self._consider(event, queued)
         self._in_flight.add(event)
+
+    @property
+    def anybody_listens(self) -> bool:
+        """Whether an event may matter to a pod: one that is held back, or in flight."""
+        return bool(len(self._unschedulable) or len(self._gated) or len(self._in_flight))
 
     def ask_again(self) -> None:
         """Ask PreEnqueue again about all pods that it holds back."""

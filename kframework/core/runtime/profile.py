@@ -156,10 +156,10 @@ class Profile:
         While `epoch` (`ClusterState.epoch`) stays, plugins that say what their `sign` reads are asked once for a kind.
         """
         kind = pod.kind
-        if epoch is None or kind.signed_at != epoch:
+        if epoch is None or kind.signed_at != epoch or kind.signed_by is not self:
             signature = self._interned([self._signed_by(place, pod) for place in range(len(self._signers))])
             if epoch is not None:
-                kind.signature, kind.signed_at = signature, epoch
+                kind.signature, kind.signed_by, kind.signed_at = signature, self, epoch
             return signature
         signature = cast("Signature", kind.signature)
         if not self._signers_of_each:

@@ -76,6 +76,11 @@ def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
 class RecordedPodEngine(RecordedEngine, PodEngine):
     """A pod engine that tells a recorder what reaches it from outside, and when it takes a step."""
 
+    @property
+    def may_run(self) -> bool:
+        """No: a recording has the messages about each pod in their order."""
+        return False
+
     def launch(self, reservation: Reservation) -> None:
         uid = reservation.pod.uid
 

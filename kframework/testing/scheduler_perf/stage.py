@@ -21,6 +21,7 @@ from kframework.clock import Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.run import BoundRun, Run, RunObserver
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
@@ -66,7 +67,7 @@ _LOOK = 0.1
 Told = Callable[[int, int], None]
 
 
-class Stage(Observer):
+class Stage(RunObserver, Observer):
     """Runs the steps of one workload; `measurements` is what they measured."""
 
     def __init__(self, definition: Definition, configuration: Configuration, tell: Told, *, time: Time = REAL) -> None:
@@ -117,6 +118,14 @@ class Stage(Observer):
     def bound(self, binding: Binding) -> None:
         if self._collector is not None:
             self._collector.bound(binding)
+
+    def decided_run(self, run: Run) -> None:
+        if self._collector is not None:
+            self._collector.decided_run(run)
+
+    def bound_run(self, bound: BoundRun) -> None:
+        if self._collector is not None:
+            self._collector.bound_run(bound)
 
     def _changed(self, change: Change) -> None:
         old, new = change.old, change.new

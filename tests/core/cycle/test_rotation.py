@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kframework.core.cycle.rotation import Rotation, nodes_to_find
+from kframework.core.cycle.rotation import Rotation, first_passing, nodes_to_find
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,18 @@ def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough:
 
 def test_it_starts_with_the_first() -> None:
     assert Rotation().next_start_index == 0
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(0, 80), st.integers(1, 20))
+def test_the_first_that_pass_are_those_of_a_walk(passing: list[bool], start: int, enough: int) -> None:
+    walked: list[int] = []
+    looked_at = 0
+    for step in range(len(passing)):
+        place = (start + step) % len(passing)
+        if passing[place]:
+            if len(walked) == enough:
+                break
+            walked.append(place)
+        looked_at += 1
+    places, evaluated = first_passing(np.array(passing), passing.count(False), start, enough)
+    assert (np.arange(len(passing))[places].tolist(), evaluated) == (walked, looked_at)

@@ -9,7 +9,19 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from kframework import CycleState, PendingPod, Plugin, Skip, Status, Wait, error, hookimpl, unresolvable, unschedulable
+from kframework import (
+    NOTHING,
+    CycleState,
+    PendingPod,
+    Plugin,
+    Skip,
+    Status,
+    Wait,
+    error,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
 from kframework.config.duration import Duration
 from kframework.errors import ClusterError
 from kframework.framework.answers import Diagnosis
@@ -401,7 +413,7 @@ def made(*objects: ApiObject, pods: Iterable[Pod] = (), nodes: Sequence[Node] = 
 def test_a_pod_without_claims_is_no_concern() -> None:
     plugin, state, pod = made(), CycleState(), pending_pod(make_pod())
     assert plugin.pre_enqueue(pod) is None
-    assert plugin.sign(pod) == ""
+    assert plugin.sign(pod) is NOTHING
     assert plugin.pre_filter(state, pod, plugin.handle.nodes) == Skip
     assert plugin.reserve(state, pod, "a") is None
     assert plugin.pre_bind_pre_flight(state, pod, "a") == Skip

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from kframework import ActionType, Code, CycleState, Skip, Status, unresolvable
+from kframework import NOTHING, ActionType, Code, CycleState, Skip, Status, unresolvable
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import (
     ApiObject,
@@ -129,9 +129,14 @@ def test_claims_that_cannot_be_used(objects: Sequence[ApiObject], pod: Pod, answ
 
 @pytest.mark.parametrize(
     ("volumes", "signature"),
-    [([], ""), ([Volume(name="c", csi=CSISource(driver="d"))], ""), (mounted("data"), None), ([ephemeral("s")], None)],
+    [
+        ([], NOTHING),
+        ([Volume(name="c", csi=CSISource(driver="d"))], NOTHING),
+        (mounted("data"), None),
+        ([ephemeral("s")], None),
+    ],
 )
-def test_pods_without_claims_share_their_answers(volumes: Sequence[Volume], signature: str | None) -> None:
+def test_pods_without_claims_share_their_answers(volumes: Sequence[Volume], signature: object) -> None:
     assert plugin_of(cluster_with([])).sign(pending(make_pod(volumes=volumes))) == signature
 
 

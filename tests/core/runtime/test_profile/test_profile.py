@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from bdb import BdbQuit
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
 import pytest
 
-from kframework import ActionType, ClusterEvent, Handle, StateKey
+from kframework import (
+    NOTHING,
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Handle,
+    NodeInfo,
+    Plugin,
+    StateKey,
+    Status,
+    hookimpl,
+    unschedulable,
+)
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS
 from kframework.state.pods import Interned, PendingPod
-from kframework.testing import make_pod
+from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
+from tests.support.searching import Searching, profile_of
 
 
 def test_steps_stand_in_configured_order_and_unreserve_backwards() -> None:
@@ -68,6 +81,55 @@ def test_equal_pods_share_a_signature() -> None:
     assert compiled.sign(one) is compiled.sign(two)
     assert compiled.sign(one) is not compiled.sign(other)
     assert [value is None for value in compiled.sign(one).values] == [False, True]
+
+
+class Counting(Plugin):
+    """Signs by a label, and counts how often it is asked."""
+
+    name = "Counting"
+    reads = "node"
+    sign_reads = ()
+    asked = 0
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable:
+        Counting.asked += 1
+        return NOTHING if "team" not in pod.labels else pod.labels["team"]
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        return unschedulable("not for you")
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return unschedulable("not for you")
+
+
+def test_pods_of_a_kind_are_signed_once_in_an_epoch() -> None:
+    compiled, interned = profile(Counting, plugin("B", filter=None, sign="each")), Interned()
+    alike = [PendingPod(make_pod(name, labels={"team": "a"}), interned) for name in "12"]
+    other = PendingPod(make_pod("3", labels={"team": "b"}), interned)
+    Counting.asked = 0
+    first, second, third = (compiled.sign(pod, epoch=1) for pod in (*alike, other))
+    assert first is second is not third
+    assert Counting.asked == 2
+    assert compiled.sign(alike[0], epoch=2) is first and Counting.asked == 3
+    assert compiled.sign(alike[0]) is first and Counting.asked == 4
+
+
+def test_who_does_not_say_what_sign_reads_is_asked_about_each_pod() -> None:
+    compiled, interned = profile(plugin("A", filter=None, reads="node")), Interned()
+    one, two = (PendingPod(make_pod("1", annotations={"a": value}), interned) for value in "xy")
+    assert one.kind is two.kind
+    assert compiled.sign(one, epoch=1) is not compiled.sign(two, epoch=1)
+
+
+def test_who_has_nothing_to_say_is_asked_nowhere() -> None:
+    searching = Searching(profile_of(Counting), [make_node("a"), make_node("b")])
+    plan = searching.plan(make_pod())
+    assert [step.name for step in plan.filters] == []
+    assert [step.name for step in plan.profile.reserve] == []
+    assert [step.name for step in searching.plan(make_pod(labels={"team": "a"})).profile.reserve] == ["Counting"]
 
 
 def test_faults_name_plugin_hook_and_distribution() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kframework import CycleState, Skip, error, unresolvable
+from kframework import NOTHING, CycleState, Skip, error, unresolvable
 from kframework.objects import Namespace, ObjectMeta, Pod
 from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kframework.state.cluster import ClusterState
@@ -83,9 +83,9 @@ def test_a_pod_is_signed_while_there_is_nothing_to_say_about_it(new: Pod, other:
     plugin, new_one = there.plugin, pending(new, there.cluster)
     before = plugin.sign(new_one)
     if other is not None:
-        assert before == ()
+        assert before is NOTHING
         there.cluster.put_pod(other)
-    assert plugin.sign(new_one) == (() if signs else None)
+    assert plugin.sign(new_one) is (NOTHING if signs else None)
 
 
 # -- filter --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,164 @@
+"""What follows from the attempts of the pod engine: pods are bound, told of, and put back where they cannot be."""
+
+from __future__ import annotations
+
+from kframework.clock import Clock
+from kframework.core.cycle.attempt import Concluded
+from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.run import BoundRun, Run
+from kframework.core.effects import Host, PodEvent
+from kframework.core.engine import Engine
+from kframework.core.event_handlers import EventHandlers
+from kframework.core.preemption.evaluator import Preempting
+from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.core.runtime.points import run_unreserve
+from kframework.core.runtime.profile import Profile
+from kframework.framework.events import ActionType, EventResource, Occurrence
+from kframework.objects import PodCondition
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import BindingEnded, PreemptionEnded
+from kframework.state.pods import NOBODY, PendingPod, QueuedPod
+from kframework.values.status import Code, Status
+
+
+class PodOutcomes(Engine):
+    """The half of the pod engine that an attempt hands over to."""
+
+    queue: SchedulingQueue
+    handlers: EventHandlers
+    preempting: Preempting
+
+    def __init__(self, cluster: ClusterState, clock: Clock, effects: Host, seed: int) -> None:
+        super().__init__(cluster, clock, effects, seed)
+        self._binding: dict[str, Reservation] = {}
+        self._running = 0  # runs whose pods are being bound
+
+    def _follow(self, queued: QueuedPod, concluded: Concluded | Run) -> None:
+        """Do what follows from an attempt: have the pod bound, or put it back and send others away."""
+        if isinstance(concluded, Run):
+            for attempt in concluded.attempts:
+                self.queue.done(attempt.pod.uid)
+            self._running += 1
+            self.effects.bind_run(concluded)
+            return
+        decision, consequence = concluded
+        if isinstance(consequence, Reservation):
+            self.effects.decided(decision)
+            self.launch(consequence)
+            return
+        eviction = consequence.eviction
+        if eviction is not None:
+            for other in eviction.outranked:
+                self.cluster.nominator.remove(other.uid)
+            # Until the last victim is going, the preemptor is not tried again.
+            self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
+            self.effects.evict(eviction)
+        self.effects.decided(decision)
+        self.failed(queued, consequence.status, consequence.nominated)
+
+    def launch(self, reservation: Reservation) -> None:
+        """Start the binding cycle of an assumed pod."""
+        self._binding[reservation.pod.uid] = reservation
+        self.effects.bind(reservation)
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
+        """Put a pod back after a failed attempt, and say why (kube-scheduler's handleSchedulingFailure).
+
+        The rejectors stand in `queued`; `nominated` None leaves the nomination as it is.
+        """
+        uid = queued.pod.uid
+        current, nominator = self.handlers.pending.get(uid), self.cluster.nominator
+        if current is None:
+            self.queue.done(uid)
+            nominator.remove(uid)
+        else:
+            if current is not queued.pod:
+                queued.pod = current
+            self.queue.put_back(queued)
+            self.handlers.nominate(current, nominator.node_of(uid) if nominated is None else nominated)
+        pod = queued.pod
+        if status.code == Code.SKIP:
+            return  # every Bind plugin skipped: nothing went wrong that could be told
+        self._warn(queued, status.message)
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason="Unschedulable" if status.rejected else "SchedulerError",
+            message=status.message,
+            observed_generation=pod.object.metadata.generation,
+        )
+        self.effects.patch_status(pod, condition, nominated)
+
+    def _warn(self, queued: QueuedPod, note: str) -> None:
+        pod = queued.pod
+        self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
+
+    # -- the end of a preemption -----------------------------------------------------------------------------------
+
+    def _preemption_ended(self, ended: PreemptionEnded) -> None:
+        """Try the preemptor again if not all victims could be sent away, or if something would have woken it before.
+
+        Otherwise it is woken by the end of a victim.
+        """
+        if not self.preempting.end(ended.uid, ended.attempt):
+            return
+        queued = self.queue.get(ended.uid)
+        if ended.failed or (queued is not None and queued.gating_plugin):
+            self.queue.activate(ended.uid)
+
+    # -- the end of a binding --------------------------------------------------------------------------------------
+
+    def _binding_ended(self, ended: BindingEnded) -> None:
+        reservation = self._binding.get(ended.uid)
+        if reservation is None or reservation.attempt != ended.attempt:
+            return
+        del self._binding[ended.uid]
+        self.cluster.waiting.remove(ended.uid)
+        if ended.status is None:
+            self.queue.done(ended.uid)
+            self._tell_bound(reservation.profile, reservation.pod, reservation.node_name)
+        else:
+            self._binding_failed(reservation, ended.status, ended.rejector)
+
+    def _run_bound(self, bound: BoundRun) -> None:
+        """Tell that the pods of a run are bound; put those back that are not."""
+        self._running -= 1
+        run = bound.run
+        for place, attempt in enumerate(run.attempts):
+            status = bound.errors.get(place)
+            if status is None:
+                self._tell_bound(attempt.profile, attempt.pod, run.results[place].node)
+            else:
+                self._binding_failed(run.reservation(place), status, None)
+
+    def bind_one_by_one(self, run: Run) -> None:
+        """Start the binding cycle of each pod of a run that cannot be bound at once."""
+        self._running -= 1
+        for place in range(len(run)):
+            reservation = run.reservation(place)
+            self.cluster.waiting.put(reservation.reserved)
+            self.launch(reservation)
+
+    def _tell_bound(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
+        note = f"Successfully assigned {pod.key} to {node_name}"
+        self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", note))
+
+    def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
+        """Undo a reservation and put the pod back, in kube-scheduler's order (04 4.4)."""
+        pod, queued = reservation.pod, reservation.queued
+        run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
+        was = self.cluster.forget(pod.uid) or pod
+        freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
+        rejectors = frozenset((rejector,)) if rejector is not None else NOBODY
+        queued.unschedulable_plugins, queued.pending_plugins = rejectors, NOBODY
+        if pod.uid in self.cluster.pods:
+            # It was bound all the same, by us or by somebody else: it frees nothing.
+            self.failed(queued, status, "")
+        elif status.rejected:
+            self.failed(queued, status, "")
+            self.handlers.on_event(freed, lambda other: other.uid != pod.uid)
+        else:
+            self.handlers.on_event(freed)
+            self.failed(queued, status, "")

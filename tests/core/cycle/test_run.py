@@ -1,0 +1,133 @@
+"""A run is a sequence of Decisions that are made when somebody looks, and its pods are bound at once or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, hookimpl
+from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.run import BoundRun, Run, RunObserver
+from kframework.errors import ClusterError
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Event, Pod
+from kframework.testing import make_node, make_pod
+
+NODES = [make_node(f"n{number}", cpu=2) for number in range(4)]
+
+
+class Whole(RunObserver):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.bound_runs: list[BoundRun] = []
+        self.single: list[Decision | Binding] = []
+
+    def decided(self, decision: Decision) -> None:
+        self.single.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        self.single.append(binding)
+
+    def decided_run(self, run: Run) -> None:
+        self.runs.append(run)
+
+    def bound_run(self, bound: BoundRun) -> None:
+        self.bound_runs.append(bound)
+
+
+def simulated(pods: Sequence[Pod], **more: object) -> tuple[Simulation, Whole]:
+    whole = Whole()
+    with Simulation([*NODES, *pods], observers=[whole], **more) as simulation:  # type: ignore[arg-type]  # as it is given
+        simulation.run()
+    return simulation, whole
+
+
+def alike(count: int) -> list[Pod]:
+    return [make_pod(f"p{number}", cpu="250m") for number in range(count)]
+
+
+def test_pods_of_a_kind_are_placed_in_runs_and_bound_at_once() -> None:
+    simulation, whole = simulated(alike(12))
+    assert max(len(run) for run in whole.runs) > 5
+    told = [decision for run in whole.runs for decision in run]
+    assert told == [*simulation.decisions]
+    assert [each.pod for bound in whole.bound_runs for each in bound] == [decision.pod for decision in told]
+    assert whole.single == []
+
+
+def test_a_decision_of_a_run_is_made_once_and_has_the_phases_of_others() -> None:
+    _, whole = simulated(alike(6))
+    run = whole.runs[-1]
+    assert len(run) > 2 and run[1] is run[1] and run[0:2] == [run[0], run[1]]
+    phases = {tuple(point for point, _, _ in decision.timings) for run in whole.runs for decision in run}
+    assert phases == {("sign", "pre_filter", "filter", "score", "assume", "reserve", "permit")}
+
+
+def test_a_run_ends_before_a_pod_that_fits_nowhere() -> None:
+    simulation, whole = simulated(alike(40))
+    assert sum(map(len, whole.runs)) == 32
+    assert len(whole.single) == 8
+    assert [each.node is None for each in simulation.outcomes] == [False] * 32 + [True] * 8
+
+
+def test_each_pod_of_a_run_has_its_event() -> None:
+    simulation, whole = simulated(alike(5))
+    notes = [event.note for event in simulation.objects(Event)]
+    assert notes == [f"Successfully assigned {each.pod} to {each.node}" for run in whole.runs for each in run]
+
+
+class Reserving(Plugin):
+    """Has something to say about each pod once it has its node."""
+
+    name = "Reserving"
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        return None
+
+
+class Scoring(Plugin):
+    """Is asked afresh about each pod."""
+
+    name = "Scoring"
+
+    @hookimpl
+    def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+        return len(node.pods)
+
+
+def test_where_plugins_have_their_say_in_between_there_are_no_runs() -> None:
+    _, whole = simulated(alike(5), plugins=[Reserving])
+    assert whole.runs == []
+    _, whole = simulated(alike(5), plugins=[Scoring])
+    assert [len(run) for run in whole.runs] == [1] * 5
+
+
+def test_plugins_that_are_timed_are_asked_about_one_pod_alone() -> None:
+    _, whole = simulated(alike(5), timed_share=1.0)
+    assert whole.runs == []
+
+
+def test_who_is_refused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    assign, refusing = MemoryCluster.bind_run, [True]
+
+    def refuse(self: MemoryCluster, run: Run) -> dict[int, ClusterError]:
+        if not refusing or len(run) < 3:
+            return assign(self, run)
+        refusing.clear()
+        rest = Run(run.state)
+        for attempt, result in list(zip(run.attempts, run.results, strict=True))[1:]:
+            rest.append(attempt, result)
+        assert assign(self, rest) == {}
+        return {0: ClusterError("the server is tired", status=500)}
+
+    monkeypatch.setattr(MemoryCluster, "bind_run", refuse)
+    simulation, whole = simulated(alike(6))
+    failed = [binding for bound in whole.bound_runs for binding in bound if binding.message]
+    assert [binding.message for binding in failed] == ["the server is tired"]
+    again = [decision for decision in simulation.decisions if decision.pod == failed[0].pod]
+    assert [decision.tries for decision in again] == [1, 2]
+    assert all(each.node for each in simulation.outcomes)
