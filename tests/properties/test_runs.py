@@ -12,8 +12,8 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, Status, Wait, hookimpl
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.run import BoundRun, Run, RunObserver
-from kframework.errors import ClusterError
 from kframework.core.pod_engine import PodEngine
+from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Node, Pod
 from kframework.testing import make_node, make_pod
