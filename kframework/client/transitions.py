@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import lru_cache
 from typing import cast
 
 from msgspec.structs import replace
@@ -43,10 +44,14 @@ def is_ready(pod: Pod) -> bool:
     return next(said, "True" if pod.status.phase == "Running" else "") == "True"
 
 
-def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:
-    """Bind a pod to a node, which need not be known; ClusterError 409 if it is being deleted, bound or gated."""
-    name = pod.metadata.name
-    if pod.metadata.deletion_timestamp is not None:
+def bound(pod: Pod, node_name: str, node: Node | None, now: str, version: str = "") -> Pod:
+    """Bind a pod to a node, which need not be known; ClusterError 409 if it is being deleted, bound or gated.
+
+    It gets this resource version, or keeps its own.
+    """
+    metadata, status = pod.metadata, pod.status
+    name = metadata.name
+    if metadata.deletion_timestamp is not None:
         raise _not_bindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod.spec.node_name:
         raise _not_bindable(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
@@ -54,13 +59,25 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:
         raise _not_bindable(name, f"pod {name} has non-empty .spec.schedulingGates")
     node_labels = node.metadata.labels if node else {}
     topology = {key: node_labels[key] for key in _TOPOLOGY_LABELS if key in node_labels}
-    conditions = with_condition(pod.status.conditions, PodCondition(type="PodScheduled", status="True"), now)
+    conditions = with_condition(status.conditions, _SCHEDULED, now) if status.conditions else _scheduled_at(now)
     return replace(
         pod,
-        metadata=replace(pod.metadata, labels=pod.metadata.labels | topology) if topology else pod.metadata,
+        metadata=replace(
+            metadata,
+            labels=metadata.labels | topology if topology else metadata.labels,
+            resource_version=version or metadata.resource_version,
+        ),
         spec=replace(pod.spec, node_name=node_name),
-        status=replace(pod.status, conditions=conditions, nominated_node_name=""),
+        status=replace(status, conditions=conditions, nominated_node_name=""),
     )
+
+
+_SCHEDULED = PodCondition(type="PodScheduled", status="True")
+
+
+@lru_cache(maxsize=4)  # the pods that are bound in one second share it
+def _scheduled_at(now: str) -> tuple[PodCondition, ...]:
+    return with_condition((), _SCHEDULED, now)
 
 
 def _not_bindable(name: str, why: str) -> ClusterError:

@@ -276,13 +276,13 @@ class MemoryStore:
         for place, (namespace, name, uid, node_name) in enumerate(assigned):
             try:
                 old = self.read(Pod, name, namespace, uid=uid)
-                new = transitions.bound(old, node_name, self.find(Node, node_name), now)
+                version = str(self.version + 1)
+                new = transitions.bound(old, node_name, self.find(Node, node_name), now, version)
             except ClusterError as error:
                 errors[place] = error
                 continue
             self.version += 1
-            metadata = structs.replace(new.metadata, resource_version=str(self.version))
-            changes.append(Change(self.version, old, structs.replace(new, metadata=metadata), binds=True))
+            changes.append(Change(self.version, old, new, binds=True))
         kind_store.write_all(changes)
         return errors
 
