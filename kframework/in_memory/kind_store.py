@@ -95,9 +95,11 @@ class KindStore(Generic[T]):
         for change in changes:
             if change.new is not None:
                 self.objects[self.key(change.new.metadata)] = cast("T", change.new)
-        forgotten = len(self._history) + len(changes) - HISTORY
+        before = len(self._history)
+        forgotten = before + len(changes) - HISTORY
         if forgotten > 0:
-            self._forgotten = [*self._history, *changes][forgotten - 1].version
+            last = self._history[forgotten - 1] if forgotten <= before else changes[forgotten - before - 1]
+            self._forgotten = last.version
         self._history.extend(changes)
         for receive in self._subscribers:
             for change in changes:

@@ -68,6 +68,7 @@ CONFIRMING = 0.25
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 #: Makes the engine that a configuration asks for.
 MakeEngine = Callable[[Configuration, Clock, Host, Extenders, MakeProfiles], E]
@@ -108,6 +109,10 @@ class Scheduler(Host, Generic[E]):
         compiled = profiles_for(configuration, registry or Registry.installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
+        #: Each with itself where it takes runs as a whole: to find that out takes a microsecond.
+        self._observers_of_runs: tuple[tuple[Observer, RunObserver | None], ...] = tuple(
+            (each, each if isinstance(each, RunObserver) else None) for each in self._observers
+        )
         self._run_binder: RunBinder | None = cluster if isinstance(cluster, RunBinder) else None
         self.engine.timed_share = timed_share
         if isinstance(self.engine, PodEngine):
@@ -329,14 +334,12 @@ class Scheduler(Host, Generic[E]):
         return self._run_binder is not None and self._run_binder.binds_runs and not len(self.extenders)
 
     def bind_run(self, run: Run) -> None:
-        def tell(observer: Observer) -> None:
-            if isinstance(observer, RunObserver):
-                observer.decided_run(run)
+        for observer, of_runs in self._observers_of_runs:
+            if of_runs is not None:
+                _tell_one(observer, of_runs.decided_run, run)
             else:
                 for decision in run:
-                    observer.decided(decision)
-
-        self._tell(tell)
+                    _tell_one(observer, observer.decided, decision)
         self._reserved.append(run)
 
     def _begin_bindings(self) -> None:
@@ -364,15 +367,12 @@ class Scheduler(Host, Generic[E]):
         errors = {place: Status(Code.ERROR, (str(error),)) for place, error in refused.items()}
         bound = BoundRun(run, self.clock.now(), started, perf_counter_ns() - started, errors)
         self.engine.offer(bound)
-
-        def tell(observer: Observer) -> None:
-            if isinstance(observer, RunObserver):
-                observer.bound_run(bound)
+        for observer, of_runs in self._observers_of_runs:
+            if of_runs is not None:
+                _tell_one(observer, of_runs.bound_run, bound)
             else:
                 for binding in bound:
-                    observer.bound(binding)
-
-        self._tell(tell)
+                    _tell_one(observer, observer.bound, binding)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""
@@ -452,12 +452,9 @@ class Scheduler(Host, Generic[E]):
         self._tell(lambda observer: observer.accounted(account) if isinstance(observer, Accounting) else None)
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
-        """Tell all observers of something; one that fails disturbs neither the scheduler nor the others."""
+        """Tell all observers of something."""
         for observer in self._observers:
-            try:
-                of_it(observer)
-            except Exception:
-                _log.exception("observer %s failed", type(observer).__name__)
+            _tell_one(observer, of_it, observer)
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
         self.outbox.write(key, call, refused)
@@ -471,3 +468,11 @@ class Scheduler(Host, Generic[E]):
 
     async def to_the_end(self, work: Awaitable[A]) -> A:
         return await self._errands.to_the_end(work)
+
+
+def _tell_one(observer: Observer, hear: Callable[[T], None], told: T) -> None:
+    """Tell an observer of something; one that fails disturbs neither the scheduler nor the others."""
+    try:
+        hear(told)
+    except Exception:
+        _log.exception("observer %s failed", type(observer).__name__)

@@ -68,6 +68,33 @@ def test_what_is_too_long_ago_has_expired() -> None:
     assert (caught.value.status, caught.value.reason) == (410, "Expired")
 
 
+@pytest.mark.parametrize("before", [0, 1, HISTORY - 2, HISTORY])
+def test_writes_at_once_are_as_if_made_one_after_the_other(before: int) -> None:
+    at_once, singly = KindStore(kind_of(Node)), KindStore(kind_of(Node))
+    seen: list[Change] = []
+    at_once.subscribe(seen.append)
+    for kind_store in (at_once, singly):
+        for version in range(before):
+            kind_store.write(("", "a"), node("a"), version)
+    old = at_once.objects.get(("", "a"))
+    changes = [Change(before + number, old, node("a")) for number in range(4)]
+    at_once.write_all(changes)
+    for change in changes:
+        singly.write(("", "a"), change.new, change.version)  # type: ignore[arg-type]  # a Node, as all of them
+    assert seen[-4:] == changes
+    assert at_once.objects == singly.objects
+    for since in (0, 1, 2, 3, before + 1):
+        told = [_versions(kind_store, since) for kind_store in (at_once, singly)]
+        assert told[0] == told[1]
+
+
+def _versions(kind_store: KindStore[Node], since: int) -> list[int] | str:
+    try:
+        return [change.version for change in kind_store.changes(since)]
+    except ClusterError as error:
+        return error.reason
+
+
 def test_namespaced_kinds_default_their_namespace_and_others_have_none() -> None:
     metadata = [ObjectMeta(name="a"), ObjectMeta(name="a", namespace="team")]
     assert [KindStore(kind_of(Pod)).key(each) for each in metadata] == [("default", "a"), ("team", "a")]
