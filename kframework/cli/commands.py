@@ -87,7 +87,10 @@ class _Offered(TyperCommand):
     """
 
     def __init__(self, name: str, offers: Sequence[EntryPoint]) -> None:
-        super().__init__(name, short_help=_summary(offers[0]))
+        summary = f"What {_distribution(offers[0])} adds."
+        if offers[0].dist is not None and "Summary" in offers[0].dist.metadata:
+            summary = offers[0].dist.metadata["Summary"]
+        super().__init__(name, short_help=summary)
         self._offers = offers
 
     def make_context(  # type: ignore[override]  # typer hides its base
@@ -135,9 +138,3 @@ def _built(
 
 def _distribution(offer: EntryPoint) -> str:
     return f"{offer.dist.name} {offer.dist.version}" if offer.dist is not None else "an unknown distribution"
-
-
-def _summary(offer: EntryPoint) -> str:
-    if offer.dist is not None and "Summary" in offer.dist.metadata:
-        return offer.dist.metadata["Summary"]
-    return f"What {_distribution(offer)} adds."

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import print_json, print_lines, print_table, print_yaml
+from kframework.cli.printing import DataForm, print_data, print_lines, print_table
 from kframework.errors import visible
 from kframework.observe.text_table import NONE
 
@@ -27,19 +26,12 @@ _DIFFERENCE_HEADERS = ("CASE", "FIELD", "EXPECTED", "GOT")
 _FACT_HEADERS = ("FIELD", "SAME", "EXPECTED", "GOT")
 
 
-class Form(StrEnum):
-    """The forms of the result, beside the plain one."""
-
-    JSON = "json"
-    YAML = "yaml"
-
-
 def command(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Files of recorded cases: JSON lines, plain or gzip.")
     ],
     output: Annotated[
-        Form | None, typer.Option("-o", "--output", help="Print JSON or YAML, with every difference, not a table.")
+        DataForm | None, typer.Option("-o", "--output", help="Print JSON or YAML, with every difference, not a table.")
     ] = None,
     show: Annotated[str | None, typer.Option(metavar="ID", help="Print only this case, field by field.")] = None,
     verbosity: Verbosity = 0,
@@ -104,9 +96,9 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
 # -- what came of them ---------------------------------------------------------------------------------------------
 
 
-def _print(summary: Summary, output: Form | None) -> None:
+def _print(summary: Summary, output: DataForm | None) -> None:
     if output is not None:
-        _print_items([suite.as_item() for suite in summary], output)
+        print_data(output, [suite.as_item() for suite in summary])
         return
     print_table(_HEADERS, [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
     rows = [row for suite in summary for row in _difference_rows(suite)]
@@ -134,12 +126,12 @@ def _cases_of(number: int) -> str:
     return "1 case" if number == 1 else f"{number} cases"
 
 
-def _print_case(comparison: Comparison, output: Form | None) -> None:
+def _print_case(comparison: Comparison, output: DataForm | None) -> None:
     from kframework.objects.codec import spelled
     from kframework.testing.conformance.replay import item
 
     if output is not None:
-        _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)
+        print_data(output, [{**item(fact), "same": not fact.differs} for fact in comparison.facts])
         return
     rows = [
         (spelled(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
@@ -150,10 +142,6 @@ def _print_case(comparison: Comparison, output: Form | None) -> None:
         print_lines("", "left uncompared:")
     for uncompared in comparison.uncompared:
         print_lines(f"  {uncompared.reason}: {uncompared.part}")
-
-
-def _print_items(items: Sequence[object], output: Form) -> None:
-    (print_json if output is Form.JSON else print_yaml)(items)
 
 
 def _text(value: object) -> str:

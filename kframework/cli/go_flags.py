@@ -6,7 +6,7 @@ flags for what there is nothing of here; they are accepted, and named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from typer import Context
@@ -71,25 +71,19 @@ def sorted_out(
     understood, meaningless = [], []
     rest = iter(arguments)
     for argument in rest:
-        name, equals, _ = argument.partition("=")
+        name, equals, value = argument.partition("=")
         if argument == "--":
             understood += [argument, *rest]
         elif name in without_meaning:
             meaningless.append(name)
             if without_meaning[name] and not equals:
                 next(rest, None)
+        elif equals and name == "-v":
+            understood += [name, value]
+        elif equals and name in switches and value in _TRUE:
+            understood.append(name)
+        elif equals and name in switches and value in _FALSE:
+            understood.append(f"--no-{name.removeprefix('--')}")
         else:
-            understood += _respelt(argument, switches)
+            understood.append(argument)
     return understood, meaningless
-
-
-def _respelt(argument: str, switches: set[str]) -> Iterator[str]:
-    name, equals, value = argument.partition("=")
-    if equals and name == "-v":
-        yield from (name, value)
-    elif equals and name in switches and value in _TRUE:
-        yield name
-    elif equals and name in switches and value in _FALSE:
-        yield f"--no-{name.removeprefix('--')}"
-    else:
-        yield argument

@@ -62,15 +62,12 @@ def _imported(where: str, written: str) -> ModuleType:
     if where.endswith(".py") and not Path(where).is_file():
         raise PluginError("there is no such file", plugin=written)
     try:
-        return _of_file(Path(where).resolve()) if where.endswith(".py") else _of_module(where)
+        if where.endswith(".py"):
+            return _of_file(Path(where).resolve())
+        look_in(Path.cwd())  # as `python -m` does
+        return import_module(where)
     except Exception as error:
         raise PluginError(f"cannot be imported: {in_words(error)}", plugin=written) from error
-
-
-def _of_module(name: str) -> ModuleType:
-    """Import a module, from the folder at hand too, as `python -m` would."""
-    look_in(Path.cwd())
-    return import_module(name)
 
 
 def _of_file(file: Path) -> ModuleType:

@@ -88,8 +88,7 @@ def command(
     read = [*filenames, *filter(None, (config, devices))]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
     if watch:
-        _refuse_beside_watch(read, output, pdb)
-        _simulate_again_and_again([each for each in context.obj if each != "--watch"], read, plugin)
+        _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
     configuration = configured(config, plugins, seed)
     objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
@@ -128,19 +127,17 @@ def command(
     summarise(result)
 
 
-def _refuse_beside_watch(read: Sequence[str], output: Output | None, pdb: bool) -> None:
-    """Refuse what does not go with `--watch`."""
+def _watch(
+    arguments: Sequence[str], read: Sequence[str], plugins: Sequence[str], output: Output | None, pdb: bool
+) -> NoReturn:
+    from kframework.cli.watching import watch, watched
+
     if STDIN in read:
         raise typer.BadParameter("stdin does not change; name files", param_hint="'--watch'")
     if output is not None:
         raise typer.BadParameter("prints what moved, in no other form; leave out --output", param_hint="'--watch'")
     if pdb:
         raise typer.BadParameter("simulates in other processes; run --pdb by itself", param_hint="'--watch'")
-
-
-def _simulate_again_and_again(arguments: Sequence[str], read: Sequence[str], plugins: Sequence[str]) -> NoReturn:
-    from kframework.cli.watching import watch, watched
-
     watch(arguments, watched(read, plugins))
 
 

@@ -43,36 +43,30 @@ class DryRunCluster(Cluster):
     def _receive(self, message: Message) -> None:
         match message:
             case Changed(Pod() as pod):
-                self._pod_upserted(pod)
+                uid = pod.metadata.uid
+                if uid in self._deleted:
+                    return
+                bound = self._bound.get(uid)
+                if pod.spec.node_name:
+                    self._waiting.pop(uid, None)
+                    self._bound.pop(uid, None)
+                    if bound is not None and bound.spec.node_name != pod.spec.node_name:
+                        self._offer(Gone(bound))  # another scheduler has chosen otherwise
+                else:
+                    self._waiting[uid] = pod
+                    if bound is not None:
+                        pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
+                self._offer(Changed(pod))
             case Gone(Pod() as pod):
-                self._pod_deleted(pod)
+                uid = pod.metadata.uid
+                self._waiting.pop(uid, None)
+                bound = self._bound.pop(uid, None)
+                if uid in self._deleted:
+                    self._deleted.remove(uid)
+                else:
+                    self._offer(Gone(bound or pod))
             case _:
                 self._offer(message)
-
-    def _pod_upserted(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
-        if uid in self._deleted:
-            return
-        bound = self._bound.get(uid)
-        if pod.spec.node_name:
-            self._waiting.pop(uid, None)
-            self._bound.pop(uid, None)
-            if bound is not None and bound.spec.node_name != pod.spec.node_name:
-                self._offer(Gone(bound))  # another scheduler has chosen otherwise
-        else:
-            self._waiting[uid] = pod
-            if bound is not None:
-                pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
-        self._offer(Changed(pod))
-
-    def _pod_deleted(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
-        self._waiting.pop(uid, None)
-        bound = self._bound.pop(uid, None)
-        if uid in self._deleted:
-            self._deleted.remove(uid)
-        else:
-            self._offer(Gone(bound or pod))
 
     async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
         await self._cluster.follow(kind, name, namespace, tell)

@@ -24,7 +24,7 @@ from kframework.client.transport import JSON, Request, Transport
 from kframework.client.wire import Page, Undecodable, pages, read_event, read_object
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Event, EventSeries, Kind, Pod, PodCondition, kind_of
+from kframework.objects import ApiObject, Event, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
 from kframework.objects.kinds import T
 from kframework.state.inbox import Message, Synced
@@ -154,26 +154,21 @@ class KubeCluster(Cluster):
 
     async def record_event(self, record: EventRecord) -> None:
         event = record.event()
+        namespace = event.metadata.namespace
+        if event.series is not None:
+            path = path_of(_EVENTS, namespace, event.metadata.name)
+            try:
+                await self._ask("PATCH", path, _encode({"series": event.series}), _STRATEGIC_MERGE_PATCH)
+                return
+            except ClusterError as error:
+                if error.status != 404:
+                    raise
+            # The server has forgotten it meanwhile.
         try:
-            if event.series is None:
-                await self._write_event(event)
-            else:
-                await self._patch_series(event, event.series)
+            await self._ask("POST", path_of(_EVENTS, namespace or "default"), encode(event))
         except ClusterError as error:
             if error.reason != "AlreadyExists":
                 raise
-
-    async def _patch_series(self, event: Event, series: EventSeries) -> None:
-        path = path_of(_EVENTS, event.metadata.namespace, event.metadata.name)
-        try:
-            await self._ask("PATCH", path, _encode({"series": series}), _STRATEGIC_MERGE_PATCH)
-        except ClusterError as error:
-            if error.status != 404:
-                raise
-            await self._write_event(event)  # the server has forgotten it meanwhile
-
-    async def _write_event(self, event: Event) -> None:
-        await self._ask("POST", path_of(_EVENTS, event.metadata.namespace or "default"), encode(event))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         described = kind_of(kind)

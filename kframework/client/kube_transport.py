@@ -210,17 +210,14 @@ async def _lines(request: Request, response: aiohttp.ClientResponse) -> AsyncGen
 
 
 def _no_answer(request: Request, error: Exception) -> ClusterError:
-    message = f"{request.method} {request.path}: {_in_words(request, error)}"
-    return ClusterError(message, status=0, retryable=True)
-
-
-def _in_words(request: Request, error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = error.certificate_error
         text = reason.verify_message if isinstance(reason, ssl.SSLCertVerificationError) else str(reason)
-        return f"the certificate of {error.host}:{error.port} is not trusted ({text}); see certificate-authority"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
-    if isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
-        return f"no answer within {request.timeout:g} s" if request.timeout is not None else "no answer in time"
-    return str(error) or type(error).__name__
+        why = f"the certificate of {error.host}:{error.port} is not trusted ({text}); see certificate-authority"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        why = f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    elif isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
+        why = f"no answer within {request.timeout:g} s" if request.timeout is not None else "no answer in time"
+    else:
+        why = str(error) or type(error).__name__
+    return ClusterError(f"{request.method} {request.path}: {why}", status=0, retryable=True)

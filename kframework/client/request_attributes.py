@@ -119,17 +119,13 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             return False
         if not wanted.resource:
             return any(_covers(url, wanted.path) for url in self.non_resource_urls)
-        return (
-            _among(wanted.group, self.api_groups)
-            and self._names_resource(wanted.resource)
-            # What has no name yet, or is one of many, has none of these either.
-            and (not self.resource_names or wanted.name in self.resource_names)
-        )
-
-    def _names_resource(self, resource: str) -> bool:
-        """Return whether a resource is named; a subresource is beside its resource, or as that of all, `*/status`."""
-        _, _, subresource = resource.partition("/")
-        return _among(resource, self.resources) or (subresource != "" and f"*/{subresource}" in self.resources)
+        if not _among(wanted.group, self.api_groups):
+            return False
+        _, slash, subresource = wanted.resource.partition("/")
+        if not (_among(wanted.resource, self.resources) or (slash and f"*/{subresource}" in self.resources)):
+            return False
+        # What has no name yet, or is one of many, has none of these either.
+        return not self.resource_names or wanted.name in self.resource_names
 
 
 def _among(word: str, words: tuple[str, ...]) -> bool:

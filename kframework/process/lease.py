@@ -206,9 +206,15 @@ class LeaderElection:
         if not self._may_lead():
             return "the scheduler hangs"
         try:
-            expires = await self._rewritten()
-        except _HeldByAnother as other:
-            return f"it is held by {str(other) or 'nobody'}"
+            try:
+                expires = await self._write(self._lease)  # as if nobody had touched it since
+            except ClusterError as error:
+                text = "failed to update lease %s optimistically, looking at it again: %s"
+                self._complain(logging.WARNING, text, error)
+                found = await self._read()
+                if found is not None and not self._is_ours(found):
+                    return f"it is held by {found.spec.holder_identity or 'nobody'}"
+                expires = await self._write(found)
         except ClusterError as error:
             self._complain(logging.ERROR, "failed to renew lease %s: %s", error)
             return None
@@ -216,18 +222,6 @@ class LeaderElection:
             return "the answer to its renewal came too late"
         self._expires = expires
         return None
-
-    async def _rewritten(self) -> float:
-        """Write the lease as if nobody had touched it since, then as it is found; return until when we lead."""
-        try:
-            return await self._write(self._lease)
-        except ClusterError as error:
-            text = "failed to update lease %s optimistically, looking at it again: %s"
-            self._complain(logging.WARNING, text, error)
-        found = await self._read()
-        if found is not None and not self._is_ours(found):
-            raise _HeldByAnother(found.spec.holder_identity or "")
-        return await self._write(found)
 
     async def _release(self) -> None:
         """Let others have the lease at once, if it still is ours; otherwise, and if that fails, it runs out."""
@@ -344,7 +338,3 @@ class LeaderElection:
             raise ClusterError(message, status=0, reason="Timeout", retryable=True) from error
         self._answered = True
         return answer
-
-
-class _HeldByAnother(Exception):
-    """Raised when the lease names another holder than us, who led a moment ago."""

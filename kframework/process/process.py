@@ -96,7 +96,7 @@ class Process(Generic[E]):
                 self._tell(notice)
             stack.enter_context(collecting_rarely())
             stack.enter_context(signals(self.stop))
-            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.slow))
+            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.slow))
             leader = self._leader()
             await self._serve(stack, leader)
             if leader is None:
@@ -143,7 +143,7 @@ class Process(Generic[E]):
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
             authorization=self._server.rights.problem,
-            checked=self._observers.checked,
+            checked=self._observers.metrics.health.checked,
         )
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
@@ -243,7 +243,6 @@ class LeaderThread:
     ) -> None:
         self.identity = identity
         self._connect = connect
-        self._settings = settings
         self._clock = clock
         self._on_lost = on_lost
         self._candidate = partial(
@@ -255,7 +254,8 @@ class LeaderThread:
             random=random,
             on_started=self._started,
             on_stopped=self._stopped,
-            may_lead=self._scheduler_runs,
+            # Whether the scheduler's loop runs.
+            may_lead=lambda: clock.now() - self._beaten <= settings.renew_deadline + PATIENCE,
         )
         self._election: LeaderElection | None = None
         self._led = self._released = False
@@ -348,9 +348,6 @@ class LeaderThread:
         if not self._released:
             self._on_lost()
             self._tell(self._lost)
-
-    def _scheduler_runs(self) -> bool:
-        return self._clock.now() - self._beaten <= self._settings.renew_deadline + PATIENCE
 
     def _tell(self, event: asyncio.Event) -> None:
         """Set an event of the scheduler's loop."""

@@ -31,9 +31,9 @@ class Another:
 
 
 def test_others_are_told_before_the_history_and_the_metrics_are() -> None:
-    observers = PodObservers(Another())
-    assert repr(observers) == "<PodObservers Another, History, Attempts>"
-    assert observers.all[1:] == (observers.history, observers.metrics.attempts)
+    another = Another()
+    observers = PodObservers(another)
+    assert observers.all == (another, observers.history, observers.metrics.attempts)
 
 
 @pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])

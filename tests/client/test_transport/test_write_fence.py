@@ -36,12 +36,10 @@ WORDS = "this scheduler has stopped, or lost its lease, and writes nothing any m
 def test_a_fence_is_open_until_it_is_closed() -> None:
     fence = WriteFence()
     fence.check()
-    assert repr(fence) == "<WriteFence open>"
     fence.close()
     with pytest.raises(ClusterError, match=WORDS) as caught:
         fence.check()
     assert (caught.value.status, caught.value.reason) == (403, STOPPED)
-    assert repr(fence) == "<WriteFence closed>"
 
 
 def test_a_fence_is_closed_while_what_it_depends_on_does_not_hold() -> None:
@@ -68,7 +66,6 @@ def test_a_fence_that_is_handed_over_lets_events_through_and_nothing_else() -> N
         transport = FencedTransport(inner, fence)
         fence.hand_over()
         leading[0] = False
-        assert repr(fence) == "<WriteFence handed over>"
         await transport.send(Request(method="POST", path=events))
         await transport.send(Request(method="PATCH", path=f"{events}/e"))
         await transport.send(Request(method="GET", path=pods))
