@@ -65,7 +65,9 @@ class _JumpingSelector(selectors.DefaultSelector):
             if self._turned % _TURNS:
                 return []
         ready = super().select(0)
-        if self._call() or ready:
+        if self.calls or ready:
+            while self.calls:
+                self.calls.popleft()()
             self.answers += 1
             return ready
         if timeout == 0:
@@ -74,27 +76,16 @@ class _JumpingSelector(selectors.DefaultSelector):
             answers = self._stand_still()
             if answers is not None:
                 return answers
-        if self._let_go_on():
+        if self.turns:
+            turns, self.turns = self.turns, []
+            for _, _, turn in sorted(turns):
+                if not turn.done():
+                    turn.set_result(None)
             return []
         if timeout is None:
             return super().select(None)
         self.elapsed += timeout
         return []
-
-    def _call(self) -> bool:
-        """Make the calls of other threads; return whether there were any."""
-        made = bool(self.calls)
-        while self.calls:
-            self.calls.popleft()()
-        return made
-
-    def _let_go_on(self) -> bool:
-        """Let those go on who waited for their turn, in its order; return whether there were any."""
-        turns, self.turns = self.turns, []
-        for _, _, turn in sorted(turns):
-            if not turn.done():
-                turn.set_result(None)
-        return bool(turns)
 
     def _stand_still(self) -> _Ready | None:
         """Wait for what is under way outside; None if none of it is to be waited for any longer."""

@@ -168,7 +168,12 @@ class FullEvaluation:
             return
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
         for step in self.filters:
-            yield from self._ask_filter(step, rows)
+            column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+            for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
+                rejections = np.full(len(piece), PASS, dtype=np.int64)
+                ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
+                column[piece] = rejections
+                yield
         yield from self._ask_beside_nominated_pods(rows)
         for column in self.said.values():
             np.minimum(self.first, column, out=self.first)
@@ -177,14 +182,6 @@ class FullEvaluation:
         self.feasible = rows[self.first[rows] == PASS]
         if len(self.feasible) > 1:
             yield from self._ask_scores()
-
-    def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
-        column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
-        for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
-            rejections = np.full(len(piece), PASS, dtype=np.int64)
-            ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
-            column[piece] = rejections
-            yield
 
     def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""

@@ -66,7 +66,10 @@ def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, As
         ties=int((totals == totals.max()).sum()) if len(totals) else min(feasible, 1),
         margin=margin,
         decided_by=decided_by,
-        kept_room=tuple(_kept_room(evaluation)),
+        kept_room=tuple(
+            KeptRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))
+            for row, nominated in list(evaluation.nominated.items())[:KEPT]
+        ),
         fault=fault.message if fault is not None else "",
     )
 
@@ -225,8 +228,3 @@ def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
     pairs = zip(top[0].scores, top[1].scores, strict=True)
     ahead = {ours.plugin: ours.weighted - theirs.weighted for ours, theirs in pairs}
     return top[0].total - top[1].total, max(ahead, key=lambda plugin: ahead[plugin])
-
-
-def _kept_room(evaluation: FullEvaluation) -> Iterator[KeptRoom]:
-    for row, nominated in list(evaluation.nominated.items())[:KEPT]:
-        yield KeptRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))

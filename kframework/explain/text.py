@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Explanation,
         NodeScore,
         Preemption,
-        Rejection,
         Score,
         Waiting,
     )
@@ -117,25 +116,21 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
 
 
 def _head(explanation: Explanation, layout: Layout) -> dict[str, str]:
+    tries = explanation.attempts
+    attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
     return {
         "Pod": explanation.pod,
         "Scheduler": explanation.profile,
         "Requests": ", ".join(f"{resource} {amount}" for resource, amount in explanation.requests.items()),
         "Claims": ", ".join(explanation.claims),
         "Priority": str(explanation.priority or ""),
-        "Status": _status(explanation),
+        "Status": f"{explanation.state}, {attempts}",
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
         "Condition": explanation.condition if explanation.then is None else "",
         "Message": explanation.then.message if layout.wide and explanation.then is not None else "",
     }
-
-
-def _status(explanation: Explanation) -> str:
-    tries = explanation.attempts
-    attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
-    return f"{explanation.state}, {attempts}"
 
 
 def _then(explanation: Explanation) -> str:
@@ -187,7 +182,16 @@ def _placement(explanation: Explanation, layout: Layout) -> Iterator[str]:
 
 def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
     shown = layout.first(now.rejections, _REASONS)
-    rows = [(str(each.nodes), str(each.alone), each.plugin, each.reason, _examples(each, layout)) for each in shown]
+    rows = [
+        (
+            str(each.nodes),
+            str(each.alone),
+            each.plugin,
+            each.reason,
+            layout.names(each.examples, _EXAMPLES, each.nodes),
+        )
+        for each in shown
+    ]
     yield from format_table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows)
     more = len(now.rejections) - len(shown) + now.reasons_left_out
     if more:
@@ -198,10 +202,6 @@ def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
             explained.add(details.plugin)
             yield f"  On {details.node} {details.plugin} finds:"
             yield from indent(details.lines, 2)
-
-
-def _examples(rejection: Rejection, layout: Layout) -> str:
-    return layout.names(rejection.examples, _EXAMPLES, rejection.nodes)
 
 
 def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
@@ -218,7 +218,8 @@ def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
         yield f"  {best.node} is ahead of {second} by {now.margin}, most by what {now.decided_by} says."
     own = next((each for each in now.top if each.node == node), None)
     if own is not None:
-        yield f"  {node}, where the pod is, comes {_ordinal(own.place)} with {own.total}."
+        place = {1: "first", 2: "second", 3: "third"}.get(own.place, f"{own.place}th")
+        yield f"  {node}, where the pod is, comes {place} with {own.total}."
     if now.feasible > now.enough:
         yield f"  An attempt looks at the first {now.enough} that would do; here all of them are compared."
     yield from indent(_score_table(now.top, node, layout))
@@ -344,10 +345,6 @@ def _heard(data: OutsideData) -> str:
 def _nodes(count: int, word: str = "") -> str:
     number = f"{word} of {count}" if word else str(count)
     return f"{number} node{'' if count == 1 else 's'}"
-
-
-def _ordinal(place: int) -> str:
-    return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
 
 
 def _span(seconds: float) -> str:

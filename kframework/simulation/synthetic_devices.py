@@ -136,12 +136,18 @@ class _Making:
         names = set[str]()
         for index, group in enumerate(pattern.devices):
             for device in _devices(group, node_name):
-                wrong = _wrong_name(device.name, names)
-                if wrong is not None:
-                    raise self._file.error((*path, "devices", index, "name"), wrong)
+                where = (*path, "devices", index, "name")
+                if device.name in names:
+                    message = f"two devices would be called {device.name}: choose another name"
+                    raise self._file.error(where, message)
+                if len(device.name) > _LONGEST_NAME:
+                    message = f"{device.name} is longer than {_LONGEST_NAME} characters: shorten it"
+                    raise self._file.error(where, message)
                 names.add(device.name)
                 devices.append(device)
-            counter_sets += _counter_sets(group)
+            if group.counters:
+                counters = _counters(group.counters)
+                counter_sets += (CounterSet(name=f"{group.name}-{n}", counters=counters) for n in range(group.count))
         advanced = any(device.taints or device.consumes_counters for device in devices)
         return [
             *(ResourceSliceSpec(shared_counters=cut) for cut in _cut(counter_sets, _MOST_COUNTER_SETS)),
@@ -150,12 +156,6 @@ class _Making:
                 for cut in _cut(devices, _MOST_ADVANCED_DEVICES if advanced else _MOST_DEVICES)
             ),
         ]
-
-
-def _wrong_name(name: str, names: set[str]) -> str | None:
-    if name in names:
-        return f"two devices would be called {name}: choose another name"
-    return f"{name} is longer than {_LONGEST_NAME} characters: shorten it" if len(name) > _LONGEST_NAME else None
 
 
 # -- nodes and slices --------------------------------------------------------------------------------------------------
@@ -240,13 +240,6 @@ def _partitions(
             capacity=_capacity(partition.capacity, number),
             consumes_counters=(_consumption(whole.name, partition.counters),),
         )
-
-
-def _counter_sets(group: DeviceGroup) -> Iterator[CounterSet]:
-    if group.counters:
-        counters = _counters(group.counters)
-        for index in range(group.count):
-            yield CounterSet(name=f"{group.name}-{index}", counters=counters)
 
 
 def _consumption(counter_set: str, amounts: Mapping[str, RawQuantity]) -> DeviceCounterConsumption:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -248,17 +247,17 @@ class _Search:
 
 def format_proposal(changes: Iterable[Suggestion]) -> str:
     """Format changes, all of which it takes, in one line."""
-    parts = [_with_examples(change) for change in changes if not change.target.pod]
+    parts = [
+        f"{change.text} (e.g. delete {_pods(change.examples)})" if change.examples else change.text
+        for change in changes
+        if not change.target.pod
+    ]
     deleted = [change for change in changes if change.target.pod]
     if len(deleted) > 1:
         nodes = {change.target.node for change in deleted}
         where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
         return join_clauses([*parts, f"delete pods {_pods(deleted)}{where}"])
     return join_clauses([*parts, *(change.text for change in deleted)])
-
-
-def _with_examples(change: Suggestion) -> str:
-    return f"{change.text} (e.g. delete {_pods(change.examples)})" if change.examples else change.text
 
 
 def _pods(deleted: Iterable[Suggestion]) -> str:
@@ -282,13 +281,6 @@ def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:
 _Floats = NDArray[np.float64]
 
 
-class _Rejecting(NamedTuple):
-    """What it takes to answer a plugin's rejections on each row: how many changes, and how large they are."""
-
-    changes: _Floats
-    size: _Floats
-
-
 class Prospects:
     """What stands in the pod's way on the nodes that PreFilter leaves."""
 
@@ -297,8 +289,8 @@ class Prospects:
         self._suggestions = suggestions
         #: The rows that are looked at; all else is aligned to them.
         self.rows: NDArray[np.int64] = evaluation.within
-        #: The plugins that reject nodes.
-        self.rejecting: dict[str, _Rejecting] = {}
+        #: The plugins that reject nodes, and what it takes on each row: how many changes, and how large they are.
+        self.rejecting: dict[str, tuple[_Floats, _Floats]] = {}
         #: How many changes of the cluster it takes, how many where the pod is changed if nothing else can be done, and
         #: how large the changes are.
         self.changes: NDArray[np.float64] = np.zeros(len(self.rows))
@@ -318,7 +310,7 @@ class Prospects:
             efforts = yield from self._suggestions.efforts(self.evaluation, name, self.rows[rejected])
             changes[rejected], size[rejected] = np.ceil(efforts), efforts % UNFIXABLE
             self.pattern += rejected.astype(np.int64) << len(self.rejecting)
-            self.rejecting[name] = _Rejecting(changes, size)
+            self.rejecting[name] = changes, size
             self.effort += np.where(changes <= MAX_SUGGESTIONS, changes, 1)
             if self.evaluation.profile.plugins[name].reads == "node":
                 self.changes += changes
@@ -338,9 +330,9 @@ class Prospects:
 
     def alone(self, plugin: str) -> int | None:
         """Return the row that only this plugin rejects, and least; None if there is none."""
-        rejecting = self.rejecting[plugin]
+        changes, size = self.rejecting[plugin]
         places = np.flatnonzero(self.pattern == 1 << list(self.rejecting).index(plugin))
-        order = np.lexsort((rejecting.changes[places], rejecting.size[places]))
+        order = np.lexsort((changes[places], size[places]))
         return int(self.rows[places[order[0]]]) if len(places) else None
 
     def _best(self, places: NDArray[np.int64], first: _Floats, each: int) -> list[int]:

@@ -99,7 +99,11 @@ class Attempts(Observer):
             self._settle()
         if decision.plugins:
             self._plugins_of(decision)
-            self._evaluated(decision)
+            # An attempt that is timed stands for all since the one before.
+            stands_for, self._timed = decision.attempt - self._timed, decision.attempt
+            for hook, plugin, _, code in decision.plugins:
+                if hook in _EVALUATING and code is not _SKIP:
+                    self._evaluations[plugin, hook, decision.profile] += stands_for
         if decision.result is _SCHEDULED:
             self._binding[decision.attempt] = decision
         else:
@@ -151,13 +155,6 @@ class Attempts(Observer):
     def _plugins_of(self, record: Decision | Binding) -> None:
         for hook, plugin, spent, code in record.plugins:
             self._plugins[hook, plugin, code].waiting.append(spent)
-
-    def _evaluated(self, decision: Decision) -> None:
-        """Count the plugins that were asked: an attempt that is timed stands for all since the one before."""
-        stands_for, self._timed = decision.attempt - self._timed, decision.attempt
-        for hook, plugin, _, code in decision.plugins:
-            if hook in _EVALUATING and code is not _SKIP:
-                self._evaluations[plugin, hook, decision.profile] += stands_for
 
     def _ended(self, result: Result, profile: str, spent: int) -> None:
         """Count an attempt that has ended."""

@@ -133,8 +133,10 @@ class Tracing(Observer):
         faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
         failed = Status(StatusCode.ERROR, binding.message) if faulty else UNSET
         left = self._points(own, _STEPS, started, steps, binding.plugins)
-        said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
-        self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said, failed, links)
+        said = _attributes_of_pod(binding) | {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
+        if binding.message:
+            said["kframework.message"] = binding.message
+        self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said | left, failed, links)
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
         """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
@@ -200,11 +202,6 @@ def _attributes_of_decision(decision: Decision) -> _Attributes:
         "kframework.victims": decision.victims,
     }
     return attributes | {name: value for name, value in said.items() if value}
-
-
-def _attributes_of_binding(binding: Binding) -> _Attributes:
-    attributes: _Attributes = {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
-    return attributes | ({"kframework.message": binding.message} if binding.message else {})
 
 
 def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
