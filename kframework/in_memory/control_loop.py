@@ -95,21 +95,18 @@ class WorkQueue:
     async def wait(self) -> None:
         """Wait until something is due, or may be."""
         if not self._ready:
-            timer = self._timer()
+            while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
+                heapq.heappop(self._heap)
+            timer = None
+            if self._heap:
+                delay = max(0.0, self._heap[0][0] - self._clock.now())
+                timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
             try:
                 await self._wake.wait()
             finally:
                 if timer is not None:
                     timer.cancel()
         self._wake.clear()
-
-    def _timer(self) -> asyncio.TimerHandle | None:
-        while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        if not self._heap:
-            return None
-        delay = max(0.0, self._heap[0][0] - self._clock.now())
-        return asyncio.get_running_loop().call_later(delay, self._wake.set)
 
 
 class MemoryController(ABC):

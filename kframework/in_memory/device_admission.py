@@ -5,7 +5,7 @@ The rules are those of resource.k8s.io/v1 in Kubernetes 1.36 as far as a schedul
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -14,8 +14,6 @@ from kframework.client import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import (
     ApiObject,
-    DeviceClaim,
-    DeviceRequest,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
@@ -51,16 +49,15 @@ def filled(subject: T, now: str) -> T:
 
 
 def _claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    requests = tuple(_request(request) for request in spec.devices.requests)
-    return replace(spec, devices=replace(spec.devices, requests=requests))
-
-
-def _request(request: DeviceRequest) -> DeviceRequest:
-    return replace(
-        request,
-        exactly=None if request.exactly is None else _counted(request.exactly),
-        first_available=tuple(_counted(each) for each in request.first_available),
+    requests = (
+        replace(
+            request,
+            exactly=None if request.exactly is None else _counted(request.exactly),
+            first_available=tuple(map(_counted, request.first_available)),
+        )
+        for request in spec.devices.requests
     )
+    return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
 
 
 def _counted(asked: _ONE_THING) -> _ONE_THING:
@@ -91,15 +88,12 @@ def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
             devices = subject.spec.spec.devices
         case _:
             return
-    asking = _first_for_admins(devices)
-    if asking is not None and labels.get(ADMIN_ACCESS) != "true":
-        path = f"spec.devices.requests[{asking}].adminAccess"
-        raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
-
-
-def _first_for_admins(devices: DeviceClaim) -> int | None:
-    wants = (request.exactly is not None and bool(request.exactly.admin_access) for request in devices.requests)
-    return next((index for index, wanted in enumerate(wants) if wanted), None)
+    if labels.get(ADMIN_ACCESS) == "true":
+        return
+    for index, request in enumerate(devices.requests):
+        if request.exactly is not None and request.exactly.admin_access:
+            path = f"spec.devices.requests[{index}].adminAccess"
+            raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
 
 
 # -- updates -------------------------------------------------------------------------------------------------------
@@ -141,8 +135,9 @@ def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
     if len(uids) > MAX_RESERVED:
         why = f"Too many: {len(uids)}: must have at most {MAX_RESERVED} items"
         raise _refused(new, "status.reservedFor", why)
-    if twice := _second_of_two(uids):
-        raise _refused(new, f"status.reservedFor[{twice[0]}]", f'Duplicate value: "{twice[1]}"')
+    for index, uid in enumerate(uids):
+        if uid in uids[:index]:
+            raise _refused(new, f"status.reservedFor[{index}]", f'Duplicate value: "{uid}"')
     if uids and said.allocation is None:
         raise _refused(new, "status.reservedFor", "Forbidden: may not be specified when `allocated` is not set")
     if old.metadata.deletion_timestamp is not None and not {*said.reserved_for} <= {*was.reserved_for}:
@@ -150,15 +145,6 @@ def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
         raise _refused(new, "status.reservedFor", why)
     if was.allocation is not None and said.allocation is not None and was.allocation != said.allocation:
         raise _refused(new, "status.allocation", _IMMUTABLE)
-
-
-def _second_of_two(values: Iterable[Hashable]) -> tuple[int, Hashable] | None:
-    seen = set[Hashable]()
-    for index, value in enumerate(values):
-        if value in seen:
-            return index, value
-        seen.add(value)
-    return None
 
 
 def _without_gone_devices(status: ResourceClaimStatus) -> ResourceClaimStatus:

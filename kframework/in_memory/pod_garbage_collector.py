@@ -49,7 +49,13 @@ class PodGarbageCollector(ControlLoop):
 
     def _touched(self, change: Change) -> Iterator[Key]:
         if isinstance(change.subject, Node):
-            yield from self._node_touched(change.subject, change.new is None)
+            name = change.subject.metadata.name
+            if change.new is None:
+                self._gone.add(name)
+            else:
+                self._gone.discard(name)
+            if change.new is None or _is_out_of_service(change.subject):
+                yield "", name
             return
         old, pod = change.old, change.new
         self._ended -= isinstance(old, Pod) and has_ended(old)
@@ -69,30 +75,18 @@ class PodGarbageCollector(ControlLoop):
         elif is_ending and (node := self._cluster.find(Node, node_name)) is not None and _is_out_of_service(node):
             yield "", node_name
 
-    def _node_touched(self, node: Node, gone: bool) -> Iterator[Key]:
-        name = node.metadata.name
-        if gone:
-            self._gone.add(name)
-        else:
-            self._gone.discard(name)
-        if gone or _is_out_of_service(node):
-            yield "", name
-
     def _reconcile(self, key: Key) -> None:
         namespace, name = key
         if key == _ENDED:
-            self._delete_oldest()
+            ended = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_place_in_line)
+            for pod in ended[: max(0, len(ended) - self._most_ended)]:
+                self._end(pod)
         elif not namespace:
             self._clear(name)
         else:
-            pod = self._cluster.find(Pod, name, namespace)
-            if pod is not None and pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
-                self._end(pod)
-
-    def _delete_oldest(self) -> None:
-        ended = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_place_in_line)
-        for pod in ended[: max(0, len(ended) - self._most_ended)]:
-            self._end(pod)
+            found = self._cluster.find(Pod, name, namespace)
+            if found is not None and found.metadata.deletion_timestamp is not None and not found.spec.node_name:
+                self._end(found)
 
     def _clear(self, node_name: str) -> None:
         """End the pods of a node that is gone, or those that are to end on one that is out of service."""

@@ -129,7 +129,11 @@ class VolumeController(MemoryController):
                 self._tend(pod)
             fresh, self._fresh = self._fresh, {}
             for name in fresh:
-                self._make_available(name)
+                volume = self._cluster.find(PersistentVolume, name)
+                if volume is None or volume.status.phase not in ("", "Pending"):
+                    continue
+                if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+                    self._cluster.replace(replace(volume, status=PersistentVolumeStatus(phase="Available")))
             claims, self._claims = self._claims, {}
             for key in claims:
                 self._unserved.pop(key, None)
@@ -155,13 +159,6 @@ class VolumeController(MemoryController):
                 self._cluster.remove(PersistentVolumeClaim, name, namespace)
 
     # -- binding ---------------------------------------------------------------------------------------------------
-
-    def _make_available(self, name: str) -> None:
-        volume = self._cluster.find(PersistentVolume, name)
-        if volume is None or volume.status.phase not in ("", "Pending"):
-            return
-        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
-            self._cluster.replace(replace(volume, status=PersistentVolumeStatus(phase="Available")))
 
     def _serve(self, claim: PersistentVolumeClaim) -> bool:
         """Bind a claim, or make a volume for it; False if that takes another volume, class or node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from kframework.in_memory.workloads.dependents import (
     delete_pod,
     make_pod,
     makes_pods,
+    mapping,
     pod_metadata,
     selector_of,
     touched_owners,
@@ -103,8 +104,10 @@ class DaemonSetController(ControlLoop):
         match change.subject:
             case DaemonSet() as owner:
                 yield key_of(owner)
-            case Node():
-                if _suits_others(change):
+            case Node(metadata=metadata, spec=spec):
+                old = change.old if change.new is not None else None
+                # Otherwise it suits the same pods as before.
+                if not isinstance(old, Node) or (old.metadata.labels, old.spec) != (metadata.labels, spec):
                     yield from map(key_of, self._cluster.objects(DaemonSet))
             case ControllerRevision():
                 self._owned_revisions.file(change)
@@ -212,14 +215,6 @@ class DaemonSetController(ControlLoop):
         later = [seconds for seconds in times if seconds > 0]
         if later:
             self._queue.add_after(key_of(owner), min(later))
-
-
-def _suits_others(change: Change) -> bool:
-    """Return whether other pods may fit a node than before."""
-    old, new = change.old, change.new
-    if not isinstance(old, Node) or not isinstance(new, Node):
-        return True
-    return (old.metadata.labels, old.spec) != (new.metadata.labels, new.spec)
 
 
 def _age(pod: Pod) -> tuple[bool, str, str]:
@@ -346,11 +341,11 @@ def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
 
 def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
     """Return the spec of a pod that fits one node alone, by its name, in the place of what its template requires."""
-    affinity = _mapping(spec, "affinity")
-    node_affinity = _mapping(affinity, "nodeAffinity")
+    affinity = mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    preferred = mapping(affinity, "nodeAffinity")
+    node_affinity = {**preferred, "requiredDuringSchedulingIgnoredDuringExecution": required}
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 
@@ -359,8 +354,3 @@ def node_of(pod: Pod) -> str:
     if pod.spec.node_name:
         return pod.spec.node_name
     return next(iter(pinned_nodes(pod.spec) or ()), "")
-
-
-def _mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    found = data.get(field)
-    return dict(cast("dict[str, object]", found)) if isinstance(found, dict) else {}

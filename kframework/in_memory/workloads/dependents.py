@@ -6,7 +6,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -51,7 +51,8 @@ class Dependents(Generic[T]):
         """Take down who controls an object now."""
         for subject in (change.old, change.new):
             if subject is not None:
-                place, key = _place(subject.metadata), key_of(subject)
+                owner, key = controller_of(subject), key_of(subject)
+                place = owner.uid if owner is not None else subject.metadata.namespace
                 if subject is change.new:
                     self._of.setdefault(place, {})[key] = None
                 elif place in self._of:
@@ -157,10 +158,6 @@ def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> b
     return True
 
 
-def _place(metadata: ObjectMeta) -> str:
-    return next((each.uid for each in metadata.owner_references if each.controller), metadata.namespace)
-
-
 def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
     metadata = subject.metadata
     owners = (*metadata.owner_references, owner_reference(owner))
@@ -192,6 +189,12 @@ def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) ->
             **settings,
         },  # type: ignore[arg-type]  # the fields of metadata
     )
+
+
+def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
+    """Return the mapping in a field; an empty one where there is none."""
+    found = data.get(field)
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
 def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:

@@ -102,7 +102,9 @@ class DeploymentController(ControlLoop):
             self._tell_counts(rollout)
             return
         rollout = self._told_of_pause(rollout)
-        if deployment.spec.paused or _is_rescaled(rollout):
+        # Its replica sets say how many pods it wanted when they were last looked at.
+        is_rescaled = any(_desired(each) not in (None, str(wanted(deployment))) for each in rollout.active)
+        if deployment.spec.paused or is_rescaled:
             rollout = self._with_revision(rollout)
             rollout = self._resize(rollout, self._scale(rollout))
             if deployment.spec.paused:
@@ -149,7 +151,7 @@ class DeploymentController(ControlLoop):
         return _Rollout(self._revised(deployment, new), new, old)
 
     def _told(self, deployment: Deployment, reason: str, message: str, status: str = "True") -> Deployment:
-        told = told_of(deployment, reason, message, self._clock.now(), status)
+        told = _telling(deployment.status, (status, reason, message), self._clock.now(), anew=True)
         return self._cluster.replace(replace(deployment, status=told))
 
     def _revised(self, deployment: Deployment, new: ReplicaSet) -> Deployment:
@@ -165,13 +167,11 @@ class DeploymentController(ControlLoop):
         if deadline_of(deployment) is None or (told is not None and told.reason == "ProgressDeadlineExceeded"):
             return rollout
         is_paused = told is not None and told.reason == "DeploymentPaused"
-        if deployment.spec.paused and not is_paused:
-            paused = self._told(deployment, "DeploymentPaused", "Deployment is paused", "Unknown")
-            return rollout._replace(deployment=paused)
-        if is_paused and not deployment.spec.paused:
-            resumed = self._told(deployment, "DeploymentResumed", "Deployment is resumed", "Unknown")
-            return rollout._replace(deployment=resumed)
-        return rollout
+        if bool(deployment.spec.paused) == is_paused:
+            return rollout
+        change = "resumed" if is_paused else "paused"
+        deployment = self._told(deployment, f"Deployment{change.title()}", f"Deployment is {change}", "Unknown")
+        return rollout._replace(deployment=deployment)
 
     # -- sizes -----------------------------------------------------------------------------------------------------
 
@@ -205,8 +205,8 @@ class DeploymentController(ControlLoop):
         if grown != size:
             rollout = self._resize(rollout, {new.metadata.name: grown})
         else:
-            sizes = sizes_of_old(deployment, new, old)
-            rollout = self._resize(rollout, {name: size for name, size in sizes.items() if size != _size(old, name)})
+            sizes, before = sizes_of_old(deployment, new, old), {each.metadata.name: wanted(each) for each in old}
+            rollout = self._resize(rollout, {name: size for name, size in sizes.items() if size != before[name]})
         self._clean_up_when_complete(rollout)
         self._tell_progress(rollout)
 
@@ -251,18 +251,8 @@ class DeploymentController(ControlLoop):
             self._queue.add_after(key_of(deployment), seconds)
 
 
-def _is_rescaled(rollout: _Rollout) -> bool:
-    """Return whether a deployment wants another number of pods than when its replica sets were last looked at."""
-    total = str(wanted(rollout.deployment))
-    return any(_desired(each) not in (None, total) for each in rollout.active)
-
-
 def _desired(replica_set: ReplicaSet) -> str | None:
     return replica_set.metadata.annotations.get(DESIRED)
-
-
-def _size(replica_sets: Iterable[ReplicaSet], name: str) -> int:
-    return next(wanted(each) for each in replica_sets if each.metadata.name == name)
 
 
 # -- the status --------------------------------------------------------------------------------------------------------
@@ -271,13 +261,6 @@ _AVAILABLE = "NewReplicaSetAvailable"
 _TIMED_OUT = "ProgressDeadlineExceeded"
 #: Whoever wants no deadline says the largest number that there is.
 _NO_DEADLINE = 2**31 - 1
-
-
-class Progress(NamedTuple):
-    """The status of a deployment, and after how many seconds its deadline passes if nothing changes until then."""
-
-    status: DeploymentStatus
-    seconds: float | None
 
 
 def deadline_of(deployment: Deployment) -> int | None:
@@ -316,33 +299,33 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     return counts == (total, total, total) and status.observed_generation >= deployment.metadata.generation
 
 
-def progressed(deployment: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: float) -> Progress:
-    """Say in a status that was counted whether the rollout is done, comes on, or has timed out."""
+def progressed(
+    deployment: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: float
+) -> tuple[DeploymentStatus, float | None]:
+    """Say in a status that was counted whether the rollout is done, comes on, or has timed out.
+
+    The seconds are those after which its deadline passes if nothing changes until then.
+    """
     deadline = deadline_of(deployment)
     if deadline is None:
         rest = tuple(each for each in status.conditions if each.type != "Progressing")
-        return Progress(replace(status, conditions=rest), None)
+        return replace(status, conditions=rest), None
     what = f'ReplicaSet "{new.metadata.name}"' if new is not None else f'Deployment "{deployment.metadata.name}"'
     told = progressing(status)
     if told is not None and told.reason == _AVAILABLE and status.replicas == status.updated_replicas:
-        return Progress(status, None)
+        return status, None
     if is_complete(deployment, status):
         said = ("True", _AVAILABLE, f"{what} has successfully progressed.")
-        return Progress(_telling(status, said, now), None)
+        return _telling(status, said, now), None
     if _comes_on(deployment.status, status):
-        status = _telling(status, ("True", "ReplicaSetUpdated", f"{what} is progressing."), now, anew=True)
-        return Progress(status, deadline)
+        said = ("True", "ReplicaSetUpdated", f"{what} is progressing.")
+        return _telling(status, said, now, anew=True), deadline
     if told is None or told.reason in (_AVAILABLE, _TIMED_OUT):
-        return Progress(status, None)
+        return status, None
     passes = seconds_of(told.last_update_time or rfc3339(now)) + deadline
     if passes <= now:
-        return Progress(_telling(status, ("False", _TIMED_OUT, f"{what} has timed out progressing."), now), None)
-    return Progress(status, passes - now)
-
-
-def told_of(deployment: Deployment, reason: str, message: str, now: float, status: str = "True") -> DeploymentStatus:
-    """Return the status of a deployment with another word about its progress."""
-    return _telling(deployment.status, (status, reason, message), now, anew=True)
+        return _telling(status, ("False", _TIMED_OUT, f"{what} has timed out progressing."), now), None
+    return status, passes - now
 
 
 def progressing(status: DeploymentStatus) -> WorkloadCondition | None:

@@ -13,10 +13,8 @@ from msgspec.structs import replace
 from kframework.clock import rfc3339, seconds_of
 from kframework.in_memory.workloads.dependents import is_active
 from kframework.objects import (
-    ContainerStatus,
     Job,
     JobStatus,
-    OnExitCodes,
     Pod,
     PodFailurePolicy,
     PodFailurePolicyRule,
@@ -125,22 +123,17 @@ def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         status = pod.status
+        codes = rule.on_exit_codes
         for each in (*status.container_statuses, *status.init_container_statuses):
-            code = _matching_code(rule.on_exit_codes, each)
-            if code:
-                return f"Container {each.name} for pod {name} failed with exit code {code}"
+            ended = each.state.terminated if each.state is not None else None
+            if ended is None or not ended.exit_code or codes.container_name not in (None, each.name):
+                continue
+            if (ended.exit_code in codes.values) == (codes.operator == "In"):
+                return f"Container {each.name} for pod {name} failed with exit code {ended.exit_code}"
         return ""
     wanted = {(each.type, each.status) for each in rule.on_pod_conditions}
     met = (each.type for each in pod.status.conditions if (each.type, each.status) in wanted)
     return f"Pod {name} has condition {kind}" if (kind := next(met, "")) else ""
-
-
-def _matching_code(rule: OnExitCodes, status: ContainerStatus) -> int:
-    """Return the code with which a container has failed, 0 if it has not or the rule is not about it."""
-    ended = status.state.terminated if status.state is not None else None
-    if ended is None or rule.container_name not in (None, status.name):
-        return 0
-    return ended.exit_code if (ended.exit_code in rule.values) == (rule.operator == "In") else 0
 
 
 def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:

@@ -130,13 +130,8 @@ def _share(deployment: Deployment, replica_set: ReplicaSet, allowed: int, left: 
         fraction = -size
     else:
         before = _number(replica_set.metadata.annotations.get(MAXIMUM)) or deployment.status.replicas or size
-        fraction = _rounded(size * allowed, before) - size
+        fraction = (2 * size * allowed + before) // (2 * before) - size  # halves away from zero, as Go rounds
     return min(fraction, left) if left > 0 else max(fraction, left)
-
-
-def _rounded(number: int, divisor: int) -> int:
-    """Divide and round, halves away from zero as Go does."""
-    return (2 * number + divisor) // (2 * divisor)
 
 
 def _number(text: str | None) -> int:
@@ -162,8 +157,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 def revision_of(replica_set: ReplicaSet) -> int:
     """Return the revision of a replica set, 0 if it has none."""
-    text = replica_set.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isdecimal() else 0
+    return _number(replica_set.metadata.annotations.get(REVISION))
 
 
 def new_among(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
@@ -268,7 +262,9 @@ class Revisions(Generic[W]):
         every: list[ControllerRevision] = sorted(
             claimed, key=lambda each: (each.revision, each.metadata.creation_timestamp or "")
         )
-        data, collisions = _patch(owner.spec.template), owner.status.collision_count or 0
+        template = {"$patch": "replace", **to_builtins(owner.spec.template)}
+        data: dict[str, object] = {"spec": {"template": template}}
+        collisions = owner.status.collision_count or 0
         equal: list[ControllerRevision] = [each for each in every if each.data == data]
         if equal and equal[-1] is every[-1]:
             return History(every, every[-1], collisions)
@@ -305,10 +301,6 @@ def template_of(revision: ControllerRevision) -> PodTemplate:
 def hash_of(revision: ControllerRevision) -> str:
     """Return the end of a revision's name."""
     return revision.metadata.name.rpartition("-")[2]
-
-
-def _patch(template: PodTemplate) -> dict[str, object]:
-    return {"spec": {"template": {"$patch": "replace", **to_builtins(template)}}}
 
 
 def _made(owner: StatefulSet | DaemonSet, data: dict[str, object], number: int, collisions: int) -> ControllerRevision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from kframework.in_memory.workloads.dependents import (
     is_orphan,
     make_pod,
     makes_pods,
+    mapping,
     owner_reference,
     pod_metadata,
     selector_of,
@@ -67,12 +68,6 @@ class _Set(NamedTuple):
     def is_ordered(self) -> bool:
         """Whether each pod waits for those before it."""
         return self.owner.spec.pod_management_policy != "Parallel"
-
-    @property
-    def first_unavailable(self) -> int | None:
-        """The lowest ordinal, first of those that it wants, of which no pod is available."""
-        ordered = [*self.ordinals, *reversed(self.condemned)]
-        return next((ordinal for ordinal in ordered if not self.is_available(ordinal)), None)
 
     def is_available(self, ordinal: int) -> bool:
         """Return whether there is a pod that was ready for long enough, and is not being deleted."""
@@ -140,7 +135,9 @@ class StatefulSetController(ControlLoop):
                 return
         for ordinal in state.condemned:
             self._claims.own(state.owner, state.pods[ordinal], ordinal, condemned=True)
-        first = state.first_unavailable
+        # The lowest that is not available, first of those that it wants.
+        ordered = (*state.ordinals, *reversed(state.condemned))
+        first = next((ordinal for ordinal in ordered if not state.is_available(ordinal)), None)
         for ordinal in state.condemned:
             pod = state.pods[ordinal]
             waits = pod.metadata.deletion_timestamp is not None
@@ -201,7 +198,8 @@ class StatefulSetController(ControlLoop):
     def _tell(self, state: _Set) -> None:
         """Say how many pods there are now, and look again when one will be available."""
         owner, update = state.owner, state.history.update
-        pods = [pod for each in state.pods.values() if (pod := self._as_it_is(each)) is not None]
+        keys = map(key_of, state.pods.values())
+        pods = [pod for namespace, name in keys if (pod := self._cluster.find(Pod, name, namespace)) is not None]
         pods += [pod for pod in self._pods.of(owner) if all(pod.metadata.uid != each.metadata.uid for each in pods)]
         staying = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         ready = [pod for pod in pods if pod.status.phase == "Running" and is_ready(pod)]
@@ -228,9 +226,6 @@ class StatefulSetController(ControlLoop):
         later = [time - state.now for time in times if time > state.now]
         if later:
             self._queue.add_after(key_of(owner), min(later))
-
-    def _as_it_is(self, pod: Pod) -> Pod | None:
-        return self._cluster.find(Pod, pod.metadata.name, pod.metadata.namespace)
 
 
 def _ordinal(pod: Pod, prefix: str) -> int | None:
@@ -268,13 +263,13 @@ class Claims:
         selector = owner.spec.selector
         for template, name in zip(owner.spec.volume_claim_templates, claim_names(owner, ordinal), strict=True):
             if self._cluster.find(PersistentVolumeClaim, name, namespace) is None:
-                metadata = _mapping(template, "metadata")
-                labels = {**_mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
+                metadata = mapping(template, "metadata")
+                labels = {**mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
                 written: dict[str, object] = {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
                     "metadata": {**metadata, "name": name, "namespace": namespace, "labels": labels},
-                    "spec": _mapping(template, "spec"),
+                    "spec": mapping(template, "spec"),
                 }
                 self._cluster.add(convert(written, kind_of(PersistentVolumeClaim)), written=written)
 
@@ -292,18 +287,16 @@ class Claims:
             wanted: ApiObject | None = pod
         else:
             wanted = owner if policy.when_deleted == "Delete" else None
-        for claim in self._of(owner, ordinal):
-            self._own(claim, (owner, pod), wanted)
-
-    def _own(self, claim: PersistentVolumeClaim, both: tuple[StatefulSet, Pod], wanted: ApiObject | None) -> None:
+        both: tuple[ApiObject, ...] = (owner, pod)
         ours = {(kind_of(each).name, each.metadata.name): each.metadata.uid for each in both}
-        references = claim.metadata.owner_references
-        if any(each.uid != ours.get((each.kind, each.name), each.uid) for each in references):
-            return  # they belong to a set or pod of before, and go with it
-        others = tuple(each for each in references if (each.kind, each.name) not in ours)
-        if wanted is not None and not any(each.controller for each in others):
-            others = (*others, owner_reference(wanted))
-        self._cluster.replace(replace(claim, metadata=replace(claim.metadata, owner_references=others)))
+        for claim in self._of(owner, ordinal):
+            references = claim.metadata.owner_references
+            if any(each.uid != ours.get((each.kind, each.name), each.uid) for each in references):
+                continue  # they belong to a set or pod of before, and go with it
+            others = tuple(each for each in references if (each.kind, each.name) not in ours)
+            if wanted is not None and not any(each.controller for each in others):
+                others = (*others, owner_reference(wanted))
+            self._cluster.replace(replace(claim, metadata=replace(claim.metadata, owner_references=others)))
 
     def _of(self, owner: StatefulSet, ordinal: int) -> Iterator[PersistentVolumeClaim]:
         for name in claim_names(owner, ordinal):
@@ -339,13 +332,8 @@ def with_claims(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) ->
 
 
 def _template_names(owner: StatefulSet) -> list[str]:
-    return [str(_mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
+    return [str(mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
 
 
 def _policy(owner: StatefulSet) -> ClaimRetentionPolicy:
     return owner.spec.persistent_volume_claim_retention_policy or ClaimRetentionPolicy()
-
-
-def _mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    found = data.get(field)
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
