@@ -96,7 +96,6 @@ class _Offered(TyperCommand):
     def make_context(  # type: ignore[override]  # typer hides its base
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
     ) -> Context:
-        """Load the command, and let it begin in place of this one."""
         return _load(self._offers).make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
 
 

@@ -56,9 +56,6 @@ def command(
     raise typer.Exit(0 if summary.passed == summary.total else 1)
 
 
-# -- the cases -----------------------------------------------------------------------------------------------------
-
-
 def _cases(files: Sequence[str]) -> Iterator[Case]:
     from kframework.testing.conformance.cases import read
 
@@ -91,9 +88,6 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
             bar.update(task, description=visible(case.suite))
             yield case
             bar.advance(task)
-
-
-# -- what came of them ---------------------------------------------------------------------------------------------
 
 
 def _print(summary: Summary, output: DataForm | None) -> None:

@@ -126,7 +126,6 @@ def _print(explanation: Explanation | EngineExplanation, output: WideForm | None
 
 
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
-    """Return namespace and name of the pod."""
     before, slash, name = pod.rpartition("/")
     if not name or "/" in before or (slash and not before):
         raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
@@ -185,9 +184,6 @@ def _of_recording(
     return asked.explain_by(kind_of_recording(recorded), namespace, name)
 
 
-# -- a running scheduler -----------------------------------------------------------------------------------------------
-
-
 def _of_scheduler(
     url: str, certificate_authority: str | None, namespace: str, name: str
 ) -> Explanation | EngineExplanation:
@@ -222,7 +218,6 @@ def _of_scheduler(
 
 
 def _tls(certificate_authority: str | None) -> SSLContext:
-    """Trust this authority, or the system's."""
     import ssl
 
     try:

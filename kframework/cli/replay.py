@@ -134,9 +134,6 @@ def _report(file: Path, registry: Registry, page: str) -> None:
     Path(page).write_text(text, encoding="utf-8")
 
 
-# -- printing ----------------------------------------------------------------------------------------------------------
-
-
 def _print(result: ReplayResult, output: WideForm | None) -> None:
     differences = [diff for diff in result.differences if diff.subject]
     if output is WideForm.JSON:
@@ -169,7 +166,6 @@ def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayRes
 
 
 def _document(diff: DecisionDiff) -> dict[str, object]:
-    """Return a difference as JSON shows it."""
     recorded, replayed = _decided(diff.recorded), _decided(diff.replayed)
     decisions = {"recorded": recorded, "now": replayed}
     if diff.record == "attempt":

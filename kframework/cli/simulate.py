@@ -141,9 +141,6 @@ def _watch(
     watch(arguments, watched(read, plugins))
 
 
-# -- the debugger ------------------------------------------------------------------------------------------------------
-
-
 def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
     """Return what makes the same engine, and opens the debugger where one of its plugins raises."""
 

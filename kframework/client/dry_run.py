@@ -32,8 +32,6 @@ class DryRunCluster(Cluster):
         self._bound: dict[str, Pod] = {}
         self._deleted: set[str] = set()
 
-    # -- what is seen ----------------------------------------------------------------------------------------------
-
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
@@ -76,8 +74,6 @@ class DryRunCluster(Cluster):
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
         return await self._cluster.list(kind, namespace)
-
-    # -- what is not written ---------------------------------------------------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Show the pod as bound; ClusterError as the API would refuse it."""

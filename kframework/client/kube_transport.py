@@ -87,8 +87,6 @@ class KubeTransport(Transport):
             self._renewal.cancel()
         await self._session.close()
 
-    # --- one request --------------------------------------------------------------------------------------------------
-
     async def _sent(self, request: Request) -> Response:
         try:
             response = await self._opened(request, _timeout(request.timeout))
@@ -119,8 +117,6 @@ class KubeTransport(Transport):
             if isinstance(error.__cause__, ClusterError):
                 raise error.__cause__ from None  # it may not leave
             raise _no_answer(request, error) from error
-
-    # --- who we are ---------------------------------------------------------------------------------------------------
 
     def _open_session(self) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(

@@ -137,8 +137,6 @@ class Reflector(Generic[T]):
         self._complain(error or ClusterError("the watch ended at once", status=0))
         return self._backoff.pause()
 
-    # --- listing ------------------------------------------------------------------------------------------------------
-
     async def _list_all(self) -> None:
         """Tell what differs from what is known."""
         try:
@@ -170,8 +168,6 @@ class Reflector(Generic[T]):
         if listed is not None:
             listed()
 
-    # --- following ----------------------------------------------------------------------------------------------------
-
     async def _follow(self) -> None:
         """Tell what changes until the server ends the watch; raises ClusterError."""
         query = (
@@ -197,8 +193,6 @@ class Reflector(Generic[T]):
                     self._take(subject)
                 elif event == "DELETED":
                     self._drop((metadata.namespace, metadata.name), subject)
-
-    # --- what is known ------------------------------------------------------------------------------------------------
 
     def _take(self, subject: T | Undecodable) -> None:
         """Tell of an object unless this version of it is known."""

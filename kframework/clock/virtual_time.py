@@ -102,18 +102,13 @@ class _JumpingSelector(selectors.DefaultSelector):
         self.answers += bool(answers)
         return answers
 
-    # -- files -----------------------------------------------------------------------------------------------------
-
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Watch a file."""
         return self._watched(super().register(fileobj, events, data))
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Watch a file otherwise."""
         return self._watched(super().modify(fileobj, events, data))
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Watch a file no longer."""
         key = super().unregister(fileobj)
         self.outside.end(key.fd)
         return key
@@ -130,7 +125,6 @@ def _is_of_connection(handle: asyncio.Handle | None) -> bool:
 
 
 def _listens(file: int) -> bool:
-    """Return whether this is a socket that waits to be connected to."""
     try:
         subject = socket(fileno=file)
     except OSError:  # no socket
@@ -168,8 +162,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True  # type: ignore[attr-defined]  # by which a loop counts the cancelled
         return timer
-
-    # -- outside ---------------------------------------------------------------------------------------------------
 
     def begin(self, task: asyncio.Task[Any]) -> object:
         """Note that whatever this task awaits is outside; return what ends that."""
@@ -225,7 +217,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _make_socket_transport(
         self, sock: socket, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
     ) -> Connection:
-        """Make the transport of a connection, as the loop asks for it."""
         accepted = server is not None or sock in self._accepted
         return Connection(self._outside, accepted, self, sock, protocol, waiter, extra, server)
 

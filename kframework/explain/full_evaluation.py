@@ -108,8 +108,6 @@ class FullEvaluation:
         self._table = StatusTable(ATTEMPT)
         self._words: dict[int, Status] = {}
 
-    # -- looking on ------------------------------------------------------------------------------------------------
-
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
@@ -136,8 +134,6 @@ class FullEvaluation:
         drawing = {plugin.name for plugin, value in zip(profile.placement, values, strict=True) if value is None}
         drawing |= {step.name for step in profile.pre_enqueue}
         return [plugin.handle.random for name, plugin in profile.plugins.items() if name in drawing]
-
-    # -- asking ----------------------------------------------------------------------------------------------------
 
     def work(self) -> Iterator[None]:
         """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
@@ -236,8 +232,6 @@ class FullEvaluation:
             self.fault = normalized
         else:
             self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
-
-    # -- what was said ---------------------------------------------------------------------------------------------
 
     def status(self, rejection: int) -> Status:
         """Put a rejection into words."""

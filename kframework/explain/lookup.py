@@ -45,9 +45,6 @@ def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iter
     return f"the scheduler has not heard of pod {key} yet"
 
 
-# -- as it was before it had a node ------------------------------------------------------------------------------------
-
-
 def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
     """Return a pod as it was before it had a node; `whole` is its object, if it is known."""
     if isinstance(pod, PendingPod):

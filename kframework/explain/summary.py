@@ -74,9 +74,6 @@ def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, As
     )
 
 
-# -- why not -----------------------------------------------------------------------------------------------------------
-
-
 class _Count:
     """On how many nodes a reason is given, is the first, and is alone; and names of some of them."""
 
@@ -155,9 +152,6 @@ def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
         yield rejection, by_rejection[start:stop]
 
 
-# -- why not, in the plugins' own words --------------------------------------------------------------------------------
-
-
 def _details(evaluation: FullEvaluation) -> Generator[None, None, tuple[Details, ...]]:
     """Ask the plugins that have a hook `explain`; yields wherever it may pause."""
     hooks, found = OptionalHooks(evaluation.profile), list[Details]()
@@ -194,9 +188,6 @@ def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, l
     _, firsts = np.unique(said[places], return_index=True)
     alike = (places[said[places] == said[places[first]]] for first in sorted(firsts.tolist())[:_DETAILED_REJECTIONS])
     return [place for each in alike for place in each[:_DETAILED_NODES].tolist()]
-
-
-# -- which one ---------------------------------------------------------------------------------------------------------
 
 
 def _top(evaluation: FullEvaluation, node: str) -> tuple[NodeScore, ...]:

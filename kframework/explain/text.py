@@ -112,9 +112,6 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     )
 
 
-# -- the pod -----------------------------------------------------------------------------------------------------------
-
-
 def _head(explanation: Explanation, layout: Layout) -> dict[str, str]:
     tries = explanation.attempts
     attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
@@ -154,9 +151,6 @@ def _choice(then: Decision) -> str:
     ahead = f" ({', '.join(others)})" if others and not drawn else ""
     fitted = f"{then.feasible} of {_nodes(then.evaluated)} looked at fitted"
     return f"{then.node} with score {then.score}{drawn}{ahead}; {fitted}"
-
-
-# -- the nodes ---------------------------------------------------------------------------------------------------------
 
 
 def _placement(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -248,9 +242,6 @@ def _cell(score: Score, layout: Layout) -> str:
     return f"{score.weighted} ({score.raw} -> {score.normalized})" if layout.wide else str(score.weighted)
 
 
-# -- the way out -------------------------------------------------------------------------------------------------------
-
-
 def _help(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if explanation.help:
         yield "WHAT WOULD HELP, each by itself:"
@@ -270,9 +261,6 @@ def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
         yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
         reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
         yield from (f"  {_nodes(count)}: {reason}" for reason, count in layout.first(reasons, _VICTIMS))
-
-
-# -- what it waits for -------------------------------------------------------------------------------------------------
 
 
 def _end(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -337,9 +325,6 @@ def _heard(data: OutsideData) -> str:
     if data.fresh:
         return f"told of {values} {_span(data.age)} ago{f'; since then{error}' if error else ''}"
     return f"is stale: it last told of {values} {_span(data.age)} ago{error}"
-
-
-# -- small words -------------------------------------------------------------------------------------------------------
 
 
 def _nodes(count: int, word: str = "") -> str:

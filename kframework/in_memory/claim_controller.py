@@ -102,8 +102,6 @@ class ClaimController(MemoryController):
     def _pod(self, key: Key) -> Pod | None:
         return self._cluster.find(Pod, key[1], key[0])
 
-    # -- claims of pods --------------------------------------------------------------------------------------------
-
     def _with_claims(self, pod: Pod) -> Pod:
         """Make the claims that a pod's templates ask for, and tell in its status what they are called."""
         made = {named.name: name for named in pod.spec.resource_claims if (name := self._made(pod, named)) is not None}
@@ -156,8 +154,6 @@ class ClaimController(MemoryController):
             if all(each.uid != user.uid for each in claim.status.reserved_for):
                 reserved = (*claim.status.reserved_for, user)
                 self._cluster.replace(replace(claim, status=replace(claim.status, reserved_for=reserved)))
-
-    # -- what nobody uses ------------------------------------------------------------------------------------------
 
     def _tidy(self, claim: ResourceClaim) -> None:
         """Strike those out who use a claim no more; one that nobody uses gives its devices back, or goes."""

@@ -155,7 +155,6 @@ class MemoryController(ABC):
         return stop
 
     async def _wait(self) -> None:
-        """Wait until something is due, or may be."""
         await self._wake.wait()
 
 

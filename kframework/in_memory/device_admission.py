@@ -33,9 +33,6 @@ _NOT_FOR_ADMINS = (
 )
 
 
-# -- defaults ------------------------------------------------------------------------------------------------------
-
-
 def filled(subject: T, now: str) -> T:
     """Say how many devices are asked for where the author does not, and since when devices have their taints."""
     match subject:
@@ -76,9 +73,6 @@ def _dated(published: ResourceSlice, now: str) -> ResourceSlice:
     return replace(published, spec=replace(published.spec, devices=dated))
 
 
-# -- who may ask ---------------------------------------------------------------------------------------------------
-
-
 def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
     """Raise ClusterError 422 for a claim to devices of others in a namespace whose labels do not allow that."""
     match subject:
@@ -94,9 +88,6 @@ def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
         if request.exactly is not None and request.exactly.admin_access:
             path = f"spec.devices.requests[{index}].adminAccess"
             raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
-
-
-# -- updates -------------------------------------------------------------------------------------------------------
 
 
 def updated(old: T, new: T) -> T:

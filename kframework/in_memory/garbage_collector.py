@@ -19,8 +19,6 @@ from kframework.objects import ApiObject, ObjectMeta
 
 
 class _Place(NamedTuple):
-    """Where an object is."""
-
     kind: type[ApiObject]
     namespace: str
     name: str
@@ -136,7 +134,6 @@ class GarbageCollector(MemoryController):
 
 
 def _owners(subject: ApiObject | None) -> dict[str, None]:
-    """Return the uids of an object's owners."""
     return {each.uid: None for each in subject.metadata.owner_references} if subject is not None else {}
 
 

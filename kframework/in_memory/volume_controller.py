@@ -141,8 +141,6 @@ class VolumeController(MemoryController):
                 if claim is not None and not is_bound(claim) and not self._serve(claim):
                     self._unserved[key] = None
 
-    # -- ephemeral volumes -----------------------------------------------------------------------------------------
-
     def _tend(self, pod: Pod) -> None:
         """Make the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
         namespace, uid = pod.metadata.namespace, pod.metadata.uid
@@ -157,8 +155,6 @@ class VolumeController(MemoryController):
                 self._cluster.add(_ephemeral_claim(pod, name, volume))
             elif claim is not None and not alive and is_controlled_by(claim.metadata, uid):
                 self._cluster.remove(PersistentVolumeClaim, name, namespace)
-
-    # -- binding ---------------------------------------------------------------------------------------------------
 
     def _serve(self, claim: PersistentVolumeClaim) -> bool:
         """Bind a claim, or make a volume for it; False if that takes another volume, class or node."""
@@ -228,8 +224,6 @@ class VolumeController(MemoryController):
         bound = PersistentVolumeClaimStatus(phase="Bound", access_modes=taken.access_modes, capacity=taken.capacity)
         metadata = _annotated(claim.metadata, of_claim)
         self._cluster.replace(replace(claim, metadata=metadata, spec=served, status=bound))
-
-    # -- making volumes --------------------------------------------------------------------------------------------
 
     def _topology(self, storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
         """Say from where a new volume is reached: the part of the cluster that its class or its driver means by a node.

@@ -196,7 +196,6 @@ class _Remembered(Generic[T]):
         return (answer,) if asyncio.get_running_loop().time() < until else None  # type: ignore[return-value]  # it is there
 
     def keep(self, key: bytes, answer: T, seconds: float) -> None:
-        """Remember an answer for so long."""
         self._answers.pop(key, None)
         self._answers[key] = asyncio.get_running_loop().time() + seconds, answer
         if len(self._answers) > REMEMBERED:

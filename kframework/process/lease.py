@@ -132,7 +132,6 @@ class LeaderElection:
     # -- getting the lease -----------------------------------------------------------------------------------------
 
     async def _acquire(self) -> None:
-        """Try to get the lease until we have it."""
         _log.info("attempting to acquire leader lease %s", self._name)
         freed = asyncio.Event()
         watching = asyncio.create_task(self._watch(freed))
@@ -190,7 +189,6 @@ class LeaderElection:
     # -- keeping the lease -----------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        """Renew the lease until it is lost."""
         why = None
         while why is None:
             try:

@@ -350,6 +350,5 @@ class LeaderThread:
             self._tell(self._lost)
 
     def _tell(self, event: asyncio.Event) -> None:
-        """Set an event of the scheduler's loop."""
         with suppress(RuntimeError):  # that loop is closed: nobody waited until this thread had ended
             self._scheduler_loop.call_soon_threadsafe(event.set)

@@ -37,9 +37,6 @@ _DRIVER_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _QUALIFIED_NAME = re.compile(rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 
 
-# -- what is written ---------------------------------------------------------------------------------------------------
-
-
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """A mapping with these fields and no others."""
 
@@ -185,9 +182,6 @@ def read(path: str) -> DeviceFile:
     for problem in _problems(file.said):
         raise file.error(problem.path, problem.message)
     return file
-
-
-# -- what is wrong -----------------------------------------------------------------------------------------------------
 
 
 def _problems(said: Devices) -> Iterator[Problem]:

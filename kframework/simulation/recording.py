@@ -103,5 +103,4 @@ class Recording:
         return self.decisions.to_dicts()
 
     def _repr_html_(self) -> str:
-        """Return the table of the attempts as a notebook shows it."""
         return self.decisions._repr_html_()

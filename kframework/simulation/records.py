@@ -151,9 +151,6 @@ def _phase_of(subject: ApiObject) -> tuple[object, object]:
     return getattr(status, "phase", ""), getattr(state, "phase", state)
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
 def outcomes_table(outcomes: Iterable[Outcome]) -> Table[Outcome]:
     """Show where pods went, or why they wait."""
     columns = ("pod", "node", "status", "attempts", "message")

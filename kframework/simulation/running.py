@@ -137,8 +137,6 @@ class Run(Generic[E]):
     def _stop(self, work: asyncio.Task[object]) -> None:
         self._loop.stop()
 
-    # -- the end ---------------------------------------------------------------------------------------------------
-
     def _end_if_idle(self) -> None:
         """End when neither the scheduler nor a controller has anything left to do."""
         if self._stops_at_end and self._scheduler.settled and all(each.idle for each in self._controllers):

@@ -253,7 +253,6 @@ class Simulation(Generic[E]):
         return f"<Simulation: {self._account()}>"
 
     def _repr_html_(self) -> str:
-        """Return the account, the picture of the nodes and the table of the pods as a notebook shows them."""
         picture = node_picture(nodes(self.scheduler.engine.cluster.nodes))
         return f"<p>{escape(self._account())}</p>{picture}{self.outcomes._repr_html_()}"
 

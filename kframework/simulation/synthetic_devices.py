@@ -131,7 +131,6 @@ class _Making:
         self._known[what, name] = path
 
     def _contents(self, pattern: Pattern, node_name: str, path: FieldPath) -> list[ResourceSliceSpec]:
-        """Describe what the slices of one pool hold."""
         devices, counter_sets = list[Device](), list[CounterSet]()
         names = set[str]()
         for index, group in enumerate(pattern.devices):
@@ -156,9 +155,6 @@ class _Making:
                 for cut in _cut(devices, _MOST_ADVANCED_DEVICES if advanced else _MOST_DEVICES)
             ),
         ]
-
-
-# -- nodes and slices --------------------------------------------------------------------------------------------------
 
 
 def _fits(pattern: Pattern, node: Node) -> bool:
@@ -196,11 +192,7 @@ def _pool(
 
 
 def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
-    """Cut a sequence into pieces of this length, the last one aside."""
     return (tuple(items[begin : begin + length]) for begin in range(0, len(items), length))
-
-
-# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:

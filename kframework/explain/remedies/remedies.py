@@ -79,8 +79,6 @@ def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[P
 
 
 class _Search:
-    """The search for the remedies of one pod."""
-
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
         self._engine = engine
         self._pod = pod
@@ -123,8 +121,6 @@ class _Search:
                 # Change the cluster and, where that is not enough, the pod as well.
                 found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
         yield from self._prove(found, len(base))
-
-    # -- finding ---------------------------------------------------------------------------------------------------
 
     def _accepted(self) -> _Work:
         """Find the changes of the pod without which it is rejected before any node is looked at; None if none help."""
@@ -196,8 +192,6 @@ class _Search:
                         return tried
                 yield
         return None
-
-    # -- proving ---------------------------------------------------------------------------------------------------
 
     def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
         """Keep what is needed of what was found, the shortest first, until there is enough of it."""

@@ -67,7 +67,6 @@ class _Set(NamedTuple):
 
     @property
     def desired(self) -> int:
-        """How many nodes want a pod."""
         return sum(place.suits.wants for place in self.places)
 
     @property
@@ -83,7 +82,6 @@ class _Set(NamedTuple):
         return pod.metadata.labels.get(REVISION_LABEL) == self.name_hash
 
     def is_available(self, pod: Pod) -> bool:
-        """Return whether a pod was ready for long enough."""
         return available_at(pod, self.owner.spec.min_ready_seconds) <= self.now and is_ready(pod)
 
 
@@ -290,8 +288,6 @@ def _surged(state: _Set) -> _Plan:
     plan.wanted.extend(candidates[: max(0, state.bounds[0] - surging)])
     return plan
 
-
-# -- nodes and their pods ----------------------------------------------------------------------------------------------
 
 _NODE = "node.kubernetes.io"
 #: What daemon pods tolerate whatever their template says, and one more on the network of the host.

@@ -115,8 +115,6 @@ class DeploymentController(ControlLoop):
         else:
             self._recreate(rollout)
 
-    # -- the new replica set ---------------------------------------------------------------------------------------
-
     def _with_revision(self, rollout: _Rollout) -> _Rollout:
         """Number the new replica set, if there is one, and say its number at the deployment."""
         deployment, new, old = rollout
@@ -173,8 +171,6 @@ class DeploymentController(ControlLoop):
         deployment = self._told(deployment, f"Deployment{change.title()}", f"Deployment is {change}", "Unknown")
         return rollout._replace(deployment=deployment)
 
-    # -- sizes -----------------------------------------------------------------------------------------------------
-
     def _scale(self, rollout: _Rollout) -> dict[str, int]:
         """Return the sizes of the replica sets of a deployment that wants another number of pods, or is paused."""
         deployment, new, old = rollout
@@ -187,8 +183,6 @@ class DeploymentController(ControlLoop):
         return proportional_sizes(deployment, active) if is_rolling(deployment) else {}
 
     def _resize(self, rollout: _Rollout, sizes: Mapping[str, int]) -> _Rollout:
-        """Give replica sets these sizes, by name."""
-
         def resized(each: ReplicaSet) -> ReplicaSet:
             size = sizes.get(each.metadata.name)
             return each if size is None else self._cluster.replace(sized(each, rollout.deployment, size))
@@ -222,8 +216,6 @@ class DeploymentController(ControlLoop):
             self._clean_up_when_complete(rollout)
         self._tell_progress(rollout)
 
-    # -- what is left ----------------------------------------------------------------------------------------------
-
     def _clean_up_when_complete(self, rollout: _Rollout) -> None:
         if is_complete(rollout.deployment, counted(*rollout[:2], rollout.every, self._clock.now())):
             self._clean_up(rollout)
@@ -254,8 +246,6 @@ class DeploymentController(ControlLoop):
 def _desired(replica_set: ReplicaSet) -> str | None:
     return replica_set.metadata.annotations.get(DESIRED)
 
-
-# -- the status --------------------------------------------------------------------------------------------------------
 
 _AVAILABLE = "NewReplicaSetAvailable"
 _TIMED_OUT = "ProgressDeadlineExceeded"

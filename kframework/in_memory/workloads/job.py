@@ -109,8 +109,6 @@ class JobController(ControlLoop):
             self._queue.add_after(key, left)
         self._track(count, step, said)
 
-    # -- pods ------------------------------------------------------------------------------------------------------
-
     def _manage(self, count: Tally, backoff: Backoff) -> _Step:
         """Bring the number of running pods in step with how many are wanted; it deletes, or makes."""
         job, active = count.job, len(count.active)
@@ -187,8 +185,6 @@ class JobController(ControlLoop):
         for pod in pods:
             delete_pod(self._cluster, pod)
         return _Step(pods)
-
-    # -- status ----------------------------------------------------------------------------------------------------
 
     def _track(self, count: Tally, step: _Step, said: Verdict | None) -> None:
         """Count the pods that have ended, let them go, and say what has become of the job."""
@@ -302,7 +298,6 @@ def _is_settled(count: Tally, pod: Pod, said: Verdict | None) -> bool:
 
 
 def _counted(count: Tally, step: _Step, said: Verdict | None) -> JobStatus:
-    """Return the status of a job with what is new."""
     job, status, policy = count.job, count.job.status, count.job.spec.pod_failure_policy
     # Of a job that fails every pod has failed that has not ended.
     lost = step.deleted if said is not None and not said.succeeds else []

@@ -94,9 +94,6 @@ def first_missing(intervals: Intervals, count: int, completions: int) -> list[in
     return missing
 
 
-# -- policies ----------------------------------------------------------------------------------------------------------
-
-
 class Consequence(NamedTuple):
     """What follows from a failed pod, and what is said of a job that fails for it."""
 
@@ -153,8 +150,6 @@ def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Intervals) -> 
     return bool(required) and (count == total(required) or enough)
 
 
-# -- the wait after failures -------------------------------------------------------------------------------------------
-
 #: How long it waits after one failure, and at most, in seconds; it doubles.
 _FIRST, _LONGEST = 10.0, 600.0
 
@@ -190,8 +185,6 @@ def ended_at(pod: Pod) -> float:
         return seconds_of(metadata.deletion_timestamp) - (metadata.deletion_grace_period_seconds or 0)
     return seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
 
-
-# -- the pods of a job -------------------------------------------------------------------------------------------------
 
 #: The finalizer of pods that are not counted yet.
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -54,7 +54,6 @@ class _Set(NamedTuple):
 
     @property
     def ordinals(self) -> range:
-        """The ordinals that it wants."""
         spec = self.owner.spec
         start = spec.ordinals.start if spec.ordinals is not None else 0
         return range(start, start + (1 if spec.replicas is None else spec.replicas))
@@ -66,11 +65,9 @@ class _Set(NamedTuple):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether each pod waits for those before it."""
         return self.owner.spec.pod_management_policy != "Parallel"
 
     def is_available(self, ordinal: int) -> bool:
-        """Return whether there is a pod that was ready for long enough, and is not being deleted."""
         pod = self.pods.get(ordinal)
         return pod is not None and pod.metadata.deletion_timestamp is None and self.available_at(pod) <= self.now
 
@@ -246,9 +243,6 @@ def _stays_behind(state: _Set, ordinal: int) -> bool:
         return ordinal < state.ordinals.start + (strategy.rolling_update.partition or 0)
     is_rolling = strategy.type != "OnDelete"
     return is_rolling and ordinal < state.ordinals.start + state.owner.status.current_replicas
-
-
-# -- claims ------------------------------------------------------------------------------------------------------------
 
 
 class Claims:

@@ -90,8 +90,6 @@ class Attempts(Observer):
         #: The attempts whose pods are being bound.
         self._binding: dict[int, Decision] = {}
 
-    # -- the observer ----------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
         self._search.append(spent - behind)
@@ -134,8 +132,6 @@ class Attempts(Observer):
         """Observe a run of PreEnqueue, of which no record tells."""
         self._points["pre_enqueue", code, profile].observe(spent)
 
-    # -- parts of it -----------------------------------------------------------------------------------------------
-
     def _points_of(self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]) -> tuple[int, int]:
         """Observe how long each point took; return how long all did, and how long those that come behind."""
         usual, together, apart = self._usual[profile], 0, 0
@@ -157,7 +153,6 @@ class Attempts(Observer):
             self._plugins[hook, plugin, code].waiting.append(spent)
 
     def _ended(self, result: Result, profile: str, spent: int) -> None:
-        """Count an attempt that has ended."""
         self._results[result, profile] += 1
         self._ends[result, profile].waiting.append(spent)
 
@@ -188,8 +183,6 @@ class _Usual(dict[str, "_UsualPoints"]):
 
 
 class _UsualPoints(dict[str, _Observe]):
-    """The extension points of one profile that ended well."""
-
     def __init__(self, points: Histograms[tuple[str, Code, str]], profile: str) -> None:
         self._points = points
         self._profile = profile
@@ -203,9 +196,6 @@ class _UsualPoints(dict[str, _Observe]):
         if point not in EXTENSION_POINTS:
             return _observe_nothing
         return self._points[point, code, self._profile].waiting.append
-
-
-# -- from keys to labels -------------------------------------------------------------------------------------------
 
 
 def _of_an_end(key: tuple[Result, str]) -> tuple[str, ...]:

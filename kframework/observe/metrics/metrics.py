@@ -121,8 +121,6 @@ class DeviceCounts:
 
 
 class _OfProfile(DeviceObserver):
-    """Counts for one profile."""
-
     def __init__(self, counts: DeviceCounts, profile: str) -> None:
         self._counts = counts
         self._profile = profile
@@ -220,8 +218,6 @@ class _TimedRules(QueueRules):
         wakes = self._rules.wakes(event, pod, plugin)
         self._hints[plugin, event.label, wakes].observe(perf_counter_ns() - began)
         return wakes
-
-    # -- what is not timed -----------------------------------------------------------------------------------------
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         return self._rules.sort_key(queued)

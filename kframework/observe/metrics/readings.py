@@ -74,9 +74,6 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
     )
 
 
-# -- what every pod asks for ----------------------------------------------------------------------------------------
-
-
 def pod_resources(engine: Engine) -> tuple[Series, ...]:
     """Return the series of what the pods that an engine knows request, and what limits them."""
     return (

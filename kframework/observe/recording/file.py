@@ -150,7 +150,6 @@ class RecordingFile:
             self._shut()
 
     def _write_waiting(self) -> None:
-        """Write what has come by now."""
         lines: list[bytes] = []
         for _ in range(len(self._waiting)):
             entry = self._waiting.popleft()
@@ -170,7 +169,6 @@ class RecordingFile:
             self._packed.write(b"".join(lines))
 
     def _turn_over(self, opening: Opening) -> None:
-        """Begin a new part."""
         if self._begun:
             self._packed.close()
             self._raw.close()

@@ -104,8 +104,6 @@ class Tracing(Observer):
         if draw < self.share:
             make().end(self._traces, self._traces.trace(name))
 
-    # -- the observer ----------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         if decision.draw >= self.share:
             return
@@ -149,8 +147,6 @@ class Tracing(Observer):
 
         return within
 
-    # -- spans -----------------------------------------------------------------------------------------------------
-
     def _points(
         self,
         parent: SpanContext,
@@ -180,9 +176,6 @@ class Tracing(Observer):
 def _point(trace: int, point: str) -> SpanContext:
     """Return what the span of a point is known by, also before it is made."""
     return context(trace, _NAMED + crc32(point.encode()))
-
-
-# -- from records to attributes ------------------------------------------------------------------------------------
 
 
 def _attributes_of_decision(decision: Decision) -> _Attributes:

@@ -113,8 +113,6 @@ class _Connection(asyncio.Protocol):
         #: Whether no request is under way.
         self.waiting: bool = True
 
-    # -- what it waits for ---------------------------------------------------------------------------------------------
-
     def asks(self) -> None:
         """A request is there: no time is kept while it is answered."""
         self.waiting = self._idle = False
@@ -139,8 +137,6 @@ class _Connection(asyncio.Protocol):
     def _end(self, timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
             timer.cancel()
-
-    # -- what the transport tells --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

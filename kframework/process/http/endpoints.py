@@ -93,9 +93,6 @@ def scheduler_routes(
     ]
 
 
-# -- health ------------------------------------------------------------------------------------------------------------
-
-
 def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody) -> list[web.RouteDef]:
     """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`.
 
@@ -121,9 +118,6 @@ def _answer(response: Response) -> web.Response:
     return web.Response(status=response.status, body=response.body, headers=response.headers)
 
 
-# -- configuration -----------------------------------------------------------------------------------------------------
-
-
 def configz_route(configuration: Configuration) -> web.RouteDef:
     """Return the route `/configz`: the effective configuration in JSON, private keys left out."""
     from aiohttp import web
@@ -145,9 +139,6 @@ def _without_keys(document: object) -> object:
     if isinstance(document, list):
         return [_without_keys(each) for each in document]
     return without_password(document) if isinstance(document, str) else document
-
-
-# -- the server --------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
