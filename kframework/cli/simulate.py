@@ -142,35 +142,31 @@ def _watch(
 
 
 def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
-    """Return what makes the same engine, and opens the debugger where one of its plugins raises."""
+    """Return what makes the same engine, and opens Python's debugger where one of its plugins raises.
+
+    After `c` the simulation goes on, after `q` every fault raises BdbQuit.
+    """
+    import pdb
+    from bdb import BdbQuit
+
+    has_quit = False
+
+    def open_debugger(error: BaseException) -> None:
+        nonlocal has_quit
+        if not has_quit:
+            debugger = pdb.Pdb()
+            debugger.reset()
+            debugger.interaction(None, error.__traceback__)
+            has_quit = debugger.quitting
+        if has_quit:
+            raise BdbQuit
 
     def made(
         configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: MakeProfiles
     ) -> PodEngine:
         engine = make(configuration, clock, effects, extenders, profiles)
-        debugger = _Debugger()
         for profile in engine.profiles.values():
-            profile.on_fault = debugger.open
+            profile.on_fault = open_debugger
         return engine
 
     return made
-
-
-class _Debugger:
-    """Python's debugger, opened for one fault after the other."""
-
-    def __init__(self) -> None:
-        self._has_quit = False
-
-    def open(self, error: BaseException) -> None:
-        """Open where this was raised; after `c` the simulation goes on, after `q` every fault raises BdbQuit."""
-        import pdb
-        from bdb import BdbQuit
-
-        if not self._has_quit:
-            debugger = pdb.Pdb()
-            debugger.reset()
-            debugger.interaction(None, error.__traceback__)
-            self._has_quit = debugger.quitting
-        if self._has_quit:
-            raise BdbQuit

@@ -112,13 +112,16 @@ class FullEvaluation:
     def aside(self) -> Iterator[None]:
         """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
         drawn = [(random, random.getstate()) for random in self._random]
-        with self.engine.aside(), _unsaid(), self.cluster.statement() as what_if:
+        with self.engine.aside(), self.cluster.statement() as what_if:
             placed = self.cluster.pods.get(self.pod.uid)
             if placed is not None and placed.row >= 0:
                 what_if.remove(placed)
+            # What plugins do wrong an attempt will log, and whoever asks is told.
+            before, _faults.disabled = _faults.disabled, True
             try:
                 yield
             finally:
+                _faults.disabled = before
                 while self.cluster.statements[-1] is not what_if:
                     self.cluster.statements[-1].rollback()  # a plugin left it open
                 for random, state in drawn:
@@ -186,21 +189,17 @@ class FullEvaluation:
             row = self.nodes.row(name)
             # Some may have arrived meanwhile, or have lost their nomination.
             nominated = nominator.beside(self.pod, name)
-            if nominated and row is not None and row in rows:
-                self.nominated[row] = nominated
-                self._ask_beside(row, nominated)
-                yield
-
-    def _ask_beside(self, row: int, nominated: Sequence[PodInfo]) -> None:
-        node = self.nodes[row]
-        with with_nominated_pods(self, self.state, node, nominated) as state:
-            if isinstance(state, Status):
-                self.first[row] = self._table.rejection(FIRST, state)
-                return
-            for step in self.filters:
-                status = step.ask(state, self.pod, node)
-                if status is not None:
-                    self.said[step.name][row] = self._table.rejection(step.order, status)
+            if not nominated or row is None or row not in rows:
+                continue
+            self.nominated[row], node = nominated, self.nodes[row]
+            with with_nominated_pods(self, self.state, node, nominated) as state:
+                if isinstance(state, Status):
+                    self.first[row] = self._table.rejection(FIRST, state)
+                else:
+                    for step in self.filters:
+                        if (status := step.ask(state, self.pod, node)) is not None:
+                            self.said[step.name][row] = self._table.rejection(step.order, status)
+            yield
 
     def _ask_scores(self) -> Iterator[None]:
         skipped = ask_pre_score(self.profile, self.state, self.pod, self.nodes, self.feasible)
@@ -301,16 +300,6 @@ class OptionalHooks:
             self._faulty.add(plugin)
             _log.error("%s", self._profile.fault(plugin, hook, error), exc_info=error)
             return otherwise
-
-
-@contextmanager
-def _unsaid() -> Iterator[None]:
-    """Keep out of the log what plugins do wrong: an attempt will say it, and whoever asks is told."""
-    before, _faults.disabled = _faults.disabled, True
-    try:
-        yield
-    finally:
-        _faults.disabled = before
 
 
 def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:

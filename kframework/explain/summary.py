@@ -199,17 +199,16 @@ def _top(evaluation: FullEvaluation, node: str) -> tuple[NodeScore, ...]:
     own = evaluation.nodes.row(node)
     if own is not None and len(totals):
         best += [place for place in np.flatnonzero(evaluation.feasible == own).tolist() if place not in best]
-    return tuple(_node_score(evaluation, place) for place in best)
-
-
-def _node_score(evaluation: FullEvaluation, place: int) -> NodeScore:
-    total = int(evaluation.totals[place])
-    scores = (
-        Score(c.plugin, c.weight, int(c.raw[place]), int(c.normalized[place]), int(c.normalized[place]) * c.weight)
-        for c in evaluation.scores
-    )
-    ahead = int((evaluation.totals > total).sum())
-    return NodeScore(evaluation.nodes[int(evaluation.feasible[place])].name, 1 + ahead, total, tuple(scores))
+    top: list[NodeScore] = []
+    for place in best:
+        total = int(totals[place])
+        scores = tuple(
+            Score(c.plugin, c.weight, int(c.raw[place]), int(c.normalized[place]), int(c.normalized[place]) * c.weight)
+            for c in evaluation.scores
+        )
+        name = evaluation.nodes[int(evaluation.feasible[place])].name
+        top.append(NodeScore(name, 1 + int((totals > total).sum()), total, scores))
+    return tuple(top)
 
 
 def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:

@@ -182,6 +182,12 @@ class ControlLoop(MemoryController):
     def _reconcile(self, key: Key) -> None:
         """Do for a key what is to be done; it may be gone."""
 
+    def _look_again(self, key: Key, times: Iterable[float], now: float) -> None:
+        """Have a key looked at when the first of these times comes that was not there yet at `now`."""
+        later = [time - now for time in times if time > now]
+        if later:
+            self._queue.add_after(key, min(later))
+
     async def _wait(self) -> None:
         await self._queue.wait()
 

@@ -18,7 +18,6 @@ from kframework.objects import (
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
-    ResourceClaimStatus,
     ResourceClaimTemplate,
     ResourceSlice,
 )
@@ -99,7 +98,11 @@ def updated(old: T, new: T) -> T:
     if not isinstance(old, ResourceClaim) or not isinstance(new, ResourceClaim) or new.status == old.status:
         return new
     _check_status(old, new)
-    return cast("T", replace(new, status=_without_gone_devices(new.status)))
+    status = new.status
+    results = status.allocation.devices.results if status.allocation is not None else ()
+    allocated = {(each.driver, each.pool, each.device, each.share_id) for each in results}
+    kept = (each for each in status.devices if (each.driver, each.pool, each.device, each.share_id) in allocated)
+    return cast("T", replace(new, status=replace(status, devices=tuple(kept))))
 
 
 def _check_immutable(old: ApiObject, new: ApiObject) -> None:
@@ -136,13 +139,6 @@ def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
         raise _refused(new, "status.reservedFor", why)
     if was.allocation is not None and said.allocation is not None and was.allocation != said.allocation:
         raise _refused(new, "status.allocation", _IMMUTABLE)
-
-
-def _without_gone_devices(status: ResourceClaimStatus) -> ResourceClaimStatus:
-    results = status.allocation.devices.results if status.allocation is not None else ()
-    allocated = {(each.driver, each.pool, each.device, each.share_id) for each in results}
-    kept = (each for each in status.devices if (each.driver, each.pool, each.device, each.share_id) in allocated)
-    return replace(status, devices=tuple(kept))
 
 
 def _refused(claim: ResourceClaim, path: str, why: str) -> ClusterError:

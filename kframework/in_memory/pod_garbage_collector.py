@@ -82,19 +82,15 @@ class PodGarbageCollector(ControlLoop):
             for pod in ended[: max(0, len(ended) - self._most_ended)]:
                 self._end(pod)
         elif not namespace:
-            self._clear(name)
+            # Of a node that is gone all pods end, of one that is out of service those that are to end.
+            node = self._cluster.find(Node, name)
+            for pod in self._cluster.objects(Pod) if node is None or _is_out_of_service(node) else ():
+                if pod.spec.node_name == name and (node is None or pod.metadata.deletion_timestamp is not None):
+                    self._end(pod, _orphaned(pod) if node is None else None)
         else:
             found = self._cluster.find(Pod, name, namespace)
             if found is not None and found.metadata.deletion_timestamp is not None and not found.spec.node_name:
                 self._end(found)
-
-    def _clear(self, node_name: str) -> None:
-        """End the pods of a node that is gone, or those that are to end on one that is out of service."""
-        node = self._cluster.find(Node, node_name)
-        if node is None or _is_out_of_service(node):
-            for pod in self._cluster.objects(Pod):
-                if pod.spec.node_name == node_name and (node is None or pod.metadata.deletion_timestamp is not None):
-                    self._end(pod, _orphaned(pod) if node is None else None)
 
     def _end(self, pod: Pod, why: PodCondition | None = None) -> None:
         """Fail a pod unless it is over, and delete it at once."""

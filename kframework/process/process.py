@@ -245,6 +245,7 @@ class LeaderThread:
         self._connect = connect
         self._clock = clock
         self._on_lost = on_lost
+        self._beaten: float = 0.0
         self._candidate = partial(
             LeaderElection,
             settings=settings,
@@ -260,7 +261,6 @@ class LeaderThread:
         self._election: LeaderElection | None = None
         self._led = self._released = False
         self._failure: Exception | None = None
-        self._beaten = 0.0
         self._won, self._lost, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @property

@@ -209,10 +209,8 @@ class DaemonSetController(ControlLoop):
         )
         self._cluster.replace(replace(owner, status=status))
         ready = (pod for place in state.places for pod in place.pods if is_ready(pod))
-        times = (available_at(pod, owner.spec.min_ready_seconds) - state.now for pod in ready)
-        later = [seconds for seconds in times if seconds > 0]
-        if later:
-            self._queue.add_after(key_of(owner), min(later))
+        times = (available_at(pod, owner.spec.min_ready_seconds) for pod in ready)
+        self._look_again(key_of(owner), times, state.now)
 
 
 def _age(pod: Pod) -> tuple[bool, str, str]:

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 #: What owns others by a selector.
 Workload = TypeVar("Workload", DaemonSet, Deployment, Job)
+Owner = TypeVar("Owner", bound=ApiObject)
 
 
 class Dependents(Generic[T]):
@@ -201,6 +202,13 @@ def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, ob
     """Create a pod that shows all that its spec says, also what no scheduler reads."""
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
     return cluster.add(convert(written, kind_of(Pod)), written=written)
+
+
+def set_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
+    """Store the status of an object unless it is gone by now: a finalizer that was taken away may have let it go."""
+    current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
+    if current is not None and current.metadata.uid == owner.metadata.uid:
+        cluster.replace(replace(current, status=status))
 
 
 def delete_pod(cluster: MemoryCluster, pod: Pod) -> None:

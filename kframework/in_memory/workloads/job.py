@@ -21,6 +21,7 @@ from kframework.in_memory.workloads.dependents import (
     makes_pods,
     pod_metadata,
     selector_of,
+    set_status,
 )
 from kframework.in_memory.workloads.job_tally import (
     COMPLETION_INDEX,
@@ -196,18 +197,14 @@ class JobController(ControlLoop):
             status = replace(status, conditions=conditions)
         elif count.job.metadata.deletion_timestamp is None:
             status = _suspended(count.job, status, now)
-        self._tell(count.job, status)
+        set_status(self._cluster, count.job, status)
         for pod in done:
             release(self._cluster, pod)
         if said is not None and not status.terminating:
             conditions = with_condition(status.conditions, (said.last, "True", said.reason, said.message), now)
             completed = rfc3339(now) if said.succeeds else None
-            self._tell(count.job, replace(status, conditions=conditions, completion_time=completed))
-
-    def _tell(self, job: Job, status: JobStatus) -> None:
-        current = self._cluster.find(Job, job.metadata.name, job.metadata.namespace)
-        if current is not None and current.metadata.uid == job.metadata.uid:
-            self._cluster.replace(replace(current, status=status))
+            ended = replace(status, conditions=conditions, completion_time=completed)
+            set_status(self._cluster, count.job, ended)
 
 
 class OrphanedJobPods(ControlLoop):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from msgspec.structs import replace
-
 from kframework.client.transitions import is_ready
 from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
@@ -24,6 +22,7 @@ from kframework.in_memory.workloads.dependents import (
     makes_pods,
     pod_metadata,
     selector_of,
+    set_status,
     touched_owners,
 )
 from kframework.objects import (
@@ -118,13 +117,8 @@ class ReplicaSetController(ControlLoop):
             observed_generation=replica_set.metadata.generation,
             conditions=replica_set.status.conditions,
         )
-        # A finalizer that is taken away may have let it go.
-        current = self._cluster.find(self.kind, replica_set.metadata.name, replica_set.metadata.namespace)
-        if current is not None and current.metadata.uid == replica_set.metadata.uid:
-            self._cluster.replace(replace(current, status=status))
-        later = [time - now for time in times if time > now]
-        if later:
-            self._queue.add_after(key_of(replica_set), min(later))
+        set_status(self._cluster, replica_set, status)
+        self._look_again(key_of(replica_set), times, now)
 
 
 class ReplicationControllerController(ReplicaSetController):

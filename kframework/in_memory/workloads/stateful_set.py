@@ -25,6 +25,7 @@ from kframework.in_memory.workloads.dependents import (
     owner_reference,
     pod_metadata,
     selector_of,
+    set_status,
     touched_owners,
 )
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, template_of
@@ -217,12 +218,8 @@ class StatefulSetController(ControlLoop):
         is_done = (status.updated_replicas, status.ready_replicas, status.replicas) == (count, count, count)
         if is_done and owner.spec.update_strategy.type != "OnDelete":
             status = replace(status, current_replicas=count, current_revision=status.update_revision)
-        found = self._cluster.find(StatefulSet, owner.metadata.name, owner.metadata.namespace)
-        if found is not None and found.metadata.uid == owner.metadata.uid:
-            self._cluster.replace(replace(found, status=status))
-        later = [time - state.now for time in times if time > state.now]
-        if later:
-            self._queue.add_after(key_of(owner), min(later))
+        set_status(self._cluster, owner, status)
+        self._look_again(key_of(owner), times, state.now)
 
 
 def _ordinal(pod: Pod, prefix: str) -> int | None:

@@ -61,28 +61,15 @@ class Attempts(Observer):
         self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()])
         self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
         self._lives = Histograms(families.POD_SCHEDULING_SLI_DURATION, _of_tries, scale=NANOSECONDS)
-        self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
         self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
+        self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
         self._plugins = Histograms(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
         self._evaluations = Counts(families.PLUGIN_EVALUATION, _of_an_evaluation)
         self._waits = Histograms(families.PERMIT_WAIT_DURATION, _of_a_verdict, scale=NANOSECONDS)
         self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
         self._victims = Histograms(families.PREEMPTION_VICTIMS, as_labels, always=[()])
-        #: All that is counted here.
-        self.series: tuple[Series, ...] = (
-            self._results,
-            self._ends,
-            self._searches,
-            self._tries,
-            self._lives,
-            self._flushed,
-            self._points,
-            self._plugins,
-            self._evaluations,
-            self._waits,
-            self._preemptions,
-            self._victims,
-        )
+        #: All that is counted here: the attributes above.
+        self.series: tuple[Series, ...] = tuple(vars(self).values())
         self._usual = _Usual(self._points)
         self._search, self._try = self._searches[()].waiting, self._tries[()].waiting
         #: The last attempt whose plugins were timed.

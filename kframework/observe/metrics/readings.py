@@ -30,8 +30,8 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
         return {("PodPopped",): len(in_flight), **{(label,): count for label, count in in_flight.kept.items()}}
 
     def cache_size() -> Mapping[tuple[str, ...], int]:
-        sizes = {"nodes": cluster.nodes, "pods": cluster.pods, "assumed_pods": cluster.assumed}
-        return {(name,): len(kept) for name, kept in sizes.items()}
+        sizes = {"nodes": len(cluster.nodes), "pods": len(cluster.pods), "assumed_pods": len(cluster.assumed)}
+        return {(name,): size for name, size in sizes.items()}
 
     def by_source(read: Callable[[Source[object]], int | None]) -> Mapping[tuple[str, ...], int]:
         found = {(source.profile, source.plugin, source.name): read(source) for source in engine.sources}

@@ -147,7 +147,11 @@ class RecordingFile:
             self._give_up(error)
         finally:
             self._waiting.clear()
-            self._shut()
+            for file in (self._packed, self._raw) if self._begun else ():
+                try:
+                    file.close()
+                except OSError as error:
+                    self._give_up(error.strerror or error)
 
     def _write_waiting(self) -> None:
         lines: list[bytes] = []
@@ -209,15 +213,6 @@ class RecordingFile:
     def _part(self, number: int) -> Path:
         return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
 
-    def _shut(self) -> None:
-        if not self._begun:
-            return
-        for file in (self._packed, self._raw):
-            try:
-                file.close()
-            except OSError as error:
-                self._give_up(error.strerror or error)
-
 
 # -- lines -----------------------------------------------------------------------------------------------------------
 
@@ -277,9 +272,8 @@ class Scribe:
 
     def _encoded(self, obj: ApiObject) -> bytes:
         encoded = encode(without_values(obj, self._kept, self._fingerprint))
-        return self._without_secrets(encoded) if type(obj).__name__ == "Secret" else encoded
-
-    def _without_secrets(self, encoded: bytes) -> bytes:
+        if type(obj).__name__ != "Secret":
+            return encoded
         secret = msgspec.json.decode(encoded)
         for field in ("data", "stringData"):
             values = secret.get(field)
