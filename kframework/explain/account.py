@@ -151,10 +151,7 @@ PERCENTAGE, AT_LEAST = 10, 100
 
 
 def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
-    """Try preemption; None where the profile has none.
-
-    Yields wherever it may pause.
-    """
+    """Try preemption, pausing wherever it may; None where the profile has none."""
     if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
         return None
     rejection = evaluation.engine.preemption.ineligible(evaluation.pod, evaluation.diagnosis)

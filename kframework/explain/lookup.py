@@ -15,10 +15,7 @@ _PODS_PER_TURN = 5_000
 
 
 def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
-    """Find a pod that this engine schedules or has scheduled; None if it knows of none.
-
-    Yields so that others have their turn.
-    """
+    """Find a pod that this engine schedules or has scheduled, giving way now and then; None if it knows of none."""
     found: PodInfo | None = None
     for pods in (engine.cluster.pods, engine.handlers.pending):
         for number, pod in enumerate(list(pods.values()), 1):

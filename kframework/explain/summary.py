@@ -33,10 +33,7 @@ Marks = NDArray[np.bool_]
 
 
 def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, Assessment]:
-    """Sum up what was found; `node` is where the pod is, "" if it is on none.
-
-    Yields wherever it may pause.
-    """
+    """Sum up what was found, pausing wherever it may; `node` is where the pod is, "" if it is on none."""
     reasons = _Reasons(evaluation.names)
     yield from reasons.count(evaluation)
     yield

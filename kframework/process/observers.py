@@ -64,10 +64,7 @@ class Observers(Generic[E]):
 
 
 class PodObservers(Observers[PodEngine]):
-    """The observers of a scheduler that decides on one pod at a time, with explanations.
-
-    `engine` may be one that is recorded.
-    """
+    """The observers of a scheduler that decides on one pod at a time, with explanations; it may be recorded."""
 
     def __init__(
         self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE

@@ -36,10 +36,7 @@ _ALL = (PluginEntry(name="*"),)
 
 
 class Server(Protocol):
-    """An API server, and the ways to it; what the scheduler's client writes must pass the fence.
-
-    `rights` knows what it refuses.
-    """
+    """An API server, what it refuses, and the ways to it; what the scheduler's client writes must pass the fence."""
 
     fence: WriteFence
     rights: MissingRights

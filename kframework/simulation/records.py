@@ -18,10 +18,7 @@ from kframework.values.status import Code
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Where a pod went.
-
-    `pod` is `namespace/name`; `node` is None while it is pending, and `message` then says why.
-    """
+    """Where a pod (`namespace/name`) went; while it is pending, `node` is None and `message` says why."""
 
     pod: str
     node: str | None

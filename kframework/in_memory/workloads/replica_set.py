@@ -43,10 +43,7 @@ _BURST = 500
 
 
 class ReplicaSetController(ControlLoop):
-    """Makes and deletes the pods of replica sets.
-
-    One without a template, as files for a scheduler have it, is left alone.
-    """
+    """Makes and deletes the pods of replica sets; one without a template, as files often have it, is left alone."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicaSet, Pod)
     #: Whose pods it makes.
