@@ -139,7 +139,6 @@ def _key(pod: str, namespace: str | None) -> tuple[str, str]:
 def _of_files(
     filenames: list[str], devices: str | None, config: str | None, plugins: Sequence[type[Plugin]], pod: str
 ) -> Explanation:
-    """Simulate the files, and explain the pod as it is in the end."""
     from kframework.simulation.simulation import Simulation
 
     configuration = configured(config, plugins)
@@ -154,7 +153,6 @@ def _of_files(
 def _by_engine(
     engine: str, filenames: list[str], devices: str | None, config: str | None, namespace: str, name: str
 ) -> EngineExplanation:
-    """Have an engine simulate the files, and explain what it knows by that name."""
     from kframework.observe.recording.engines import GROUP, kind_named
 
     kind = kind_named(engine)
@@ -166,7 +164,6 @@ def _by_engine(
 def _of_recording(
     file: str, plugins: Sequence[type[Plugin]], namespace: str, name: str, attempt: int | None
 ) -> Explanation | EngineExplanation:
-    """Explain by a recording, as its engine does."""
     from pathlib import Path
 
     from kframework.observe.recording.engines import kind_of_recording
@@ -187,7 +184,6 @@ def _of_recording(
 def _of_scheduler(
     url: str, certificate_authority: str | None, namespace: str, name: str
 ) -> Explanation | EngineExplanation:
-    """Have a scheduler explain the pod, or what else its engine knows by that name."""
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
     from urllib.request import urlopen

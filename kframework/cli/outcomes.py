@@ -121,8 +121,7 @@ def _node(outcome: Outcome) -> str:
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
     namespace, _, name = outcome.pod.partition("/")
-    status = outcome.phase or "Pending"
-    return namespace, name, outcome.node or NONE, status, str(outcome.attempts), outcome.message
+    return namespace, name, outcome.node or NONE, outcome.phase or "Pending", str(outcome.attempts), outcome.message
 
 
 def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:

@@ -231,8 +231,7 @@ class FlowControl(TransportLayer):
     async def send(self, request: Request) -> Response:
         if self._buckets is not None:
             # Events have a bucket of their own: kube-scheduler's recorder has its own client.
-            bucket = self._buckets[request.is_event]
-            waited = await bucket.admit()
+            waited = await self._buckets[request.is_event].admit()
             self._tell(request.method, waited)
             self._log(waited)
         if not request.writes:

@@ -253,6 +253,5 @@ def _reason(error: Exception) -> str:
         remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
         return f"there is no {error.filename}{remedy}"
     if isinstance(error, OSError):
-        line = str(error).partition("/{")[0].partition("\n")[0].strip()
-        return line[:_REASON]
+        return str(error).partition("/{")[0].partition("\n")[0].strip()[:_REASON]
     return f"something in it has another form than expected ({type(error).__name__})"

@@ -161,8 +161,7 @@ class OutsideWork:
         limiter = anyio.to_thread.current_default_thread_limiter()
         if not (limiter.borrowed_tokens or self._in_threads):
             return  # beside a thread of somebody else's, a recording's for instance, every jump comes by here
-        borrowers = limiter.statistics().borrowers
-        in_threads = frozenset(task for task in borrowers if isinstance(task, asyncio.Task))
+        in_threads = frozenset(task for task in limiter.statistics().borrowers if isinstance(task, asyncio.Task))
         for task in self._in_threads - in_threads:
             self.end(task)
         for task in in_threads - self._in_threads:

@@ -138,7 +138,6 @@ class _Account:
 
 
 def _condition(pod: PendingPod) -> str:
-    """Return why the pod is pending, as its condition says."""
     conditions = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
     return next((each.message for each in conditions), "")
 
@@ -248,8 +247,7 @@ def _binding(reserved: ReservedPod) -> Waiting | None:
     hook, asked = reserved.asked
     if not asked:
         return None
-    since = min(asked.values())
-    return Waiting(queued_at=since, until=reserved.deadline, held_by=tuple(asked), hook=hook)
+    return Waiting(queued_at=min(asked.values()), until=reserved.deadline, held_by=tuple(asked), hook=hook)
 
 
 def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:

@@ -106,8 +106,7 @@ class _Reasons:
         for plugin, column in columns.items():
             yield
             for rejection, places in _groups(column):
-                alone = against == 1
-                self._add(evaluation.status(rejection), plugin, places, first == rejection, alone)
+                self._add(evaluation.status(rejection), plugin, places, first == rejection, against == 1)
                 yield
 
     def _add(self, status: Status, plugin: str, places: Places, first: Marks, alone: Marks | None = None) -> None:

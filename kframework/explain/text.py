@@ -208,8 +208,7 @@ def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
     if now.ties > 1:
         yield f"  {now.ties} nodes share the best score of {best.total}: one of them would be drawn."
     elif len(now.top) > 1:
-        second = now.top[1].node
-        yield f"  {best.node} is ahead of {second} by {now.margin}, most by what {now.decided_by} says."
+        yield f"  {best.node} is ahead of {now.top[1].node} by {now.margin}, most by what {now.decided_by} says."
     own = next((each for each in now.top if each.node == node), None)
     if own is not None:
         place = {1: "first", 2: "second", 3: "third"}.get(own.place, f"{own.place}th")

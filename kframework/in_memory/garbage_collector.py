@@ -50,8 +50,7 @@ class GarbageCollector(MemoryController):
     def _receive(self, change: Change) -> None:
         old, new = change.old, change.new
         metadata = change.subject.metadata
-        owners = _owners(old) | _owners(new)
-        for uid in owners:
+        for uid in _owners(old) | _owners(new):
             dependents = self._dependents.setdefault(uid, {})
             if new is not None and uid in _owners(new):
                 dependents[_Place.of(new)] = None

@@ -116,8 +116,7 @@ class History(Observer):
 
     def since(self, attempt: int, count: int) -> list[Decision]:
         """Return the decisions of the attempts behind this one, the oldest first; at most the last `count` of them."""
-        newest = (decision for decision in self._decisions.recent(count) if decision.attempt > attempt)
-        return list(newest)[::-1]
+        return [decision for decision in self._decisions.recent(count) if decision.attempt > attempt][::-1]
 
     def named(self, pod: str, count: int) -> list[Decision]:
         """Return the last decisions on pods of this `namespace/name`, the newest first."""

@@ -203,7 +203,6 @@ class _Remembered(Generic[T]):
 
 
 async def _asked(transport: Transport, path: str, review: object, form: type[T]) -> T:
-    """Have something reviewed; raises ClusterError."""
     request = Request(method="POST", path=path, body=msgspec.json.encode(review), timeout=PATIENCE)
     try:
         async with asyncio.timeout(PATIENCE):

@@ -116,7 +116,6 @@ class LeaderElection:
             await self._stop()
 
     async def _stop(self) -> None:
-        """Stop leading, tell so, and let the next one in."""
         led, self._expires = self._expires > _NEVER, _NEVER
         if led:
             self._on_stopped()

@@ -150,7 +150,6 @@ class Process(Generic[E]):
         self._tell(f"see it work at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     def _starting(self) -> str | None:
-        """Say which plugin is being started, and for how long already."""
         starting = self.scheduler.starting
         if starting is None:
             return None
@@ -312,7 +311,6 @@ class LeaderThread:
             await self._ended.wait()
 
     async def _beat(self) -> None:
-        """Show for ever that the scheduler's loop runs."""
         while True:
             self._beaten = self._clock.now()
             await asyncio.sleep(BEAT)
@@ -320,7 +318,6 @@ class LeaderThread:
     # -- in the election's thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Contend for the lease in this thread's loop, and tell the scheduler's about its end."""
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._contend())

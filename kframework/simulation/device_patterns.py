@@ -219,8 +219,7 @@ def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
 def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
     yield from _label_problems(("name",), group.name)
     yield from _count_problems(group.count)
-    shared = group.allow_multiple_allocations
-    yield from _property_problems(group.attributes, group.capacity, shared)
+    yield from _property_problems(group.attributes, group.capacity, group.allow_multiple_allocations)
     if len(group.taints) > _MOST_TAINTS:
         yield Problem(("taints",), f"{len(group.taints)} taints: a device has {_MOST_TAINTS} at most")
     for index, taint in enumerate(group.taints):

@@ -138,7 +138,6 @@ class Run(Generic[E]):
         self._loop.stop()
 
     def _end_if_idle(self) -> None:
-        """End when neither the scheduler nor a controller has anything left to do."""
         if self._stops_at_end and self._scheduler.settled and all(each.idle for each in self._controllers):
             self.retrying, self.stuck = (), {}
             self._end()

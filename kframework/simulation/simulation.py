@@ -242,8 +242,7 @@ class Simulation(Generic[E]):
         from kframework.explain.account import PodEngineShown
         from kframework.observe.report import report
 
-        shown = PodEngineShown(self.scheduler.engine, self._records.history)
-        return report(shown, title=title, start=VIRTUAL_EPOCH)
+        return report(PodEngineShown(self.scheduler.engine, self._records.history), title=title, start=VIRTUAL_EPOCH)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return where each pod is as a dictionary, as pandas.DataFrame and polars.DataFrame take them."""

@@ -72,8 +72,6 @@ def made(file: DeviceFile, objects: Iterable[ApiObject]) -> Made:
 
 
 class _Making:
-    """Goes through a file, and notes what has a name."""
-
     def __init__(self, file: DeviceFile, objects: Iterable[ApiObject]) -> None:
         self._file = file
         self._nodes: list[Node] = []
@@ -164,7 +162,6 @@ def _fits(pattern: Pattern, node: Node) -> bool:
 
 
 def _selector(pattern: Pattern) -> NodeSelector | None:
-    """Return the selector of nodes with the pattern's labels; None if there are none."""
     if not pattern.node_selector:
         return None
     requirements = (

@@ -135,5 +135,4 @@ class CronJobController(ControlLoop):
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in ended[: max(0, len(ended) - (otherwise if limit is None else limit))]:
                 metadata = job.metadata
-                where = metadata.name, metadata.namespace
-                self._cluster.remove(Job, *where, uid=metadata.uid, policy="Background")
+                self._cluster.remove(Job, metadata.name, metadata.namespace, uid=metadata.uid, policy="Background")

@@ -338,8 +338,7 @@ def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
     affinity = mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    preferred = mapping(affinity, "nodeAffinity")
-    node_affinity = {**preferred, "requiredDuringSchedulingIgnoredDuringExecution": required}
+    node_affinity = {**mapping(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution": required}
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 

@@ -120,8 +120,7 @@ class DeploymentController(ControlLoop):
         deployment, new, old = rollout
         if new is None:
             return rollout
-        revision = max(map(revision_of, old), default=0) + 1
-        new = annotated(new, deployment, revision)
+        new = annotated(new, deployment, max(map(revision_of, old), default=0) + 1)
         new = replace(new, spec=replace(new.spec, min_ready_seconds=deployment.spec.min_ready_seconds))
         new = self._cluster.replace(new)
         return _Rollout(self._revised(deployment, new), new, old)
@@ -138,8 +137,7 @@ class DeploymentController(ControlLoop):
         made = made_for(deployment, max(map(revision_of, old), default=0) + 1)
         found = self._cluster.find(ReplicaSet, made.metadata.name, made.metadata.namespace)
         if found is not None:  # it is somebody else's
-            count = (deployment.status.collision_count or 0) + 1
-            status = replace(deployment.status, collision_count=count)
+            status = replace(deployment.status, collision_count=(deployment.status.collision_count or 0) + 1)
             deployment = self._cluster.replace(replace(deployment, status=status))
             made = made_for(deployment, revision_of(made))
         new = self._cluster.add(sized(made, deployment, size_of_new(deployment, old, 0)))

@@ -202,8 +202,7 @@ class JobController(ControlLoop):
             release(self._cluster, pod)
         if said is not None and not status.terminating:
             conditions = with_condition(status.conditions, (said.last, "True", said.reason, said.message), now)
-            completed = rfc3339(now) if said.succeeds else None
-            ended = replace(status, conditions=conditions, completion_time=completed)
+            ended = replace(status, conditions=conditions, completion_time=rfc3339(now) if said.succeeds else None)
             set_status(self._cluster, count.job, ended)
 
 

@@ -153,8 +153,7 @@ class StatefulSetController(ControlLoop):
         if pod is None:
             if not self._claims.are_stale(owner, ordinal):
                 self._claims.make_missing(owner, ordinal)
-                made = self._make(state, ordinal)
-                self._claims.own(owner, made, ordinal, condemned=False)
+                self._claims.own(owner, self._make(state, ordinal), ordinal, condemned=False)
             return False
         if has_ended(pod):
             if pod.metadata.deletion_timestamp is None:

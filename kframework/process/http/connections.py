@@ -87,8 +87,7 @@ async def listening(
     await runner.setup()
     try:
         assert runner.server is not None
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(connections.to(runner.server), address, port)
+        server = await asyncio.get_running_loop().create_server(connections.to(runner.server), address, port)
         try:
             host, found, *_ = server.sockets[0].getsockname()
             yield host, found

@@ -178,7 +178,6 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
 
 
 def _certificate(listener: Listener) -> Certificate | None:
-    """Return what to show, None for plain HTTP."""
     certificate, key = listener.tls_cert_file, listener.tls_private_key_file
     return Certificate(certificate, key) if certificate or key else None
 
