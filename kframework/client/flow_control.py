@@ -54,13 +54,6 @@ class WriteClass(IntEnum):
     STATUS = 1
     EVENT = 2
 
-    @classmethod
-    def from_request(cls, request: Request) -> WriteClass:
-        """Return the class of a write."""
-        if request.is_event:
-            return cls.EVENT
-        return cls.STATUS if request.path.endswith("/status") else cls.BINDING
-
 
 _CLASSES = tuple(WriteClass)
 
@@ -236,7 +229,8 @@ class FlowControl(TransportLayer):
             self._log(waited)
         if not request.writes:
             return await self._inner.send(request)
-        of = WriteClass.from_request(request)
+        of = WriteClass.STATUS if request.path.endswith("/status") else WriteClass.BINDING
+        of = WriteClass.EVENT if request.is_event else of
         await self.places.take(of)
         #: For how long the place stays empty.
         pause = 0.0

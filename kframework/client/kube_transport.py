@@ -72,10 +72,10 @@ class KubeTransport(Transport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         login = self._login
-        response = await self._opened(request, _stream_timeout(request.timeout))
+        response = await self._opened(request, _timeout(None, request.timeout))
         if response.status == 401 and await self._logged_in_since(login):
             response.close()
-            response = await self._opened(request, _stream_timeout(request.timeout))
+            response = await self._opened(request, _timeout(None, request.timeout))
         try:
             async with aclosing(_lines(request, response)) as lines:
                 yield Stream(response.status, lines, _headers(response))
@@ -89,7 +89,7 @@ class KubeTransport(Transport):
 
     async def _sent(self, request: Request) -> Response:
         try:
-            response = await self._opened(request, _timeout(request.timeout))
+            response = await self._opened(request, _timeout(request.timeout, None))
             try:
                 return Response(response.status, await _body(response), _headers(response))
             finally:
@@ -160,13 +160,8 @@ class KubeTransport(Transport):
 
 
 @lru_cache(maxsize=16)
-def _timeout(seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
-
-
-@lru_cache(maxsize=16)
-def _stream_timeout(seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=seconds)
+def _timeout(total: float | None, read: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT, sock_read=read)
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:

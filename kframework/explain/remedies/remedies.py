@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 import msgspec
 import numpy as np
@@ -195,9 +195,14 @@ class _Search:
 
     def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
         """Keep what is needed of what was found, the shortest first, until there is enough of it."""
-        single = [changes for changes in found if len(changes) <= base + 1]
+        by_kind: dict[tuple[int, str], list[Proposal]] = {}
+        for changes in found:
+            if len(changes) <= base + 1:
+                by_kind.setdefault(_order(changes[min(base, len(changes) - 1)]), []).append(changes)
+        # The kinds of change take turns.
+        turns = chain.from_iterable(zip_longest(*(by_kind[order] for order in sorted(by_kind))))
         several = sorted((changes for changes in found if len(changes) > base + 1), key=len)
-        for changes in (*_in_turns(single, base), *several):
+        for changes in chain(filter(None, turns), several):
             if len(self.proved) == _SHOWN:
                 break
             needed = self._illustrated((yield from self._needed(changes)))
@@ -260,16 +265,6 @@ def _pods(deleted: Iterable[Suggestion]) -> str:
 
 def _order(change: Suggestion) -> tuple[int, str]:
     return (_KINDS.index(change.kind) if change.kind in _KINDS else len(_KINDS)), change.kind
-
-
-def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:
-    """Let the kinds of change take turns, each in the order found."""
-    by_kind: dict[tuple[int, str], list[Proposal]] = {}
-    for changes in found:
-        by_kind.setdefault(_order(changes[min(base, len(changes) - 1)]), []).append(changes)
-    kinds = [by_kind[order] for order in sorted(by_kind)]
-    for turn in zip_longest(*kinds):
-        yield from (changes for changes in turn if changes is not None)
 
 
 _Floats = NDArray[np.float64]

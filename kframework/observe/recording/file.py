@@ -190,8 +190,12 @@ class RecordingFile:
         return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
 
     def _open(self) -> None:
-        if self._rotates:
-            self._make_way()
+        if self._rotates and self._file.stat().st_size:
+            # Every part that is there gets the next number, and the last one goes.
+            for number in range(PARTS - 1, 0, -1):
+                part = self._part(number - 1)
+                if part.exists():
+                    part.replace(self._part(number))
         self._raw = open(self._create(os.O_TRUNC), "wb")
         # No name and no time go into it: the name of the file is its owner's, the times are the run's.
         self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
@@ -200,15 +204,6 @@ class RecordingFile:
     def _create(self, more: int) -> int:
         """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
         return os.open(self._file, os.O_WRONLY | os.O_CREAT | more, 0o600)
-
-    def _make_way(self) -> None:
-        """Give every part that is there the next number, and the last one up; an empty file makes way for nothing."""
-        if not self._file.stat().st_size:
-            return
-        for number in range(PARTS - 1, 0, -1):
-            part = self._part(number - 1)
-            if part.exists():
-                part.replace(self._part(number))
 
     def _part(self, number: int) -> Path:
         return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
