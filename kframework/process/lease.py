@@ -128,8 +128,6 @@ class LeaderElection:
             if led:
                 await self._announce("stopped leading")
 
-    # -- getting the lease -----------------------------------------------------------------------------------------
-
     async def _acquire(self) -> None:
         _log.info("attempting to acquire leader lease %s", self._name)
         freed = asyncio.Event()
@@ -185,8 +183,6 @@ class LeaderElection:
         over = now >= self._seen_since + (lease.spec.lease_duration_seconds or 0)
         return lease.spec.holder_identity not in (None, "", self.identity) and not over
 
-    # -- keeping the lease -----------------------------------------------------------------------------------------
-
     async def _renew(self) -> None:
         why = None
         while why is None:
@@ -240,8 +236,6 @@ class LeaderElection:
                 found.spec, holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now
             )
             await self._asked(self._cluster.update(structs.replace(found, spec=nobody)))
-
-    # -- the lease in the API --------------------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kframework.client.cluster import Cluster
+from kframework.client.dry_run import DryRunCluster
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import LeaderElection as LeaderElectionSettings
@@ -25,7 +26,7 @@ from kframework.objects import Event
 from kframework.process.http.endpoints import Listener, scheduler_routes, serve
 from kframework.process.lease import RELEASING, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
-from kframework.process.servers import DryRunServer, Server, without_binding
+from kframework.process.servers import Server, without_binding
 from kframework.process.signals import signals
 from kframework.scheduler.garbage import Collector, collecting_rarely
 from kframework.scheduler.scheduler import E, Scheduler
@@ -62,10 +63,9 @@ class Process(Generic[E]):
         companions: Iterable[Companion[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        if report is not None:
-            configuration, server = without_binding(configuration), DryRunServer(server, clock, report)
-        self.configuration = configuration
+        self.configuration = configuration if report is None else without_binding(configuration)
         self.clock = clock
+        self._report = report
         self._server = server
         self._identity = identity or new_identity()
         self._listener = listener
@@ -80,6 +80,8 @@ class Process(Generic[E]):
         """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._server.schedule())
+            if self._report is not None:
+                cluster = DryRunCluster(cluster, self.clock, self._report)
             self.scheduler: Scheduler[E] = Scheduler(
                 self.configuration,
                 cluster,
@@ -131,8 +133,6 @@ class Process(Generic[E]):
         for companion in self._companions:
             tasks.start_soon(companion, self.scheduler)
 
-    # -- endpoints -------------------------------------------------------------------------------------------------
-
     async def _serve(self, stack: AsyncExitStack, leader: LeaderThread | None) -> None:
         if self._listener is None:
             return
@@ -155,8 +155,6 @@ class Process(Generic[E]):
             return None
         plugin, since = starting
         return f"plugin {plugin} has been starting for {self.clock.now() - since:.0f} s"
-
-    # -- leader election -------------------------------------------------------------------------------------------
 
     def _leader(self) -> LeaderThread | None:
         election = self.configuration.settings.leader_election

@@ -209,9 +209,6 @@ class RecordingFile:
         return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
 
 
-# -- lines -----------------------------------------------------------------------------------------------------------
-
-
 class Scribe:
     """Writes lines, and remembers the last of every object and the last decision on every pod that waits.
 
@@ -262,8 +259,6 @@ class Scribe:
         yield from (self.line(entry) for entry in opening.before)
         yield from self._decisions.values()
         yield from (self.line(entry) for entry in opening.after)
-
-    # -- what is nobody's business -------------------------------------------------------------------------------------
 
     def _encoded(self, obj: ApiObject) -> bytes:
         encoded = encode(without_values(obj, self._kept, self._fingerprint))
