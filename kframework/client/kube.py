@@ -62,20 +62,16 @@ async def connect(settings: Connection) -> KubeTransport:
 
 
 def _source(settings: Connection, environ: Mapping[str, str]) -> Source:
+    files = settings.kubeconfig or environ.get("KUBECONFIG")
     if settings.server is not None:
-        files = settings.kubeconfig or environ.get("KUBECONFIG")
         credentials = _Files(read_kubeconfig(files, settings.context)) if files else None
         if not settings.server.startswith(("http://", "https://")):
             message = f"the API server's address {settings.server!r} is no URL; write it as https://host:6443"
             raise ConfigError(message)
         return _Address(settings.server, credentials)
-    if settings.kubeconfig:
-        return _Files(read_kubeconfig(settings.kubeconfig, settings.context))
-    if environ.get("KUBECONFIG"):
-        return _Files(read_kubeconfig(environ["KUBECONFIG"], settings.context))
-    if environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:
+    if not files and environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:
         return _ServiceAccount()
-    return _Files(read_kubeconfig(DEFAULT_FILE, settings.context))
+    return _Files(read_kubeconfig(files or DEFAULT_FILE, settings.context))
 
 
 class Loader(Protocol):

@@ -31,7 +31,6 @@ from kframework.observe.web.sections import Details
 from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
 from kframework.scheduler.slices import finished, in_slices
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
-from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code
 
 
@@ -221,7 +220,10 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
     """
     if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)
-        return None if reserved is None else _binding(reserved)
+        if reserved is None or not reserved.asked[1]:
+            return None
+        hook, asked = reserved.asked
+        return Waiting(queued_at=min(asked.values()), until=reserved.deadline, held_by=tuple(asked), hook=hook)
     queued = engine.queue.get(uid)
     if queued is None or state is State.TERMINATING:
         return None
@@ -233,7 +235,13 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
             until = engine.queue.resting_until(queued)
             return Waiting(queued_at=queued.timestamp, until=until, held_by=tuple(sorted(queued.rejectors)))
         case State.GATED:
-            return _gated(engine, profile, queued)
+            status = run_pre_enqueue(profile, queued.pod)
+            return Waiting(
+                queued_at=queued.timestamp,
+                held_by=(queued.gating_plugin,),
+                why=status.message if status is not None else "",
+                wakers=_wakers(profile, [queued.gating_plugin]),
+            )
         case _:
             return Waiting(
                 queued_at=queued.timestamp,
@@ -241,23 +249,6 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
                 held_by=tuple(sorted(queued.rejectors)),
                 wakers=_wakers(profile, sorted(queued.rejectors)),
             )
-
-
-def _binding(reserved: ReservedPod) -> Waiting | None:
-    hook, asked = reserved.asked
-    if not asked:
-        return None
-    return Waiting(queued_at=min(asked.values()), until=reserved.deadline, held_by=tuple(asked), hook=hook)
-
-
-def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:
-    status = run_pre_enqueue(profile, queued.pod)
-    return Waiting(
-        queued_at=queued.timestamp,
-        held_by=(queued.gating_plugin,),
-        why=status.message if status is not None else "",
-        wakers=_wakers(profile, [queued.gating_plugin]),
-    )
 
 
 def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[Waker, ...]:
