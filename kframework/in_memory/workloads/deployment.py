@@ -75,17 +75,13 @@ class DeploymentController(ControlLoop):
                 yield from self._replica_sets.touched(change, Deployment)
             case Pod() as pod:
                 self._pods.file(change)
-                if change.new is None or has_ended(pod):
-                    yield from self._recreated(pod)
-
-    def _recreated(self, pod: Pod) -> Iterator[Key]:
-        """Name the deployment that waits for all its old pods to be gone."""
-        owner = controller_of(pod)
-        if owner is not None and owner.kind == "ReplicaSet":
-            replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
-            above = controller_of(replica_set) if replica_set is not None else None
-            if above is not None and above.kind == "Deployment":
-                yield pod.metadata.namespace, above.name
+                owner = controller_of(pod)
+                # A deployment may wait for all its old pods to be gone.
+                if (change.new is None or has_ended(pod)) and owner is not None and owner.kind == "ReplicaSet":
+                    replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
+                    above = controller_of(replica_set) if replica_set is not None else None
+                    if above is not None and above.kind == "Deployment":
+                        yield pod.metadata.namespace, above.name
 
     def _reconcile(self, key: Key) -> None:
         deployment = self._cluster.find(Deployment, key[1], key[0])

@@ -19,7 +19,6 @@ from kframework.objects import (
     PodFailurePolicy,
     PodFailurePolicyRule,
     SuccessPolicy,
-    SuccessPolicyRule,
     WorkloadCondition,
 )
 
@@ -136,18 +135,14 @@ def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
 def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:
     """Say which rule makes a job succeed with the indexes that have succeeded; "" if none does."""
     for place, rule in enumerate(policy.rules if policy is not None and succeeded else ()):
-        if _is_met(rule, completions, succeeded):
+        required = None if rule.succeeded_indexes is None else read(rule.succeeded_indexes, completions)
+        if required == ():
+            continue
+        count = total(succeeded) if required is None else in_common(required, succeeded)
+        enough = rule.succeeded_count is not None and count >= rule.succeeded_count
+        if enough or (required is not None and count == total(required)):
             return f"Matched rules at index {place}"
     return ""
-
-
-def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Intervals) -> bool:
-    if rule.succeeded_indexes is None:
-        return rule.succeeded_count is not None and total(succeeded) >= rule.succeeded_count
-    required = read(rule.succeeded_indexes, completions)
-    count = in_common(required, succeeded)
-    enough = rule.succeeded_count is not None and count >= rule.succeeded_count
-    return bool(required) and (count == total(required) or enough)
 
 
 #: How long it waits after one failure, and at most, in seconds; it doubles.
