@@ -41,11 +41,9 @@ class OwnCommand(TyperCommand):
     def make_context(  # type: ignore[override]  # typer hides its base
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
     ) -> Context:
-        """Let the command begin in place of this one."""
         return self.loaded.make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the command's own."""
         return self.loaded.get_short_help_str(limit)
 
 

@@ -49,7 +49,6 @@ class GoFlagsCommand(TyperCommand):
     without_meaning: ClassVar[Mapping[str, bool]] = WITHOUT_MEANING
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer hides its base
-        """Parse what is left when the arguments are sorted out."""
         switches = {option for each in self.params for option in each.opts if each.secondary_opts}
         understood, ctx.obj = sorted_out(args, switches, self.without_meaning)
         return super().parse_args(ctx, understood)

@@ -150,7 +150,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._outside.end(file)
 
     def time(self) -> float:
-        """Return the virtual seconds since the loop was made."""
         return self._jumping.elapsed
 
     def call_at(

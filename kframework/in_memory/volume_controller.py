@@ -22,7 +22,6 @@ from kframework.objects import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
-    ObjectReference,
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -107,7 +106,7 @@ class VolumeController(MemoryController):
         if old is not None:
             self._free.pop(old.metadata.name, None)
             if old.spec.claim_ref is not None:
-                claim = _wanted_by(old.spec.claim_ref)
+                claim = old.spec.claim_ref.namespace, old.spec.claim_ref.name
                 self._kept[claim].pop(old.metadata.name, None)
                 if not self._kept[claim]:
                     del self._kept[claim]
@@ -118,7 +117,7 @@ class VolumeController(MemoryController):
             self._free[new.metadata.name] = None
             self._claims |= self._unserved
         else:
-            claim = _wanted_by(new.spec.claim_ref)
+            claim = new.spec.claim_ref.namespace, new.spec.claim_ref.name
             self._kept.setdefault(claim, {})[new.metadata.name] = None
             self._claims[claim] = None
 
@@ -246,10 +245,6 @@ class VolumeController(MemoryController):
         drivers = csi_node.spec.drivers if csi_node is not None else ()
         told = (driver.topology_keys for driver in drivers if driver.name == storage_class.provisioner)
         return next(told, ()) or (_HOSTNAME,)
-
-
-def _wanted_by(reference: ObjectReference) -> Key:
-    return reference.namespace, reference.name
 
 
 def _annotated(metadata: ObjectMeta, annotations: Mapping[str, str]) -> ObjectMeta:

@@ -99,7 +99,8 @@ class DeploymentController(ControlLoop):
             return
         rollout = self._told_of_pause(rollout)
         # Its replica sets say how many pods it wanted when they were last looked at.
-        is_rescaled = any(_desired(each) not in (None, str(wanted(deployment))) for each in rollout.active)
+        said = {each.metadata.annotations.get(DESIRED) for each in rollout.active}
+        is_rescaled = not said <= {None, str(wanted(deployment))}
         if deployment.spec.paused or is_rescaled:
             rollout = self._with_revision(rollout)
             rollout = self._resize(rollout, self._scale(rollout))
@@ -172,8 +173,9 @@ class DeploymentController(ControlLoop):
         if len(active) <= 1:
             latest = active[0] if active else new or (old[-1] if old else None)
             return {} if latest is None else {latest.metadata.name: total}
-        if new is not None and wanted(new) == new.status.available_replicas == total and _desired(new) == str(total):
-            return {each.metadata.name: 0 for each in old}
+        if new is not None and wanted(new) == new.status.available_replicas == total:
+            if new.metadata.annotations.get(DESIRED) == str(total):
+                return {each.metadata.name: 0 for each in old}
         return proportional_sizes(deployment, active) if is_rolling(deployment) else {}
 
     def _resize(self, rollout: _Rollout, sizes: Mapping[str, int]) -> _Rollout:
@@ -235,10 +237,6 @@ class DeploymentController(ControlLoop):
         self._cluster.replace(replace(deployment, status=status))
         if seconds is not None:
             self._queue.add_after(key_of(deployment), seconds)
-
-
-def _desired(replica_set: ReplicaSet) -> str | None:
-    return replica_set.metadata.annotations.get(DESIRED)
 
 
 _AVAILABLE = "NewReplicaSetAvailable"

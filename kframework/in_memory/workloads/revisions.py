@@ -199,20 +199,15 @@ def annotated(replica_set: ReplicaSet, deployment: Deployment, revision: int) ->
         if before:
             history = annotations.get(_REVISION_HISTORY)
             annotations[_REVISION_HISTORY] = f"{history},{before}" if history else before
-    return with_annotations(replica_set, annotations)
+    return replace(replica_set, metadata=replace(replica_set.metadata, annotations=annotations))
 
 
 def sized(replica_set: ReplicaSet, deployment: Deployment, size: int) -> ReplicaSet:
     """Return a replica set with another number of pods, and word of how many the deployment wants."""
     total = wanted(deployment)
     told = {DESIRED: str(total), MAXIMUM: str(total + fenceposts(deployment)[0])}
-    spec = replace(replica_set.spec, replicas=size)
-    return with_annotations(replace(replica_set, spec=spec), replica_set.metadata.annotations | told)
-
-
-def with_annotations(replica_set: ReplicaSet, annotations: dict[str, str]) -> ReplicaSet:
-    """Return a replica set with these annotations."""
-    return replace(replica_set, metadata=replace(replica_set.metadata, annotations=annotations))
+    metadata = replace(replica_set.metadata, annotations=replica_set.metadata.annotations | told)
+    return replace(replica_set, metadata=metadata, spec=replace(replica_set.spec, replicas=size))
 
 
 def _without_hash(template: PodTemplate) -> PodTemplate:
