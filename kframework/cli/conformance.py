@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
 
-_HEADERS = ("SUITE", "PASSED")
-_DIFFERENCE_HEADERS = ("CASE", "FIELD", "EXPECTED", "GOT")
-_FACT_HEADERS = ("FIELD", "SAME", "EXPECTED", "GOT")
-
 
 def command(
     files: Annotated[
@@ -94,11 +90,11 @@ def _print(summary: Summary, output: DataForm | None) -> None:
     if output is not None:
         print_data(output, [suite.as_item() for suite in summary])
         return
-    print_table(_HEADERS, [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
+    print_table(("SUITE", "PASSED"), [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
     rows = [row for suite in summary for row in _difference_rows(suite)]
     if rows:
         print_lines("")
-        print_table(_DIFFERENCE_HEADERS, rows)
+        print_table(("CASE", "FIELD", "EXPECTED", "GOT"), rows)
     if summary.uncompared:
         print_lines("", "left uncompared:")
     for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
@@ -131,7 +127,7 @@ def _print_case(comparison: Comparison, output: DataForm | None) -> None:
         (spelled(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
         for fact in comparison.facts
     ]
-    print_table(_FACT_HEADERS, rows)
+    print_table(("FIELD", "SAME", "EXPECTED", "GOT"), rows)
     if comparison.uncompared:
         print_lines("", "left uncompared:")
     for uncompared in comparison.uncompared:

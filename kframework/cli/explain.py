@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
 
-_KINDS = ("pod", "pods", "po")
-
 #: How long a scheduler may take to answer, in seconds.
 _PATIENCE = 30.0
 
@@ -129,7 +127,7 @@ def _key(pod: str, namespace: str | None) -> tuple[str, str]:
     before, slash, name = pod.rpartition("/")
     if not name or "/" in before or (slash and not before):
         raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
-    if not slash or before in _KINDS:
+    if not slash or before in ("pod", "pods", "po"):
         return namespace or "default", name
     if namespace is not None:
         raise typer.BadParameter(f"is in namespace {before} already: leave out -n", param_hint="'POD'")

@@ -168,9 +168,6 @@ _COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"
 #: The fields that are `namespace/name` of a pod.
 _PODS = ("pod", "preemptor", "victim")
 
-#: From this level down, a line is followed by the traceback of what was raised.
-_WITH_TRACEBACK = logging.DEBUG
-
 
 def plain_text(record: logging.LogRecord) -> str:
     """Return message and fields, and what was raised if the message does not say it."""
@@ -234,7 +231,7 @@ def _raised(record: logging.LogRecord) -> BaseException | None:
 def _stack(record: logging.LogRecord) -> list[str]:
     """Return the lines of the traceback of what was raised, where they are asked for."""
     error = _raised(record)
-    if error is None or not logging.getLogger().isEnabledFor(_WITH_TRACEBACK):
+    if error is None or not logging.getLogger().isEnabledFor(logging.DEBUG):
         return []
     return "".join(traceback.format_exception(error)).rstrip().split("\n")
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 app: typer.Typer = group("Look at the plugins that a configuration can name.")
 
-_HEADERS = ("NAME", "SOURCE", "READS", "POINTS")
 _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
 
 #: Whoever offers a plugin from here has it built in.
@@ -59,7 +58,7 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
         case Output.WIDE:
             print_table(_WIDE_HEADERS, [_wide_cells(row) for row in rows])
         case None:
-            print_table(_HEADERS, [_cells(row) for row in rows])
+            print_table(("NAME", "SOURCE", "READS", "POINTS"), [_cells(row) for row in rows])
     for message in dict.fromkeys(row.message for row in rows if row.message):
         say("warning", message)
 

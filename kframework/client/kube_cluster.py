@@ -32,9 +32,6 @@ from kframework.state.inbox import Message, Synced
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
-#: What an API server says when a patch names another uid.
-_UID_REFUSED = "metadata.uid: Invalid value"
-
 _encode = msgspec.json.Encoder().encode
 
 _PODS = kind_of(Pod)
@@ -135,7 +132,7 @@ class KubeCluster(Cluster):
         try:
             return await self._ask("PATCH", path_of(kind, namespace, name, "status"), _encode(patch), content_type)
         except ClusterError as error:
-            if error.status == 422 and _UID_REFUSED in str(error):
+            if error.status == 422 and "metadata.uid: Invalid value" in str(error):
                 # What is a conflict to any other request counts as invalid in a patch.
                 raise api_errors.conflict(api_errors.resource(kind.struct), name, str(error)) from error
             raise

@@ -12,9 +12,6 @@ from kframework.client.transport import Request
 #: What stands behind a namespace's name and is no kind of object in it.
 _OF_NAMESPACES = ("status", "finalize")
 
-#: What a boolean of a query says that is not true; anything else is, nothing too.
-_FALSE = ("0", "false")
-
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: The same where no object is named.
 _VERBS_OF_MANY = {"get": "list", "delete": "deletecollection"}
@@ -84,7 +81,7 @@ class Attributes(NamedTuple):
 
 def flag(query: Mapping[str, str], name: str) -> bool:
     """Return whether a boolean of a query is true, as apimachinery reads it: `watch`, `watch=` and `watch=yes` are."""
-    return name in query and query[name].lower() not in _FALSE
+    return name in query and query[name].lower() not in ("0", "false")
 
 
 def _selected(query: dict[str, str]) -> str:
@@ -97,8 +94,6 @@ def _selected(query: dict[str, str]) -> str:
 
 
 GROUP = "rbac.authorization.k8s.io"
-
-_EVERYTHING = "*"
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -129,7 +124,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def _among(word: str, words: tuple[str, ...]) -> bool:
-    return word in words or _EVERYTHING in words
+    return word in words or "*" in words
 
 
 def _covers(url: str, path: str) -> bool:

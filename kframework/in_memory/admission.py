@@ -60,7 +60,6 @@ from kframework.objects.validation import first_problem
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
 _PREEMPTS = "PreemptLowerPriority"
-_NO_CLASS = PriorityClass()
 #: The priority classes that every cluster has.
 SYSTEM_CLASSES = (
     PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
@@ -372,7 +371,7 @@ def _with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> PodSpec:
         found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
     else:
         defaults = (each for each in classes if each.global_default)
-        found = min(defaults, key=lambda each: each.value, default=_NO_CLASS)
+        found = min(defaults, key=lambda each: each.value, default=PriorityClass())
     if found is None:
         raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
     return replace(

@@ -30,8 +30,6 @@ from kframework.objects import (
 #: Annotations of replica sets: how many pods the deployment wanted, and could have, when it was last looked at.
 DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
-_PERCENTAGE = re.compile(r"[0-9]+%")
-
 
 def is_rolling(deployment: Deployment) -> bool:
     """Return whether new pods come while old ones go."""
@@ -42,7 +40,7 @@ def scaled(number: int | str | None, total: int, *, up: bool) -> int:
     """Return a number of pods, of a percentage of all rounded up or down; what is neither counts as 0."""
     if isinstance(number, int):
         return number
-    if number is None or not _PERCENTAGE.fullmatch(number):
+    if number is None or not re.fullmatch(r"[0-9]+%", number):
         return 0
     share = int(number[:-1]) * total
     return -(-share // 100) if up else share // 100

@@ -44,10 +44,6 @@ REQUESTS = 64
 #: What says whether we are well, which a kubelet must hear however many others ask.
 HEALTH = ("healthz", "livez", "readyz")
 
-#: What changes nothing.
-_READING = ("GET", "HEAD")
-
-_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _WITHHELD = "--- REDACTED ---"
 
 
@@ -127,7 +123,7 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
     shown = _without_keys({name: document for name, document in documents.items() if document is not None})
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(shown, headers=_NO_SNIFFING)
+        return web.json_response(shown, headers={"X-Content-Type-Options": "nosniff"})
 
     return web.get("/configz", answer)
 
@@ -204,7 +200,7 @@ def _others_only_read() -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method not in _READING and not is_loopback(request.remote or ""):
+        if request.method not in ("GET", "HEAD") and not is_loopback(request.remote or ""):
             return _answer(plain(f"{request.method} is for this machine alone\n", 403))
         return await handler(request)
 
