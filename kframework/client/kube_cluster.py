@@ -118,7 +118,18 @@ class KubeCluster(Cluster):
             condition = await self._dated(namespace, name, uid, condition)
         status: dict[str, object] = {}
         if condition is not None:
-            status["conditions"] = [_whole(condition)]
+            # In a strategic merge, what is left out stays as it was and null takes away.
+            written: dict[str, object] = {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason or None,
+                "message": condition.message or None,
+                "lastProbeTime": condition.last_probe_time,
+                "lastTransitionTime": condition.last_transition_time,
+            }
+            if condition.observed_generation:
+                written["observedGeneration"] = condition.observed_generation
+            status["conditions"] = [written]
         if nominated_node_name is not None:
             status["nominatedNodeName"] = nominated_node_name or None
         if status:
@@ -226,21 +237,6 @@ class KubeCluster(Cluster):
     async def _ask(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
         request = Request(method=method, path=path, body=body, content_type=content_type, timeout=ANSWER_TIMEOUT)
         return await ask(self._transport, request)
-
-
-def _whole(condition: PodCondition) -> dict[str, object]:
-    """Write a condition for a strategic merge, where what is left out stays as it was and null takes away."""
-    written: dict[str, object] = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason or None,
-        "message": condition.message or None,
-        "lastProbeTime": condition.last_probe_time,
-        "lastTransitionTime": condition.last_transition_time,
-    }
-    if condition.observed_generation:
-        written["observedGeneration"] = condition.observed_generation
-    return written
 
 
 async def _collected(found: AsyncIterator[Page[T]], kind: Kind[T]) -> list[T]:

@@ -30,7 +30,7 @@ from kframework.observe.history import History
 from kframework.observe.web.sections import Details
 from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
 from kframework.scheduler.slices import finished, in_slices
-from kframework.state.pods import PendingPod, PodInfo, QueuedPod
+from kframework.state.pods import PodInfo, QueuedPod
 from kframework.values.status import Code
 
 
@@ -94,6 +94,7 @@ class _Account:
         then = past.decisions[-1] if past.decisions else None
         tries = then.tries if then is not None else 0
         nominated = engine.cluster.nominator.node_of(pod.uid)
+        conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.aside():
             waits_for = waiting(engine, pod.uid, state)
         return Explanation(
@@ -110,7 +111,7 @@ class _Account:
             attempts=queued.attempts if queued is not None else tries,
             then=then,
             binding=history.binding(then) if then is not None else None,
-            condition=_condition(pod) if not self._node() else "",
+            condition=next(conditions, "") if not self._node() else "",
             now=self._now,
             preemption=self._under_way(nominated, then) or self._preemption,
             waiting=waits_for,
@@ -134,11 +135,6 @@ class _Account:
             yield "the scheduler has not seen the whole cluster yet"
         if state is State.BOUND and not self._now.feasible:
             yield "it stays where it is: a pod on a node is not scheduled again"
-
-
-def _condition(pod: PendingPod) -> str:
-    conditions = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
-    return next((each.message for each in conditions), "")
 
 
 #: The plugin whose way out this tells of; what other PostFilter plugins do is theirs to tell.

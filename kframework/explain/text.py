@@ -103,10 +103,11 @@ _ACTIONS = {
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
     layout = Layout(wide)
+    helping = [remedy.text for remedy in layout.first(explanation.help, _REMEDIES)]
     return format_sections(
         format_fields(_head(explanation, layout)),
         _placement(explanation, layout),
-        _help(explanation, layout),
+        ("WHAT WOULD HELP, each by itself:", *format_list(helping)) if helping else (),
         _preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
         _end(explanation, layout),
     )
@@ -239,12 +240,6 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
 
 def _cell(score: Score, layout: Layout) -> str:
     return f"{score.weighted} ({score.raw} -> {score.normalized})" if layout.wide else str(score.weighted)
-
-
-def _help(explanation: Explanation, layout: Layout) -> Iterator[str]:
-    if explanation.help:
-        yield "WHAT WOULD HELP, each by itself:"
-        yield from format_list(remedy.text for remedy in layout.first(explanation.help, _REMEDIES))
 
 
 def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:

@@ -41,7 +41,6 @@ from kframework.simulation.device_patterns import (
     Capacity,
     DeviceFile,
     DeviceGroup,
-    Partition,
     Pattern,
     Version,
 )
@@ -195,40 +194,30 @@ def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
 def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:
     """Make the devices of a group, each before its partitions."""
     for index in range(group.count):
-        whole = _whole(group, index, node_name)
-        yield whole
-        for partition in group.partitions:
-            yield from _partitions(group, partition, whole, index, node_name)
-
-
-def _whole(group: DeviceGroup, index: int, node_name: str) -> Device:
-    name = f"{group.name}-{index}"
-    return Device(
-        name=name,
-        attributes=_attributes(group.attributes, index, index, node_name),
-        capacity=_capacity(group.capacity, index),
-        consumes_counters=(_consumption(name, group.counters),) if group.counters else (),
-        taints=group.taints,
-        binds_to_node=group.binds_to_node or None,
-        binding_conditions=group.binding_conditions,
-        binding_failure_conditions=group.binding_failure_conditions,
-        allow_multiple_allocations=group.allow_multiple_allocations or None,
-    )
-
-
-def _partitions(
-    group: DeviceGroup, partition: Partition, whole: Device, index: int, node_name: str
-) -> Iterator[Device]:
-    """Make the partitions of a device that are alike, which are as it is but for what they say themselves."""
-    for number in range(partition.count):
-        own = _attributes(partition.attributes, number, index, node_name)
-        yield replace(
-            whole,
-            name=f"{whole.name}-{partition.name}-{number}",
-            attributes={**whole.attributes, **own},
-            capacity=_capacity(partition.capacity, number),
-            consumes_counters=(_consumption(whole.name, partition.counters),),
+        name = f"{group.name}-{index}"
+        whole = Device(
+            name=name,
+            attributes=_attributes(group.attributes, index, index, node_name),
+            capacity=_capacity(group.capacity, index),
+            consumes_counters=(_consumption(name, group.counters),) if group.counters else (),
+            taints=group.taints,
+            binds_to_node=group.binds_to_node or None,
+            binding_conditions=group.binding_conditions,
+            binding_failure_conditions=group.binding_failure_conditions,
+            allow_multiple_allocations=group.allow_multiple_allocations or None,
         )
+        yield whole
+        # Partitions are as their device is, but for what they say themselves.
+        for partition in group.partitions:
+            for number in range(partition.count):
+                own = _attributes(partition.attributes, number, index, node_name)
+                yield replace(
+                    whole,
+                    name=f"{name}-{partition.name}-{number}",
+                    attributes={**whole.attributes, **own},
+                    capacity=_capacity(partition.capacity, number),
+                    consumes_counters=(_consumption(name, partition.counters),),
+                )
 
 
 def _consumption(counter_set: str, amounts: Mapping[str, RawQuantity]) -> DeviceCounterConsumption:

@@ -89,10 +89,12 @@ class Dependents(Generic[T]):
         mine = []
         deleted = owner.metadata.deletion_timestamp is not None
         for each in self.of(owner):
-            if selector.matches(each.metadata.labels) or deleted:
+            metadata = each.metadata
+            if selector.matches(metadata.labels) or deleted:
                 mine.append(each)
             else:
-                self._cluster.replace(_released(each, owner.metadata.uid))
+                others = tuple(other for other in metadata.owner_references if other.uid != owner.metadata.uid)
+                self._cluster.replace(replace(each, metadata=replace(metadata, owner_references=others)))
         if deleted:
             return mine
         for each in list(self._found(owner.metadata.namespace)):
@@ -164,11 +166,6 @@ def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
     owners = (*metadata.owner_references, owner_reference(owner))
     added = tuple(each for each in finalizers if each not in metadata.finalizers)
     return replace(subject, metadata=replace(metadata, owner_references=owners, finalizers=metadata.finalizers + added))
-
-
-def _released(subject: T, uid: str) -> T:
-    rest = tuple(each for each in subject.metadata.owner_references if each.uid != uid)
-    return replace(subject, metadata=replace(subject.metadata, owner_references=rest))
 
 
 #: The annotation that says which pods a replica set deletes first: those with the lowest number.

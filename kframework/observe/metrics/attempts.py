@@ -81,7 +81,8 @@ class Attempts(Observer):
         spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
         self._search.append(spent - behind)
         if len(self._search) >= _MANY_ATTEMPTS:
-            self._settle()
+            for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
+                histograms.settle()
         if decision.plugins:
             self._plugins_of(decision)
             # An attempt that is timed stands for all since the one before.
@@ -91,8 +92,12 @@ class Attempts(Observer):
                     self._evaluations[plugin, hook, decision.profile] += stands_for
         if decision.result is _SCHEDULED:
             self._binding[decision.attempt] = decision
-        else:
-            self._failed(decision, spent)
+            return
+        self._ended(decision.result, decision.profile, spent)
+        if any(point == "post_filter" for point, _, _ in decision.timings):
+            self._preemptions[()] += 1
+        if decision.victims:
+            self._victims[()].observe(len(decision.victims))
 
     def bound(self, binding: Binding) -> None:
         decision = self._binding.pop(binding.attempt, None)
@@ -102,7 +107,10 @@ class Attempts(Observer):
         if binding.plugins:
             self._plugins_of(binding)
         if binding.waited:
-            spent += self._waited(binding)
+            noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
+            waited = round(binding.waited * NANOSECONDS)
+            self._waits[code].observe(waited)
+            spent += max(waited - noticed, 0)  # in virtual time this machine does not notice the wait
         spent += binding.started - decision.started - behind
         if binding.code is _SUCCESS:
             tries = decision.tries
@@ -130,11 +138,6 @@ class Attempts(Observer):
                 apart += spent
         return together, apart
 
-    def _settle(self) -> None:
-        """Let nothing wait for ever that nobody asks for."""
-        for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
-            histograms.settle()
-
     def _plugins_of(self, record: Decision | Binding) -> None:
         for hook, plugin, spent, code in record.plugins:
             self._plugins[hook, plugin, code].waiting.append(spent)
@@ -142,20 +145,6 @@ class Attempts(Observer):
     def _ended(self, result: Result, profile: str, spent: int) -> None:
         self._results[result, profile] += 1
         self._ends[result, profile].waiting.append(spent)
-
-    def _failed(self, decision: Decision, spent: int) -> None:
-        self._ended(decision.result, decision.profile, spent)
-        if any(point == "post_filter" for point, _, _ in decision.timings):
-            self._preemptions[()] += 1
-        if decision.victims:
-            self._victims[()].observe(len(decision.victims))
-
-    def _waited(self, binding: Binding) -> int:
-        """Count a wait on Permit; return for how long this machine did not notice it, as in virtual time."""
-        noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
-        waited = round(binding.waited * NANOSECONDS)
-        self._waits[code].observe(waited)
-        return max(waited - noticed, 0)
 
 
 class _Usual(dict[str, "_UsualPoints"]):

@@ -176,7 +176,15 @@ class RecordingFile:
         if self._begun:
             self._packed.close()
             self._raw.close()
-        self._open()
+        if self._rotates and self._file.stat().st_size:
+            # Every part that is there gets the next number, and the last one goes.
+            for number in range(PARTS - 1, 0, -1):
+                part = self._part(number - 1)
+                if part.exists():
+                    part.replace(self._part(number))
+        self._raw = open(self._create(os.O_TRUNC), "wb")
+        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
+        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
         self._begun = True
         lines = self._scribe.opening(opening)
         while some := list(islice(lines, _PACK)):
@@ -188,18 +196,6 @@ class RecordingFile:
     def _is_full(self) -> bool:
         """Return whether the part is as large as it may be, yet not for its opening alone."""
         return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
-
-    def _open(self) -> None:
-        if self._rotates and self._file.stat().st_size:
-            # Every part that is there gets the next number, and the last one goes.
-            for number in range(PARTS - 1, 0, -1):
-                part = self._part(number - 1)
-                if part.exists():
-                    part.replace(self._part(number))
-        self._raw = open(self._create(os.O_TRUNC), "wb")
-        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
-        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
-        self._opened_with = 0
 
     def _create(self, more: int) -> int:
         """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
