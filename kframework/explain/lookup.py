@@ -47,23 +47,18 @@ def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
     if isinstance(pod, PendingPod):
         return pod
     if whole is None or whole.metadata.uid != pod.uid:
-        whole = _restored(pod)
+        # Put together from what the scheduler keeps of it while it is on a node.
+        metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=dict(pod.labels))
+        claims, volumes = iter(pod.claims), []
+        for volume in pod.spec.volumes:
+            if (source := volume.persistent_volume_claim) is not None:
+                volume = replace(volume, persistent_volume_claim=replace(source, claim_name=next(claims)))
+            volumes.append(volume)
+        kept = _pinned(replace(pod.spec, volumes=tuple(volumes)), pod.node_name)
+        whole = Pod(metadata=metadata, spec=kept, status=PodStatus(resource_claim_statuses=pod.claim_statuses))
     spec = replace(whole.spec, node_name="")
     status = replace(whole.status, nominated_node_name="")
     return PendingPod(replace(whole, spec=spec, status=status), interned)
-
-
-def _restored(pod: PodInfo) -> Pod:
-    """Put a pod together from what the scheduler keeps of it while it is on a node."""
-    metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=dict(pod.labels))
-    claims, volumes = iter(pod.claims), []
-    for volume in pod.spec.volumes:
-        if (source := volume.persistent_volume_claim) is not None:
-            volume = replace(volume, persistent_volume_claim=replace(source, claim_name=next(claims)))
-        volumes.append(volume)
-    spec = replace(pod.spec, volumes=tuple(volumes))
-    status = PodStatus(resource_claim_statuses=pod.claim_statuses)
-    return Pod(metadata=metadata, spec=_pinned(spec, pod.node_name), status=status)
 
 
 def _pinned(spec: PodSpec, node_name: str) -> PodSpec:

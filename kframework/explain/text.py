@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Explanation,
         NodeScore,
         Preemption,
-        Score,
         Waiting,
     )
 
@@ -228,7 +227,8 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
         if not layout.wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
             alike.append(f"{scores[0].plugin} {scores[0].weighted}")
         else:
-            rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, layout) for score in scores)))
+            cells = (f"{s.weighted} ({s.raw} -> {s.normalized})" if layout.wide else str(s.weighted) for s in scores)
+            rows.append((scores[0].plugin, str(scores[0].weight), *cells))
     if rows:
         rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
         yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows)
@@ -236,10 +236,6 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
         yield f"These are {', '.join(each.node for each in shown)}, for example."
     if alike:
         yield f"The same for all of them: {', '.join(alike)}."
-
-
-def _cell(score: Score, layout: Layout) -> str:
-    return f"{score.weighted} ({score.raw} -> {score.normalized})" if layout.wide else str(score.weighted)
 
 
 def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:

@@ -130,7 +130,13 @@ class DaemonSetController(ControlLoop):
         plan.gone.extend(pod for pod in claimed if not pod.spec.node_name and node_of(pod) not in places)
         if plan == _Plan([], []) and owner.spec.update_strategy.type != "OnDelete":
             plan = _surged(state) if state.bounds[0] else _replaced(state)
-        self._do(state, plan)
+        for pod in plan.gone:
+            delete_pod(self._cluster, pod)
+        template = owner.spec.template
+        labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
+        for node_name in plan.wanted:
+            spec = pinned(with_tolerations(template.spec), node_name)
+            make_pod(self._cluster, pod_metadata(owner, template, labels=labels), spec)
         hashes = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in claimed}
         alive = {each.metadata.name for each in history.every if hash_of(each) in hashes}
         self._revisions.forget_old(owner, history, alive)
@@ -181,15 +187,6 @@ class DaemonSetController(ControlLoop):
         delay = 0.0 if -left > _LONGEST else delay
         backoffs[node_name] = min(max(_FIRST, 2 * delay), _LONGEST), state.now
         return True
-
-    def _do(self, state: _Set, plan: _Plan) -> None:
-        for pod in plan.gone:
-            delete_pod(self._cluster, pod)
-        template = state.owner.spec.template
-        labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
-        for node_name in plan.wanted:
-            spec = pinned(with_tolerations(template.spec), node_name)
-            make_pod(self._cluster, pod_metadata(state.owner, template, labels=labels), spec)
 
     def _tell(self, state: _Set, collisions: int) -> None:
         owner = state.owner

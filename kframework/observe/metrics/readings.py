@@ -111,7 +111,8 @@ class _PodResources(Series):
         priority = "" if spec.priority is None else str(spec.priority)
         common = label_pairs(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
         return tuple(
-            f"{common},{label_pairs(('resource', 'unit'), (name, _unit(name)))}}} {_amount(name, amount)}\n"
+            f"{common},{label_pairs(('resource', 'unit'), (name, _unit(name)))}}}"
+            f" {amount / 1000 if name == 'cpu' else amount}\n"
             for name, amount in sorted(self._amounts(spec).items())
             if amount
         )
@@ -126,7 +127,3 @@ def _unit(resource: str) -> str:
     if resource.startswith("attachable-volumes-"):
         return "integer"
     return _UNITS.get(resource, "")
-
-
-def _amount(resource: str, amount: int) -> float | int:
-    return amount / 1000 if resource == "cpu" else amount

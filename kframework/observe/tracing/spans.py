@@ -164,7 +164,9 @@ class Tracing(Observer):
             begun, start = start, start + nanoseconds
             if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
                 continue
-            said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
+            # Of Success, which most have, nothing is said, as every word is paid for.
+            said: _Attributes = {} if code is _SUCCESS else {"kframework.status": code.title}
+            said |= _attributes_of_plugins(asked.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
             # What a plugin began inside knows the first span of its point; a second one is known by its place.
             own = context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
@@ -207,11 +209,6 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
         if code is not _SUCCESS:
             ends[f"{name}.status"] = code.title
     return seconds | ends
-
-
-def _status(code: Code) -> _Attributes:
-    """Return how something ended; of Success, which most do, nothing is said, as every word is paid for."""
-    return {} if code is _SUCCESS else {"kframework.status": code.title}
 
 
 def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
