@@ -16,7 +16,7 @@ from kframework.observe.text_table import NONE
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
-    from kframework.testing.conformance.replay import Comparison, Suite, Summary
+    from kframework.testing.conformance.replay import Comparison, Summary
 
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
@@ -87,11 +87,20 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
 
 
 def _print(summary: Summary, output: DataForm | None) -> None:
+    from kframework.objects.codec import spelled
+
     if output is not None:
         print_data(output, [suite.as_item() for suite in summary])
         return
     print_table(("SUITE", "PASSED"), [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
-    rows = [row for suite in summary for row in _difference_rows(suite)]
+    rows: list[tuple[str, ...]] = []
+    for suite in summary:
+        differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
+        for case, fact in differences[:_LISTED]:
+            rows.append((case, spelled(fact.path), _text(fact.expected), _text(fact.got)))
+        if len(differences) > _LISTED:
+            more = f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}"
+            rows.append((suite.name, more, "", ""))
     if rows:
         print_lines("")
         print_table(("CASE", "FIELD", "EXPECTED", "GOT"), rows)
@@ -100,16 +109,6 @@ def _print(summary: Summary, output: DataForm | None) -> None:
     for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
         print_lines(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
     print_lines("", f"total  {summary.passed}/{summary.total}")
-
-
-def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
-    from kframework.objects.codec import spelled
-
-    differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
-    for case, fact in differences[:_LISTED]:
-        yield case, spelled(fact.path), _text(fact.expected), _text(fact.got)
-    if len(differences) > _LISTED:
-        yield suite.name, f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}", "", ""
 
 
 def _cases_of(number: int) -> str:

@@ -202,7 +202,12 @@ class Trials:
                 self._assume(statement, claim)
             # In a what-if a port is free once one of its holders leaves; here they are gone for good, and all count.
             self.cluster.nodes.host_ports.let_go = frozenset()
-            for node in self._nodes(changes):
+            nodes: dict[str, Node] = {}
+            for change in changes:
+                name = change.target.node
+                if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
+                    nodes[name] = change.patch(nodes.get(name, info.object))
+            for node in nodes.values():
                 statement.set_node(node)
             yield Trial(self.cluster, self.profile, pod)
 
@@ -215,14 +220,6 @@ class Trials:
                 pod = change.patch(pod)
             self._changed[own] = PendingPod(pod, self.cluster.interned)
         return self._changed[own]
-
-    def _nodes(self, changes: Iterable[Suggestion]) -> Iterable[Node]:
-        nodes: dict[str, Node] = {}
-        for change in changes:
-            name = change.target.node
-            if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
-                nodes[name] = change.patch(nodes.get(name, info.object))
-        return nodes.values()
 
     def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:
         """Return the claims to devices that change: those of pods that go, and those that are changed themselves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from kframework.client.transitions import is_ready
@@ -87,18 +87,16 @@ class ReplicaSetController(ControlLoop):
         for _ in range(min(missing, _BURST)):
             make_pod(self._cluster, pod_metadata(replica_set, template), template.spec)
         if missing < 0:
-            ordered = in_deletion_order(active, self._related(replica_set), self._clock.now())
+            # The nodes are crowded by the active pods of all replica sets of one deployment.
+            owner = controller_of(replica_set)
+            siblings: list[Replicas] = [replica_set]
+            if owner is not None:
+                others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
+                siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
+            related = [pod for each in siblings for pod in self._pods.of(each) if is_active(pod)]
+            ordered = in_deletion_order(active, related, self._clock.now())
             for pod in ordered[: min(-missing, _BURST)]:
                 delete_pod(self._cluster, pod)
-
-    def _related(self, replica_set: Replicas) -> Iterable[Pod]:
-        """List the active pods of all replica sets of one deployment."""
-        owner = controller_of(replica_set)
-        siblings: list[Replicas] = [replica_set]
-        if owner is not None:
-            others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
-            siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
-        return [pod for each in siblings for pod in self._pods.of(each) if is_active(pod)]
 
     def _tell(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
         """Bring the status in step with the pods that were there, and look again when one will be available."""
