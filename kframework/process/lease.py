@@ -164,8 +164,14 @@ class LeaderElection:
             return False
         try:
             found = await self._read()
-            if found is not None and self._is_held(found):
-                return False
+            if found is not None:
+                # Another holds it whose record changes, whatever times it writes down.
+                now = self._clock.now()
+                if found.spec != self._seen:
+                    self._seen, self._seen_since = found.spec, now
+                over = now >= self._seen_since + (found.spec.lease_duration_seconds or 0)
+                if found.spec.holder_identity not in (None, "", self.identity) and not over:
+                    return False
             expires = await self._write(found)
         except ClusterError as error:
             self._complain(logging.ERROR, "failed to acquire lease %s: %s", error)
@@ -174,14 +180,6 @@ class LeaderElection:
             return False
         self._expires = expires
         return True
-
-    def _is_held(self, lease: Lease) -> bool:
-        """Return whether another holds the lease: one whose record changes, whatever times it writes down."""
-        now = self._clock.now()
-        if lease.spec != self._seen:
-            self._seen, self._seen_since = lease.spec, now
-        over = now >= self._seen_since + (lease.spec.lease_duration_seconds or 0)
-        return lease.spec.holder_identity not in (None, "", self.identity) and not over
 
     async def _renew(self) -> None:
         why = None

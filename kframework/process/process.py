@@ -101,10 +101,13 @@ class Process(Generic[E]):
             stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.slow))
             leader = self._leader()
             await self._serve(stack, leader)
-            if leader is None:
-                await self._schedule()
-            else:
+            if leader is not None:
                 await self._lead(leader)
+            else:
+                async with anyio.create_task_group() as tasks:
+                    self._accompany(tasks)
+                    await self.scheduler.run()
+                    tasks.cancel_scope.cancel()
         self._tell("Requested to terminate, exiting")
 
     def stop(self) -> None:
@@ -122,12 +125,6 @@ class Process(Generic[E]):
             self._synced = True
             pods = engine.cluster.pods.keys() | engine.pending.keys()
             self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
-
-    async def _schedule(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            self._accompany(tasks)
-            await self.scheduler.run()
-            tasks.cancel_scope.cancel()
 
     def _accompany(self, tasks: TaskGroup) -> None:
         for companion in self._companions:
