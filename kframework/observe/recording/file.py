@@ -20,7 +20,7 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -75,6 +75,8 @@ class RecordingFile:
         self._file = file
         self._limit = limit // PARTS
         self.failed: bool = False
+        self._raw: BinaryIO
+        self._packed: gzip.GzipFile
         self._waiting: deque[Entry | Opening] = deque()
         self._scribe = Scribe(annotations)
         self._begun = self._over = self._turning = self._closing = False
