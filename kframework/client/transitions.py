@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from kframework.client import api_errors
 from kframework.clock import rfc3339, seconds_of
-from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition
 from kframework.objects.kinds import T
 
@@ -45,13 +44,15 @@ def is_ready(pod: Pod) -> bool:
 
 def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:
     """Bind a pod to a node, which need not be known; ClusterError 409 if it is being deleted, bound or gated."""
-    name = pod.metadata.name
+    name, why = pod.metadata.name, ""
     if pod.metadata.deletion_timestamp is not None:
-        raise _not_bindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
-    if pod.spec.node_name:
-        raise _not_bindable(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
-    if pod.spec.scheduling_gates:
-        raise _not_bindable(name, f"pod {name} has non-empty .spec.schedulingGates")
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif pod.spec.node_name:
+        why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
+    elif pod.spec.scheduling_gates:
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    if why:
+        raise api_errors.conflict("pods/binding", name, why)
     node_labels = node.metadata.labels if node else {}
     topology = {key: node_labels[key] for key in _TOPOLOGY_LABELS if key in node_labels}
     conditions = with_condition(pod.status.conditions, PodCondition(type="PodScheduled", status="True"), now)
@@ -61,10 +62,6 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str) -> Pod:
         spec=replace(pod.spec, node_name=node_name),
         status=replace(pod.status, conditions=conditions, nominated_node_name=""),
     )
-
-
-def _not_bindable(name: str, why: str) -> ClusterError:
-    return api_errors.conflict("pods/binding", name, why)
 
 
 def is_over(deleted: ApiObject, unattended: Set[str] = UNATTENDED) -> bool:
