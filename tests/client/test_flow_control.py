@@ -251,6 +251,7 @@ async def test_the_limit_has_an_end() -> None:
         assert 100 < rush.server.most <= MAX_LIMIT
 
 
+@pytest.mark.slow
 async def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
     async with rushing(SlowServer(1000, 0.01), BINDING) as rush:
         for latency, capacity in ((0.01, 500), (0.2, 200), (0.01, 500)):
