@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.options import Config, Verbosity
-from kframework.cli.printing import print_json, print_table, print_yaml
+from kframework.cli.printing import DataForm, print_data, print_table, progress_bar
 from kframework.observe.text_table import NONE
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.testing.scheduler_perf.benchmark import Result
-    from kframework.testing.scheduler_perf.measurement import Measurement
 
 _HEADERS = ("WORKLOAD", "PODS", "PODS/S", "AVERAGE", "CYCLE P50", "P99", "CPU/POD", "PEAK", "FLOOR")
-
-
-class Form(StrEnum):
-    """The forms of the result, beside the plain one."""
-
-    JSON = "json"
-    YAML = "yaml"
 
 
 def command(
@@ -54,7 +44,8 @@ def command(
     ],
     config: Config = None,
     output: Annotated[
-        Form | None, typer.Option("-o", "--output", help="Print JSON or YAML, with everything measured, not a table.")
+        DataForm | None,
+        typer.Option("-o", "--output", help="Print JSON or YAML, with everything measured, not a table."),
     ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
@@ -72,33 +63,17 @@ def command(
         raise InputError("no workload has such a name and labels", file=", ".join(files))
     results = []
     for definition in definitions:
-        with _bar(definition.name) as tell:
+        with progress_bar(definition.name) as tell:
             results.append(benchmark(definition, config, tell))
     _print(results, output)
     raise typer.Exit(1 if any(result.failed or result.below for result in results) else 0)
 
 
-@contextmanager
-def _bar(name: str) -> Iterator[Callable[[int, int], None]]:
-    """Show how many pods of a workload are scheduled, if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
-
-
-def _print(results: Iterable[Result], output: Form | None) -> None:
+def _print(results: Iterable[Result], output: DataForm | None) -> None:
     if output is not None:
         import msgspec
 
-        (print_json if output is Form.JSON else print_yaml)(msgspec.to_builtins([*results]))
+        print_data(output, msgspec.to_builtins([*results]))
         return
     print_table(_HEADERS, [row for result in results for row in _rows(result)])
     sys.stdout.flush()
@@ -113,19 +88,15 @@ def _print(results: Iterable[Result], output: Form | None) -> None:
 
 def _rows(result: Result) -> Iterator[tuple[str, ...]]:
     for measured in result.measurements:
-        name = f"{result.name}/{measured.name}" if measured.name else result.name
-        yield (name, *_figures(measured), f"{result.floor:g}" if result.floor else NONE)
-
-
-def _figures(measured: Measurement) -> tuple[str, ...]:
-    average = f"{measured.throughput.average:,.0f}" if measured.throughput is not None else NONE
-    cycle = measured.cycle_us
-    return (
-        f"{measured.pods:,}",
-        f"{measured.pods_per_second:,.0f}",
-        average,
-        f"{cycle.perc50:,.0f} us" if cycle is not None else NONE,
-        f"{cycle.perc99:,.0f} us" if cycle is not None else NONE,
-        f"{measured.cpu_us_per_pod:,.0f} us",
-        f"{measured.peak_mib:,.0f} MiB",
-    )
+        cycle = measured.cycle_us
+        yield (
+            f"{result.name}/{measured.name}" if measured.name else result.name,
+            f"{measured.pods:,}",
+            f"{measured.pods_per_second:,.0f}",
+            f"{measured.throughput.average:,.0f}" if measured.throughput is not None else NONE,
+            f"{cycle.perc50:,.0f} us" if cycle is not None else NONE,
+            f"{cycle.perc99:,.0f} us" if cycle is not None else NONE,
+            f"{measured.cpu_us_per_pod:,.0f} us",
+            f"{measured.peak_mib:,.0f} MiB",
+            f"{result.floor:g}" if result.floor else NONE,
+        )

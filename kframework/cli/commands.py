@@ -41,11 +41,9 @@ class OwnCommand(TyperCommand):
     def make_context(  # type: ignore[override]  # typer hides its base
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
     ) -> Context:
-        """Let the command begin in place of this one."""
         return self.loaded.make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the command's own."""
         return self.loaded.get_short_help_str(limit)
 
 
@@ -87,13 +85,15 @@ class _Offered(TyperCommand):
     """
 
     def __init__(self, name: str, offers: Sequence[EntryPoint]) -> None:
-        super().__init__(name, short_help=_summary(offers[0]))
+        summary = f"What {_distribution(offers[0])} adds."
+        if offers[0].dist is not None and "Summary" in offers[0].dist.metadata:
+            summary = offers[0].dist.metadata["Summary"]
+        super().__init__(name, short_help=summary)
         self._offers = offers
 
     def make_context(  # type: ignore[override]  # typer hides its base
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
     ) -> Context:
-        """Load the command, and let it begin in place of this one."""
         return _load(self._offers).make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
 
 
@@ -135,9 +135,3 @@ def _built(
 
 def _distribution(offer: EntryPoint) -> str:
     return f"{offer.dist.name} {offer.dist.version}" if offer.dist is not None else "an unknown distribution"
-
-
-def _summary(offer: EntryPoint) -> str:
-    if offer.dist is not None and "Summary" in offer.dist.metadata:
-        return offer.dist.metadata["Summary"]
-    return f"What {_distribution(offer)} adds."

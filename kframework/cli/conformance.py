@@ -4,34 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import print_json, print_lines, print_table, print_yaml
+from kframework.cli.printing import DataForm, print_data, print_lines, print_table
 from kframework.errors import visible
 from kframework.observe.text_table import NONE
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
-    from kframework.testing.conformance.replay import Comparison, Suite, Summary
+    from kframework.testing.conformance.replay import Comparison, Summary
 
 #: So many differences of a suite are listed; JSON has them all.
 _LISTED = 5
-
-_HEADERS = ("SUITE", "PASSED")
-_DIFFERENCE_HEADERS = ("CASE", "FIELD", "EXPECTED", "GOT")
-_FACT_HEADERS = ("FIELD", "SAME", "EXPECTED", "GOT")
-
-
-class Form(StrEnum):
-    """The forms of the result, beside the plain one."""
-
-    JSON = "json"
-    YAML = "yaml"
 
 
 def command(
@@ -39,7 +27,7 @@ def command(
         list[str], typer.Argument(metavar="FILE...", help="Files of recorded cases: JSON lines, plain or gzip.")
     ],
     output: Annotated[
-        Form | None, typer.Option("-o", "--output", help="Print JSON or YAML, with every difference, not a table.")
+        DataForm | None, typer.Option("-o", "--output", help="Print JSON or YAML, with every difference, not a table.")
     ] = None,
     show: Annotated[str | None, typer.Option(metavar="ID", help="Print only this case, field by field.")] = None,
     verbosity: Verbosity = 0,
@@ -62,9 +50,6 @@ def command(
         summary.add(replay(case, registry))
     _print(summary, output)
     raise typer.Exit(0 if summary.passed == summary.total else 1)
-
-
-# -- the cases -----------------------------------------------------------------------------------------------------
 
 
 def _cases(files: Sequence[str]) -> Iterator[Case]:
@@ -101,18 +86,24 @@ def _watched(cases: Iterator[Case]) -> Iterator[Case]:
             bar.advance(task)
 
 
-# -- what came of them ---------------------------------------------------------------------------------------------
+def _print(summary: Summary, output: DataForm | None) -> None:
+    from kframework.objects.codec import spelled
 
-
-def _print(summary: Summary, output: Form | None) -> None:
     if output is not None:
-        _print_items([suite.as_item() for suite in summary], output)
+        print_data(output, [suite.as_item() for suite in summary])
         return
-    print_table(_HEADERS, [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
-    rows = [row for suite in summary for row in _difference_rows(suite)]
+    print_table(("SUITE", "PASSED"), [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
+    rows: list[tuple[str, ...]] = []
+    for suite in summary:
+        differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
+        for case, fact in differences[:_LISTED]:
+            rows.append((case, spelled(fact.path), _text(fact.expected), _text(fact.got)))
+        if len(differences) > _LISTED:
+            more = f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}"
+            rows.append((suite.name, more, "", ""))
     if rows:
         print_lines("")
-        print_table(_DIFFERENCE_HEADERS, rows)
+        print_table(("CASE", "FIELD", "EXPECTED", "GOT"), rows)
     if summary.uncompared:
         print_lines("", "left uncompared:")
     for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
@@ -120,40 +111,26 @@ def _print(summary: Summary, output: Form | None) -> None:
     print_lines("", f"total  {summary.passed}/{summary.total}")
 
 
-def _difference_rows(suite: Suite) -> Iterator[tuple[str, ...]]:
-    from kframework.objects.codec import spelled
-
-    differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
-    for case, fact in differences[:_LISTED]:
-        yield case, spelled(fact.path), _text(fact.expected), _text(fact.got)
-    if len(differences) > _LISTED:
-        yield suite.name, f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}", "", ""
-
-
 def _cases_of(number: int) -> str:
     return "1 case" if number == 1 else f"{number} cases"
 
 
-def _print_case(comparison: Comparison, output: Form | None) -> None:
+def _print_case(comparison: Comparison, output: DataForm | None) -> None:
     from kframework.objects.codec import spelled
     from kframework.testing.conformance.replay import item
 
     if output is not None:
-        _print_items([{**item(fact), "same": not fact.differs} for fact in comparison.facts], output)
+        print_data(output, [{**item(fact), "same": not fact.differs} for fact in comparison.facts])
         return
     rows = [
         (spelled(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
         for fact in comparison.facts
     ]
-    print_table(_FACT_HEADERS, rows)
+    print_table(("FIELD", "SAME", "EXPECTED", "GOT"), rows)
     if comparison.uncompared:
         print_lines("", "left uncompared:")
     for uncompared in comparison.uncompared:
         print_lines(f"  {uncompared.reason}: {uncompared.part}")
-
-
-def _print_items(items: Sequence[object], output: Form) -> None:
-    (print_json if output is Form.JSON else print_yaml)(items)
 
 
 def _text(value: object) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Devices, Verbosity
+from kframework.cli.options import Devices, Verbosity, WideForm
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
 from kframework.simulation.inputs import configured, read_cluster
@@ -26,17 +25,8 @@ if TYPE_CHECKING:
 #: Where `kframework run` answers unless it is told otherwise.
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
 
-_KINDS = ("pod", "pods", "po")
-
 #: How long a scheduler may take to answer, in seconds.
 _PATIENCE = 30.0
-
-
-class Form(StrEnum):
-    """The forms of an explanation beside the short text."""
-
-    WIDE = "wide"
-    JSON = "json"
 
 
 def command(
@@ -75,7 +65,8 @@ def command(
         typer.Option(metavar="NAME", help="The engine that schedules -f by a --config of its own, such as batch."),
     ] = None,
     output: Annotated[
-        Form | None, typer.Option("-o", "--output", help="Leave nothing out, or print JSON, instead of the short text.")
+        WideForm | None,
+        typer.Option("-o", "--output", help="Leave nothing out, or print JSON, instead of the short text."),
     ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
@@ -87,21 +78,22 @@ def command(
     Asks a running scheduler, or works on cluster files or on a recording without one. Nothing is changed by it.
     """
     namespace, name = _key(pod, namespace)
-    _one_source(filename=filenames, scheduler=scheduler, recording=recording)
-    if certificate_authority is not None and (filenames or recording):
-        raise typer.BadParameter("goes with --scheduler", param_hint="'--certificate-authority'")
-    if attempt is not None and recording is None:
-        raise typer.BadParameter("goes with --recording", param_hint="'--attempt'")
-    if config is not None and not filenames:
-        raise typer.BadParameter("goes with -f; others have their own", param_hint="'--config'")
-    if devices is not None and not filenames:
-        raise typer.BadParameter("goes with -f", param_hint="'--devices'")
-    if plugin and not (filenames or recording):
-        raise typer.BadParameter("goes with -f or --recording; a scheduler has its own", param_hint="'--plugin'")
-    if engine is not None and not filenames:
-        raise typer.BadParameter("goes with -f; others say what they are of", param_hint="'--engine'")
-    if engine is not None and plugin:
-        raise typer.BadParameter("has plugins of its own: leave out --plugin", param_hint="'--engine'")
+    sources = {"--filename": filenames, "--scheduler": scheduler, "--recording": recording}
+    given = [name for name, value in sources.items() if value]
+    if len(given) > 1:
+        raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
+    offline = filenames or recording
+    for option, is_misplaced, why in (
+        ("--certificate-authority", certificate_authority is not None and offline, "goes with --scheduler"),
+        ("--attempt", attempt is not None and recording is None, "goes with --recording"),
+        ("--config", config is not None and not filenames, "goes with -f; others have their own"),
+        ("--devices", devices is not None and not filenames, "goes with -f"),
+        ("--plugin", plugin and not offline, "goes with -f or --recording; a scheduler has its own"),
+        ("--engine", engine is not None and not filenames, "goes with -f; others say what they are of"),
+        ("--engine", engine is not None and plugin, "has plugins of its own: leave out --plugin"),
+    ):
+        if is_misplaced:
+            raise typer.BadParameter(why, param_hint=f"'{option}'")
     plugins = named_plugins(plugin)
     explanation: Explanation | EngineExplanation
     if filenames and engine is not None:
@@ -115,44 +107,36 @@ def command(
     _print(explanation, output)
 
 
-def _print(explanation: Explanation | EngineExplanation, output: Form | None) -> None:
+def _print(explanation: Explanation | EngineExplanation, output: WideForm | None) -> None:
     from kframework.explain.text import text_of
     from kframework.observe.web.shown import EngineExplanation
 
-    wide = output is Form.WIDE
-    data: object
+    wide = output is WideForm.WIDE
     if isinstance(explanation, EngineExplanation):
-        data, text = explanation.explanation, explanation.wide if wide else explanation.text
+        if output is WideForm.JSON:
+            print_json(explanation.explanation)
+        else:
+            typer.echo(explanation.wide if wide else explanation.text, nl=False)
+    elif output is WideForm.JSON:
+        print_json(explanation)
     else:
-        data, text = explanation, "" if output is Form.JSON else text_of(explanation, wide=wide)
-    if output is Form.JSON:
-        print_json(data)
-    else:
-        typer.echo(text, nl=False)
+        typer.echo(text_of(explanation, wide=wide), nl=False)
 
 
 def _key(pod: str, namespace: str | None) -> tuple[str, str]:
-    """Return namespace and name of the pod."""
     before, slash, name = pod.rpartition("/")
     if not name or "/" in before or (slash and not before):
         raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
-    if not slash or before in _KINDS:
+    if not slash or before in ("pod", "pods", "po"):
         return namespace or "default", name
     if namespace is not None:
         raise typer.BadParameter(f"is in namespace {before} already: leave out -n", param_hint="'POD'")
     return before, name
 
 
-def _one_source(**sources: object) -> None:
-    given = [f"--{name}" for name, value in sources.items() if value]
-    if len(given) > 1:
-        raise typer.BadParameter("only one of them can be explained from", param_hint=" and ".join(given))
-
-
 def _of_files(
     filenames: list[str], devices: str | None, config: str | None, plugins: Sequence[type[Plugin]], pod: str
 ) -> Explanation:
-    """Simulate the files, and explain the pod as it is in the end."""
     from kframework.simulation.simulation import Simulation
 
     configuration = configured(config, plugins)
@@ -167,7 +151,6 @@ def _of_files(
 def _by_engine(
     engine: str, filenames: list[str], devices: str | None, config: str | None, namespace: str, name: str
 ) -> EngineExplanation:
-    """Have an engine simulate the files, and explain what it knows by that name."""
     from kframework.observe.recording.engines import GROUP, kind_named
 
     kind = kind_named(engine)
@@ -179,7 +162,6 @@ def _by_engine(
 def _of_recording(
     file: str, plugins: Sequence[type[Plugin]], namespace: str, name: str, attempt: int | None
 ) -> Explanation | EngineExplanation:
-    """Explain by a recording, as its engine does."""
     from pathlib import Path
 
     from kframework.observe.recording.engines import kind_of_recording
@@ -197,13 +179,9 @@ def _of_recording(
     return asked.explain_by(kind_of_recording(recorded), namespace, name)
 
 
-# -- a running scheduler -----------------------------------------------------------------------------------------------
-
-
 def _of_scheduler(
     url: str, certificate_authority: str | None, namespace: str, name: str
 ) -> Explanation | EngineExplanation:
-    """Have a scheduler explain the pod, or what else its engine knows by that name."""
     from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
     from urllib.request import urlopen
@@ -234,7 +212,6 @@ def _of_scheduler(
 
 
 def _tls(certificate_authority: str | None) -> SSLContext:
-    """Trust this authority, or the system's."""
     import ssl
 
     try:

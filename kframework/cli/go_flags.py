@@ -6,7 +6,7 @@ flags for what there is nothing of here; they are accepted, and named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from typer import Context
@@ -49,7 +49,6 @@ class GoFlagsCommand(TyperCommand):
     without_meaning: ClassVar[Mapping[str, bool]] = WITHOUT_MEANING
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer hides its base
-        """Parse what is left when the arguments are sorted out."""
         switches = {option for each in self.params for option in each.opts if each.secondary_opts}
         understood, ctx.obj = sorted_out(args, switches, self.without_meaning)
         return super().parse_args(ctx, understood)
@@ -71,25 +70,19 @@ def sorted_out(
     understood, meaningless = [], []
     rest = iter(arguments)
     for argument in rest:
-        name, equals, _ = argument.partition("=")
+        name, equals, value = argument.partition("=")
         if argument == "--":
             understood += [argument, *rest]
         elif name in without_meaning:
             meaningless.append(name)
             if without_meaning[name] and not equals:
                 next(rest, None)
+        elif equals and name == "-v":
+            understood += [name, value]
+        elif equals and name in switches and value in _TRUE:
+            understood.append(name)
+        elif equals and name in switches and value in _FALSE:
+            understood.append(f"--no-{name.removeprefix('--')}")
         else:
-            understood += _respelt(argument, switches)
+            understood.append(argument)
     return understood, meaningless
-
-
-def _respelt(argument: str, switches: set[str]) -> Iterator[str]:
-    name, equals, value = argument.partition("=")
-    if equals and name == "-v":
-        yield from (name, value)
-    elif equals and name in switches and value in _TRUE:
-        yield name
-    elif equals and name in switches and value in _FALSE:
-        yield f"--no-{name.removeprefix('--')}"
-    else:
-        yield argument

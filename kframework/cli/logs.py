@@ -121,20 +121,20 @@ class _Stderr(logging.Handler):
         self._faults: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._seen(record) and not logging.getLogger().isEnabledFor(level_of(_ALL)):
-            return
+        where = _at_fault(record)
+        if where is not None:
+            self._faults[where] += 1
+            if self._faults[where] > 1 and not logging.getLogger().isEnabledFor(level_of(_ALL)):
+                return
         try:
-            self._write(record)
+            if self.form is LoggingFormat.JSON:
+                sys.stderr.write(f"{json_line(record)}\n")
+            elif self.form is None or record.name == VOICE.name:
+                printing.say(record.levelname.lower(), plain_text(record))
+            else:
+                sys.stderr.write(f"{klog_line(record)}\n")
         except Exception:  # a full disk behind stderr, for instance: what logs goes on
             self.handleError(record)
-
-    def _write(self, record: logging.LogRecord) -> None:
-        if self.form is LoggingFormat.JSON:
-            sys.stderr.write(f"{json_line(record)}\n")
-        elif self.form is None or record.name == VOICE.name:
-            printing.say(record.levelname.lower(), plain_text(record))
-        else:
-            sys.stderr.write(f"{klog_line(record)}\n")
 
     def say_repeated(self) -> None:
         """Say how often the hooks and coroutines of plugins failed of whose faults only the first was said."""
@@ -145,14 +145,6 @@ class _Stderr(logging.Handler):
                 more = "once more" if times == 2 else f"{times - 1} more times"
                 say("error", f"{where}: failed {more} (-v {_ALL} shows each)")
         self._faults.clear()
-
-    def _seen(self, record: logging.LogRecord) -> bool:
-        """Return whether the record repeats a plugin's fault."""
-        where = _at_fault(record)
-        if where is None:
-            return False
-        self._faults[where] += 1
-        return self._faults[where] > 1
 
 
 def _handlers() -> list[_Stderr]:
@@ -175,9 +167,6 @@ _COMMON = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"
 
 #: The fields that are `namespace/name` of a pod.
 _PODS = ("pod", "preemptor", "victim")
-
-#: From this level down, a line is followed by the traceback of what was raised.
-_WITH_TRACEBACK = logging.DEBUG
 
 
 def plain_text(record: logging.LogRecord) -> str:
@@ -242,7 +231,7 @@ def _raised(record: logging.LogRecord) -> BaseException | None:
 def _stack(record: logging.LogRecord) -> list[str]:
     """Return the lines of the traceback of what was raised, where they are asked for."""
     error = _raised(record)
-    if error is None or not logging.getLogger().isEnabledFor(_WITH_TRACEBACK):
+    if error is None or not logging.getLogger().isEnabledFor(logging.DEBUG):
         return []
     return "".join(traceback.format_exception(error)).rstrip().split("\n")
 

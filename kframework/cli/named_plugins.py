@@ -48,7 +48,16 @@ def _plugin(written: str) -> type[Plugin]:
     where, _, name = written.rpartition(":")
     if not where or not name:
         raise typer.BadParameter(f"write FILE.py:CLASS or MODULE:CLASS, not {written!r}", param_hint="'--plugin'")
-    module = _imported(where, written)
+    if where.endswith(".py") and not Path(where).is_file():
+        raise PluginError("there is no such file", plugin=written)
+    try:
+        if where.endswith(".py"):
+            module = _of_file(Path(where).resolve())
+        else:
+            look_in(Path.cwd())  # as `python -m` does
+            module = import_module(where)
+    except Exception as error:
+        raise PluginError(f"cannot be imported: {in_words(error)}", plugin=written) from error
     if not hasattr(module, name):
         close = nearest(name, [key for key, each in vars(module).items() if isinstance(each, type)])
         hint = f" (did you mean {close!r}?)" if close else ""
@@ -56,21 +65,6 @@ def _plugin(written: str) -> type[Plugin]:
     loaded: object = getattr(module, name)
     offer = Offer(getattr(loaded, "name", "") or written, lambda: loaded, target=written)
     return Registry([offer]).load(offer.name)
-
-
-def _imported(where: str, written: str) -> ModuleType:
-    if where.endswith(".py") and not Path(where).is_file():
-        raise PluginError("there is no such file", plugin=written)
-    try:
-        return _of_file(Path(where).resolve()) if where.endswith(".py") else _of_module(where)
-    except Exception as error:
-        raise PluginError(f"cannot be imported: {in_words(error)}", plugin=written) from error
-
-
-def _of_module(name: str) -> ModuleType:
-    """Import a module, from the folder at hand too, as `python -m` would."""
-    look_in(Path.cwd())
-    return import_module(name)
 
 
 def _of_file(file: Path) -> ModuleType:

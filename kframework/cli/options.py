@@ -45,6 +45,13 @@ class Output(StrEnum):
     NAME = "name"
 
 
+class WideForm(StrEnum):
+    """The forms of a result, beside the plain one."""
+
+    WIDE = "wide"
+    JSON = "json"
+
+
 Controllers = Annotated[
     str,
     typer.Option(metavar="NAMES", help="Controllers, as kube-controller-manager has it: *,-deployment"),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kframework.cli.options import Output
-from kframework.cli.printing import print_json, print_names, print_table, print_yaml
+from kframework.cli.printing import print_json, print_names, print_table, print_yaml, progress_bar
 from kframework.observe.text_table import NONE
 from kframework.verbosity import say
 
@@ -26,18 +26,8 @@ _WIDE_HEADERS = (*_HEADERS[:-1], "SCORE", "FEASIBLE", "EVALUATED", "PROFILE", "R
 @contextmanager
 def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
     """Show a bar while the simulation runs, if stderr is a terminal that it has for itself."""
-    if not sys.stderr.isatty() or not alone:
-        yield lambda progress: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as ProgressBar
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with ProgressBar(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
-        task = bar.add_task("Pods bound", total=None)
-        yield lambda progress: bar.update(task, completed=progress.bound, total=progress.pods)
+    with progress_bar("Pods bound", shown=alone) as update:
+        yield lambda progress: update(progress.bound, progress.pods)
 
 
 def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) -> None:
@@ -101,7 +91,10 @@ def summarise(simulation: SimulationResult) -> None:
 
     pods = len(simulation.outcomes)
     bound = sum(outcome.node is not None for outcome in simulation.outcomes)
-    for why, names in _grouped(simulation.stuck).items():
+    stuck: dict[str, list[str]] = {}
+    for pod, why in simulation.stuck.items():
+        stuck.setdefault(why, []).append(pod)
+    for why, names in stuck.items():
         say("warning", f"gave up on {_listed(names)}: {why}")
     in_vain = [pod for pod in simulation.retrying if pod not in simulation.stuck]
     if in_vain:
@@ -128,8 +121,7 @@ def _node(outcome: Outcome) -> str:
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
     namespace, _, name = outcome.pod.partition("/")
-    status = outcome.phase or "Pending"
-    return namespace, name, outcome.node or NONE, status, str(outcome.attempts), outcome.message
+    return namespace, name, outcome.node or NONE, outcome.phase or "Pending", str(outcome.attempts), outcome.message
 
 
 def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:
@@ -141,14 +133,6 @@ def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:
     rejected_by = ",".join(decision.rejectors) if outcome.node is None else ""
     counts = str(decision.feasible), str(decision.evaluated)
     return (*row, score, *counts, outcome.profile, rejected_by or NONE, message)
-
-
-def _grouped(stuck: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the pods by what is said of them."""
-    pods: dict[str, list[str]] = {}
-    for pod, why in stuck.items():
-        pods.setdefault(why, []).append(pod)
-    return pods
 
 
 def _listed(names: Sequence[str]) -> str:

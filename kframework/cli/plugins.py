@@ -15,11 +15,10 @@ from kframework.observe.text_table import NONE
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
-    from kframework.core.runtime.registry import Offer, Registry
+    from kframework.core.runtime.registry import Registry
 
 app: typer.Typer = group("Look at the plugins that a configuration can name.")
 
-_HEADERS = ("NAME", "SOURCE", "READS", "POINTS")
 _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
 
 #: Whoever offers a plugin from here has it built in.
@@ -59,7 +58,7 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
         case Output.WIDE:
             print_table(_WIDE_HEADERS, [_wide_cells(row) for row in rows])
         case None:
-            print_table(_HEADERS, [_cells(row) for row in rows])
+            print_table(("NAME", "SOURCE", "READS", "POINTS"), [_cells(row) for row in rows])
     for message in dict.fromkeys(row.message for row in rows if row.message):
         say("warning", message)
 
@@ -67,27 +66,23 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
 def _rows(registry: Registry) -> Iterator[_Row]:
     """Describe every plugin; one that cannot be imported costs its own row only."""
     from kframework.config.default_plugins import ALPHA_PLUGINS
+    from kframework.core.runtime.hooks import points_of
+    from kframework.errors import PluginError
 
     for name in sorted({*registry, *ALPHA_PLUGINS}):
         offers = registry.offers(name)
         if not offers:
             yield _Row(name, "not built yet", _in_order(ALPHA_PLUGINS[name]))
         for offer in offers:
-            yield _row(registry, offer)
-
-
-def _row(registry: Registry, offer: Offer) -> _Row:
-    from kframework.core.runtime.hooks import points_of
-    from kframework.errors import PluginError
-
-    distribution, target = offer.distribution or None, offer.target or None
-    try:
-        plugin = registry.load(offer.name)
-    except PluginError as error:
-        status = "conflict" if len(registry.offers(offer.name)) > 1 else "broken"
-        return _Row(offer.name, status, [], None, distribution, target, str(error))
-    status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
-    return _Row(offer.name, status, _in_order(points_of(plugin)), plugin.reads, distribution, target)
+            distribution, target = offer.distribution or None, offer.target or None
+            try:
+                plugin = registry.load(name)
+            except PluginError as error:
+                status = "conflict" if len(offers) > 1 else "broken"
+                yield _Row(name, status, [], None, distribution, target, str(error))
+                continue
+            status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
+            yield _Row(name, status, _in_order(points_of(plugin)), plugin.reads, distribution, target)
 
 
 def _in_order(points: frozenset[str]) -> list[str]:

@@ -10,7 +10,9 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
 
 from kframework.errors import visible, visible_json
 from kframework.observe.text_table import INDENT, table
@@ -19,13 +21,21 @@ from kframework.observe.text_table import INDENT, table
 _COLOURS = {"Running": "32", "Succeeded": "32", "Failed": "31", "Pending": "33"}
 
 
+class DataForm(StrEnum):
+    """The forms of data for programs."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
 def say(kind: str, text: str) -> None:
     """Write one line beside the data, to stderr: an `error`, a `warning`, a `notice`; a terminal gets it wrapped."""
     # Errors may have lines; whatever else there is between words is shown.
     joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
     line = f"{kind}: {visible(joined)}"
     if sys.stderr.isatty():
-        line = textwrap.fill(line, _width(), subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
     # Looked up at every call: a progress bar stands in for stderr while it is shown.
     sys.stderr.write(f"{line}\n")
 
@@ -38,7 +48,7 @@ def print_lines(*lines: str) -> None:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table to stdout, in colour and fitted to its width if that is a terminal."""
-    width = _width() if sys.stdout.isatty() else None
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     sys.stdout.writelines(f"{line}\n" for line in table(headers, rows, width, _COLOURS if _in_colour() else {}))
 
 
@@ -73,9 +83,25 @@ def print_names(kind: str, names: Iterable[str]) -> None:
     print_lines(*(f"{kind}/{name}" for name in names))
 
 
-def _width() -> int:
-    """Return the columns of the terminal."""
-    return shutil.get_terminal_size().columns
+def print_data(form: DataForm, data: object) -> None:
+    """Print data as JSON or YAML."""
+    (print_json if form is DataForm.JSON else print_yaml)(data)
+
+
+@contextmanager
+def progress_bar(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show how much is done, of how much, if it is to be shown and stderr is a terminal."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def _in_colour() -> bool:

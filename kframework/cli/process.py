@@ -269,18 +269,17 @@ def _option(name: str, annotation: object, default: object) -> inspect.Parameter
 
 def event_printer() -> Callable[[Event], None]:
     """Print the header of a dry run's report; return what prints its lines."""
-    _print("NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE")
-    return _print_event
 
+    def print_row(*cells: str) -> None:
+        *columns, last = cells
+        padded = (visible(cell).ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
+        print_lines("  ".join([*padded, last]))
 
-def _print_event(event: Event) -> None:
-    if event.series is None:  # else it was printed when it happened for the first time
-        regarding = event.regarding
-        subject = f"{regarding.kind.lower()}/{regarding.name}"
-        _print(regarding.namespace, event.type, event.reason, subject, event.note)
+    def print_event(event: Event) -> None:
+        if event.series is None:  # else it was printed when it happened for the first time
+            regarding = event.regarding
+            subject = f"{regarding.kind.lower()}/{regarding.name}"
+            print_row(regarding.namespace, event.type, event.reason, subject, event.note)
 
-
-def _print(*cells: str) -> None:
-    *columns, last = cells
-    padded = (visible(cell).ljust(width) for cell, width in zip(columns, _WIDTHS, strict=True))
-    print_lines("  ".join([*padded, last]))
+    print_row("NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE")
+    return print_event

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Logging, Verbosity, refuse_overwriting
+from kframework.cli.options import Logging, Verbosity, WideForm, refuse_overwriting
 from kframework.cli.printing import print_json, print_table
 from kframework.errors import visible
 from kframework.observe.text_table import NONE
@@ -47,13 +46,6 @@ _DECIDED = (
 )
 
 
-class Form(StrEnum):
-    """The forms of the differences, beside the plain table."""
-
-    WIDE = "wide"
-    JSON = "json"
-
-
 def command(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What run or simulate wrote with --record.")],
     plugin: PluginOption,
@@ -62,7 +54,7 @@ def command(
         typer.Option(metavar="FILE", help="Configuration to decide by; the recorded one without it."),
     ] = None,
     output: Annotated[
-        Form | None, typer.Option("-o", "--output", help="Print the differences in a wider table, or as JSON.")
+        WideForm | None, typer.Option("-o", "--output", help="Print the differences in a wider table, or as JSON.")
     ] = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write how things stood in the end here, as a page of HTML.")
@@ -81,7 +73,10 @@ def command(
     refuse_overwriting([file] if config is None else [file, config], report=report)
     recorded = Recorded(Path(file))
     if recorded.header.engine:
-        _refuse_beside(recorded.header.engine, report=report, plugin=plugin)
+        for option, value in {"report": report, "plugin": plugin}.items():
+            if value:
+                why = f"goes with recordings of single pods; this one is of the engine {recorded.header.engine!r}"
+                raise typer.BadParameter(why, param_hint=f"'--{option}'")
     _say_maker(recorded)
     plugins = named_plugins(plugin)
     result = _replay(recorded, config, plugins)
@@ -91,14 +86,6 @@ def command(
         _report(Path(file), Registry.of(*plugins), report)
     if config is None and result.differences:
         raise typer.Exit(1)
-
-
-def _refuse_beside(engine: str, **given: object) -> None:
-    """Refuse what only recordings of the pod engine can be asked."""
-    for option, value in given.items():
-        if value:
-            wanted = "goes with recordings of single pods"
-            raise typer.BadParameter(f"{wanted}; this one is of the engine {engine!r}", param_hint=f"'--{option}'")
 
 
 def _say_maker(recorded: Recorded) -> None:
@@ -147,12 +134,9 @@ def _report(file: Path, registry: Registry, page: str) -> None:
     Path(page).write_text(text, encoding="utf-8")
 
 
-# -- printing ----------------------------------------------------------------------------------------------------------
-
-
-def _print(result: ReplayResult, output: Form | None) -> None:
+def _print(result: ReplayResult, output: WideForm | None) -> None:
     differences = [diff for diff in result.differences if diff.subject]
-    if output is Form.JSON:
+    if output is WideForm.JSON:
         part = {"part": result.part} if "attempt" in result.compared else {}
         print_json(
             {
@@ -162,23 +146,18 @@ def _print(result: ReplayResult, output: Form | None) -> None:
                 "differences": [_document(diff) for diff in result.differences],
             }
         )
-    elif differences and differences[0].record == "attempt":
-        _print_attempts(differences, output)
-    elif differences:
+    elif differences and differences[0].record != "attempt":
         _print_engine_records(differences, result, output)
-
-
-def _print_attempts(differences: Sequence[DecisionDiff], output: Form | None) -> None:
-    if output is Form.WIDE:
+    elif differences and output is WideForm.WIDE:
         print_table(_WIDE_HEADERS, [_wide_row(diff) for diff in differences])
-    else:
+    elif differences:
         print_table(("ATTEMPT", "POD", *_HEADERS), [(str(diff.name), *_row(diff)) for diff in differences])
 
 
-def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayResult, output: Form | None) -> None:
+def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayResult, output: WideForm | None) -> None:
     """Print what differs in an engine's own records, such as sessions; consecutive ones share a row."""
     record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
-    if output is Form.WIDE:
+    if output is WideForm.WIDE:
         rows = [(str(diff.name), _time(diff), *_row(diff)) for diff in differences]
         print_table((record, "TIME", subject, *_HEADERS), rows)
     else:
@@ -187,7 +166,6 @@ def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayRes
 
 
 def _document(diff: DecisionDiff) -> dict[str, object]:
-    """Return a difference as JSON shows it."""
     recorded, replayed = _decided(diff.recorded), _decided(diff.replayed)
     decisions = {"recorded": recorded, "now": replayed}
     if diff.record == "attempt":

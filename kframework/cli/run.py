@@ -83,7 +83,13 @@ def command(
         configuration = overriding(configured(config, plugins), process, client, options)
         say_passed_over(context.obj, "kube-scheduler")
         if write_config_to is not None:
-            _write(configuration, plugins, write_config_to)
+            from kframework.config.show import effective_yaml
+            from kframework.core.runtime.registry import built_in_args
+
+            compiled(configuration, plugins)
+            text = effective_yaml(configuration, built_in_args(configuration))
+            Path(write_config_to).write_text(text, encoding="utf-8")
+            say("notice", f"wrote the effective configuration to {write_config_to}")
             return
         schedule(
             configuration,
@@ -181,16 +187,6 @@ def schedule(
             tell=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())
-
-
-def _write(configuration: Configuration, plugins: Sequence[type[Plugin]], file: str) -> None:
-    """Write the configuration, if a scheduler can be made of it."""
-    from kframework.config.show import effective_yaml
-    from kframework.core.runtime.registry import built_in_args
-
-    compiled(configuration, plugins)
-    Path(file).write_text(effective_yaml(configuration, built_in_args(configuration)), encoding="utf-8")
-    say("notice", f"wrote the effective configuration to {file}")
 
 
 def _observers(tracing: Tracing | None, recorded: Recording) -> PodObservers:

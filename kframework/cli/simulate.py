@@ -88,8 +88,7 @@ def command(
     read = [*filenames, *filter(None, (config, devices))]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
     if watch:
-        _refuse_beside_watch(read, output, pdb)
-        _simulate_again_and_again([each for each in context.obj if each != "--watch"], read, plugin)
+        _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
     configuration = configured(config, plugins, seed)
     objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
@@ -128,55 +127,46 @@ def command(
     summarise(result)
 
 
-def _refuse_beside_watch(read: Sequence[str], output: Output | None, pdb: bool) -> None:
-    """Refuse what does not go with `--watch`."""
+def _watch(
+    arguments: Sequence[str], read: Sequence[str], plugins: Sequence[str], output: Output | None, pdb: bool
+) -> NoReturn:
+    from kframework.cli.watching import watch, watched
+
     if STDIN in read:
         raise typer.BadParameter("stdin does not change; name files", param_hint="'--watch'")
     if output is not None:
         raise typer.BadParameter("prints what moved, in no other form; leave out --output", param_hint="'--watch'")
     if pdb:
         raise typer.BadParameter("simulates in other processes; run --pdb by itself", param_hint="'--watch'")
-
-
-def _simulate_again_and_again(arguments: Sequence[str], read: Sequence[str], plugins: Sequence[str]) -> NoReturn:
-    from kframework.cli.watching import watch, watched
-
     watch(arguments, watched(read, plugins))
 
 
-# -- the debugger ------------------------------------------------------------------------------------------------------
-
-
 def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
-    """Return what makes the same engine, and opens the debugger where one of its plugins raises."""
+    """Return what makes the same engine, and opens Python's debugger where one of its plugins raises.
+
+    After `c` the simulation goes on, after `q` every fault raises BdbQuit.
+    """
+    import pdb
+    from bdb import BdbQuit
+
+    has_quit = False
+
+    def open_debugger(error: BaseException) -> None:
+        nonlocal has_quit
+        if not has_quit:
+            debugger = pdb.Pdb()
+            debugger.reset()
+            debugger.interaction(None, error.__traceback__)
+            has_quit = debugger.quitting
+        if has_quit:
+            raise BdbQuit
 
     def made(
         configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: MakeProfiles
     ) -> PodEngine:
         engine = make(configuration, clock, effects, extenders, profiles)
-        debugger = _Debugger()
         for profile in engine.profiles.values():
-            profile.on_fault = debugger.open
+            profile.on_fault = open_debugger
         return engine
 
     return made
-
-
-class _Debugger:
-    """Python's debugger, opened for one fault after the other."""
-
-    def __init__(self) -> None:
-        self._has_quit = False
-
-    def open(self, error: BaseException) -> None:
-        """Open where this was raised; after `c` the simulation goes on, after `q` every fault raises BdbQuit."""
-        import pdb
-        from bdb import BdbQuit
-
-        if not self._has_quit:
-            debugger = pdb.Pdb()
-            debugger.reset()
-            debugger.interaction(None, error.__traceback__)
-            self._has_quit = debugger.quitting
-        if self._has_quit:
-            raise BdbQuit

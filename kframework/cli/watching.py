@@ -21,9 +21,6 @@ from kframework.objects.manifest import SUFFIXES
 from kframework.simulation.records import Outcome
 from kframework.verbosity import say
 
-#: What entry points of ours begin with: of plugins, kinds, commands.
-_GROUPS = "kframework."
-
 #: So long it is listened at a time, in milliseconds; the first simulation begins after the first time.
 _EVERY = 200
 
@@ -63,7 +60,7 @@ def _code(plugins: Iterable[str]) -> Iterator[Path]:
     """Find the modules and packages of plugins, without importing any."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib")]
     offers = (offer for distribution in distributions() for offer in distribution.entry_points)
-    modules = {offer.module for offer in offers if offer.group.startswith(_GROUPS)}
+    modules = {offer.module for offer in offers if offer.group.startswith("kframework.")}
     look_in(Path.cwd())
     for plugin in plugins:
         where = plugin.rpartition(":")[0]

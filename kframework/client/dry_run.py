@@ -32,8 +32,6 @@ class DryRunCluster(Cluster):
         self._bound: dict[str, Pod] = {}
         self._deleted: set[str] = set()
 
-    # -- what is seen ----------------------------------------------------------------------------------------------
-
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
@@ -43,36 +41,30 @@ class DryRunCluster(Cluster):
     def _receive(self, message: Message) -> None:
         match message:
             case Changed(Pod() as pod):
-                self._pod_upserted(pod)
+                uid = pod.metadata.uid
+                if uid in self._deleted:
+                    return
+                bound = self._bound.get(uid)
+                if pod.spec.node_name:
+                    self._waiting.pop(uid, None)
+                    self._bound.pop(uid, None)
+                    if bound is not None and bound.spec.node_name != pod.spec.node_name:
+                        self._offer(Gone(bound))  # another scheduler has chosen otherwise
+                else:
+                    self._waiting[uid] = pod
+                    if bound is not None:
+                        pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
+                self._offer(Changed(pod))
             case Gone(Pod() as pod):
-                self._pod_deleted(pod)
+                uid = pod.metadata.uid
+                self._waiting.pop(uid, None)
+                bound = self._bound.pop(uid, None)
+                if uid in self._deleted:
+                    self._deleted.remove(uid)
+                else:
+                    self._offer(Gone(bound or pod))
             case _:
                 self._offer(message)
-
-    def _pod_upserted(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
-        if uid in self._deleted:
-            return
-        bound = self._bound.get(uid)
-        if pod.spec.node_name:
-            self._waiting.pop(uid, None)
-            self._bound.pop(uid, None)
-            if bound is not None and bound.spec.node_name != pod.spec.node_name:
-                self._offer(Gone(bound))  # another scheduler has chosen otherwise
-        else:
-            self._waiting[uid] = pod
-            if bound is not None:
-                pod = self._bound[uid] = replace(pod, spec=replace(pod.spec, node_name=bound.spec.node_name))
-        self._offer(Changed(pod))
-
-    def _pod_deleted(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
-        self._waiting.pop(uid, None)
-        bound = self._bound.pop(uid, None)
-        if uid in self._deleted:
-            self._deleted.remove(uid)
-        else:
-            self._offer(Gone(bound or pod))
 
     async def follow(self, kind: type[T], name: str, namespace: str, tell: Callable[[T | None], None]) -> None:
         await self._cluster.follow(kind, name, namespace, tell)
@@ -82,8 +74,6 @@ class DryRunCluster(Cluster):
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
         return await self._cluster.list(kind, namespace)
-
-    # -- what is not written ---------------------------------------------------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Show the pod as bound; ClusterError as the API would refuse it."""

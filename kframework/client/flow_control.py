@@ -54,13 +54,6 @@ class WriteClass(IntEnum):
     STATUS = 1
     EVENT = 2
 
-    @classmethod
-    def from_request(cls, request: Request) -> WriteClass:
-        """Return the class of a write."""
-        if request.is_event:
-            return cls.EVENT
-        return cls.STATUS if request.path.endswith("/status") else cls.BINDING
-
 
 _CLASSES = tuple(WriteClass)
 
@@ -128,10 +121,8 @@ class WriteLimit:
         best = self._best[of] = min(self._best[of], took)
         self._answers += 1
         self._slowdown += took / best
-        if self._answers >= self.value:
-            self._end_round()
-
-    def _end_round(self) -> None:
+        if self._answers < self.value:
+            return
         now = self._clock.now()
         if now >= self._forget_at:
             self._forget_at = now + MEMORY
@@ -233,22 +224,25 @@ class FlowControl(TransportLayer):
     async def send(self, request: Request) -> Response:
         if self._buckets is not None:
             # Events have a bucket of their own: kube-scheduler's recorder has its own client.
-            bucket = self._buckets[request.is_event]
-            waited = await bucket.admit()
+            waited = await self._buckets[request.is_event].admit()
             self._tell(request.method, waited)
             self._log(waited)
         if not request.writes:
             return await self._inner.send(request)
-        of = WriteClass.from_request(request)
+        of = WriteClass.STATUS if request.path.endswith("/status") else WriteClass.BINDING
+        of = WriteClass.EVENT if request.is_event else of
         await self.places.take(of)
-        return await self._write(of, request)
-
-    async def _write(self, of: WriteClass, request: Request) -> Response:
-        """Send a write that has a place, learn from its answer, and give the place back."""
-        sent, pause = self._clock.now(), 0.0
+        #: For how long the place stays empty.
+        pause = 0.0
+        sent = self._clock.now()
         try:
             response = await self._inner.send(request)
-            pause = self._learn(of, sent, response)
+            if response.status < 500 and response.status != 429:
+                self.places.limit.record_answer(of, sent)
+            else:
+                self.places.limit.record_failure(sent)
+                wanted = pause_of(response)
+                pause = FAILURE_PAUSE if wanted is None else wanted
             return response
         except ClusterError as error:
             if not error.status:
@@ -260,15 +254,6 @@ class FlowControl(TransportLayer):
                 asyncio.get_running_loop().call_later(pause, self.places.give_back, of)
             else:
                 self.places.give_back(of)
-
-    def _learn(self, of: WriteClass, sent: float, response: Response) -> float:
-        """Learn from an answer; return for how long the place is to stay empty."""
-        if response.status < 500 and response.status != 429:
-            self.places.limit.record_answer(of, sent)
-            return 0.0
-        self.places.limit.record_failure(sent)
-        pause = pause_of(response)
-        return FAILURE_PAUSE if pause is None else pause
 
     def _log(self, seconds: float) -> None:
         now = self._clock.now()

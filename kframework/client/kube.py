@@ -62,17 +62,16 @@ async def connect(settings: Connection) -> KubeTransport:
 
 
 def _source(settings: Connection, environ: Mapping[str, str]) -> Source:
+    files = settings.kubeconfig or environ.get("KUBECONFIG")
     if settings.server is not None:
-        files = settings.kubeconfig or environ.get("KUBECONFIG")
         credentials = _Files(read_kubeconfig(files, settings.context)) if files else None
-        return _Address(_checked(settings.server), credentials)
-    if settings.kubeconfig:
-        return _Files(read_kubeconfig(settings.kubeconfig, settings.context))
-    if environ.get("KUBECONFIG"):
-        return _Files(read_kubeconfig(environ["KUBECONFIG"], settings.context))
-    if environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:
+        if not settings.server.startswith(("http://", "https://")):
+            message = f"the API server's address {settings.server!r} is no URL; write it as https://host:6443"
+            raise ConfigError(message)
+        return _Address(settings.server, credentials)
+    if not files and environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:
         return _ServiceAccount()
-    return _Files(read_kubeconfig(DEFAULT_FILE, settings.context))
+    return _Files(read_kubeconfig(files or DEFAULT_FILE, settings.context))
 
 
 class Loader(Protocol):
@@ -81,12 +80,6 @@ class Loader(Protocol):
     async def load_and_set(self, client_configuration: Configuration) -> None:
         """Fill in the configuration with what holds now."""
         ...
-
-
-def _checked(server: str) -> str:
-    if not server.startswith(("http://", "https://")):
-        raise ConfigError(f"the API server's address {server!r} is no URL; write it as https://host:6443")
-    return server
 
 
 class _ServiceAccount(Source):
@@ -147,15 +140,12 @@ class _Files(Source):
                 await self._loader.load_and_set(configuration)
         except ConfigException as error:
             raise OSError(str(error)) from error
-        return self._valid(self._loader)
-
-    def wrong_server(self, why: str) -> ConfigError:
-        return self._file.server.error(Problem((), why))
-
-    def _valid(self, loader: Loader) -> float:
         if "exec" not in self._file.user.values:
             return TOKEN_PERIOD
-        expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
+        expiry: datetime | None = getattr(self._loader, "exec_plugin_expiry", None)
         if expiry is None:
             return float("inf")
         return max((expiry - datetime.now(UTC)).total_seconds() - MARGIN, SHORTEST_PERIOD)
+
+    def wrong_server(self, why: str) -> ConfigError:
+        return self._file.server.error(Problem((), why))

@@ -24,16 +24,13 @@ from kframework.client.transport import JSON, Request, Transport
 from kframework.client.wire import Page, Undecodable, pages, read_event, read_object
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError
-from kframework.objects import ApiObject, Event, EventSeries, Kind, Pod, PodCondition, kind_of
+from kframework.objects import ApiObject, Event, Kind, Pod, PodCondition, kind_of
 from kframework.objects.codec import encode
 from kframework.objects.kinds import T
 from kframework.state.inbox import Message, Synced
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-
-#: What an API server says when a patch names another uid.
-_UID_REFUSED = "metadata.uid: Invalid value"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -121,7 +118,18 @@ class KubeCluster(Cluster):
             condition = await self._dated(namespace, name, uid, condition)
         status: dict[str, object] = {}
         if condition is not None:
-            status["conditions"] = [_whole(condition)]
+            # In a strategic merge, what is left out stays as it was and null takes away.
+            written: dict[str, object] = {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason or None,
+                "message": condition.message or None,
+                "lastProbeTime": condition.last_probe_time,
+                "lastTransitionTime": condition.last_transition_time,
+            }
+            if condition.observed_generation:
+                written["observedGeneration"] = condition.observed_generation
+            status["conditions"] = [written]
         if nominated_node_name is not None:
             status["nominatedNodeName"] = nominated_node_name or None
         if status:
@@ -135,7 +143,7 @@ class KubeCluster(Cluster):
         try:
             return await self._ask("PATCH", path_of(kind, namespace, name, "status"), _encode(patch), content_type)
         except ClusterError as error:
-            if error.status == 422 and _UID_REFUSED in str(error):
+            if error.status == 422 and "metadata.uid: Invalid value" in str(error):
                 # What is a conflict to any other request counts as invalid in a patch.
                 raise api_errors.conflict(api_errors.resource(kind.struct), name, str(error)) from error
             raise
@@ -154,26 +162,21 @@ class KubeCluster(Cluster):
 
     async def record_event(self, record: EventRecord) -> None:
         event = record.event()
+        namespace = event.metadata.namespace
+        if event.series is not None:
+            path = path_of(_EVENTS, namespace, event.metadata.name)
+            try:
+                await self._ask("PATCH", path, _encode({"series": event.series}), _STRATEGIC_MERGE_PATCH)
+                return
+            except ClusterError as error:
+                if error.status != 404:
+                    raise
+            # The server has forgotten it meanwhile.
         try:
-            if event.series is None:
-                await self._write_event(event)
-            else:
-                await self._patch_series(event, event.series)
+            await self._ask("POST", path_of(_EVENTS, namespace or "default"), encode(event))
         except ClusterError as error:
             if error.reason != "AlreadyExists":
                 raise
-
-    async def _patch_series(self, event: Event, series: EventSeries) -> None:
-        path = path_of(_EVENTS, event.metadata.namespace, event.metadata.name)
-        try:
-            await self._ask("PATCH", path, _encode({"series": series}), _STRATEGIC_MERGE_PATCH)
-        except ClusterError as error:
-            if error.status != 404:
-                raise
-            await self._write_event(event)  # the server has forgotten it meanwhile
-
-    async def _write_event(self, event: Event) -> None:
-        await self._ask("POST", path_of(_EVENTS, event.metadata.namespace or "default"), encode(event))
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         described = kind_of(kind)
@@ -234,21 +237,6 @@ class KubeCluster(Cluster):
     async def _ask(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
         request = Request(method=method, path=path, body=body, content_type=content_type, timeout=ANSWER_TIMEOUT)
         return await ask(self._transport, request)
-
-
-def _whole(condition: PodCondition) -> dict[str, object]:
-    """Write a condition for a strategic merge, where what is left out stays as it was and null takes away."""
-    written: dict[str, object] = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason or None,
-        "message": condition.message or None,
-        "lastProbeTime": condition.last_probe_time,
-        "lastTransitionTime": condition.last_transition_time,
-    }
-    if condition.observed_generation:
-        written["observedGeneration"] = condition.observed_generation
-    return written
 
 
 async def _collected(found: AsyncIterator[Page[T]], kind: Kind[T]) -> list[T]:

@@ -72,10 +72,10 @@ class KubeTransport(Transport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         login = self._login
-        response = await self._opened(request, _stream_timeout(request.timeout))
+        response = await self._opened(request, _timeout(None, request.timeout))
         if response.status == 401 and await self._logged_in_since(login):
             response.close()
-            response = await self._opened(request, _stream_timeout(request.timeout))
+            response = await self._opened(request, _timeout(None, request.timeout))
         try:
             async with aclosing(_lines(request, response)) as lines:
                 yield Stream(response.status, lines, _headers(response))
@@ -87,11 +87,9 @@ class KubeTransport(Transport):
             self._renewal.cancel()
         await self._session.close()
 
-    # --- one request --------------------------------------------------------------------------------------------------
-
     async def _sent(self, request: Request) -> Response:
         try:
-            response = await self._opened(request, _timeout(request.timeout))
+            response = await self._opened(request, _timeout(request.timeout, None))
             try:
                 return Response(response.status, await _body(response), _headers(response))
             finally:
@@ -119,8 +117,6 @@ class KubeTransport(Transport):
             if isinstance(error.__cause__, ClusterError):
                 raise error.__cause__ from None  # it may not leave
             raise _no_answer(request, error) from error
-
-    # --- who we are ---------------------------------------------------------------------------------------------------
 
     def _open_session(self) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession(
@@ -164,13 +160,8 @@ class KubeTransport(Transport):
 
 
 @lru_cache(maxsize=16)
-def _timeout(seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
-
-
-@lru_cache(maxsize=16)
-def _stream_timeout(seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=seconds)
+def _timeout(total: float | None, read: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT, sock_read=read)
 
 
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
@@ -210,17 +201,14 @@ async def _lines(request: Request, response: aiohttp.ClientResponse) -> AsyncGen
 
 
 def _no_answer(request: Request, error: Exception) -> ClusterError:
-    message = f"{request.method} {request.path}: {_in_words(request, error)}"
-    return ClusterError(message, status=0, retryable=True)
-
-
-def _in_words(request: Request, error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = error.certificate_error
         text = reason.verify_message if isinstance(reason, ssl.SSLCertVerificationError) else str(reason)
-        return f"the certificate of {error.host}:{error.port} is not trusted ({text}); see certificate-authority"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
-    if isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
-        return f"no answer within {request.timeout:g} s" if request.timeout is not None else "no answer in time"
-    return str(error) or type(error).__name__
+        why = f"the certificate of {error.host}:{error.port} is not trusted ({text}); see certificate-authority"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        why = f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    elif isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
+        why = f"no answer within {request.timeout:g} s" if request.timeout is not None else "no answer in time"
+    else:
+        why = str(error) or type(error).__name__
+    return ClusterError(f"{request.method} {request.path}: {why}", status=0, retryable=True)

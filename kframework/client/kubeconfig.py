@@ -61,7 +61,13 @@ def read_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
         raise ConfigError(
             "there is no such file; name a kubeconfig with --kubeconfig or KUBECONFIG", file=" or ".join(names)
         )
-    places = [_read(file) for file in files]
+    places: list[Place] = []
+    for file in files:
+        name, text = read_source(file)
+        documents = parse_documents(text, name)
+        if len(documents) != 1 or not isinstance(documents[0].data, dict):
+            raise ConfigError("must hold one kubeconfig: a mapping with clusters, contexts and users", file=name)
+        places.append(documents[0].at())
     chosen = context or next((str(now) for place in places if (now := (place / "current-context").value)), "")
     if not chosen:
         known = ", ".join(_named(places, "contexts")) or "there is none"
@@ -72,14 +78,6 @@ def read_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     user = (of_context / "user").value
     identity = _entry(_part(places, files, "user", str(user))) if user else Entry()
     return KubeConfig(os.pathsep.join(files), chosen, cluster / "server", _entry(cluster), identity)
-
-
-def _read(file: str) -> Place:
-    name, text = read_source(file)
-    documents = parse_documents(text, name)
-    if len(documents) != 1 or not isinstance(documents[0].data, dict):
-        raise ConfigError("must hold one kubeconfig: a mapping with clusters, contexts and users", file=name)
-    return documents[0].at()
 
 
 def _entry(place: Place) -> Entry:

@@ -109,7 +109,11 @@ class Login:
                 valid = await self._source.load(configuration, folder)
             certificate = _certificate(configuration)
             if self._tls is None or certificate != self._certificate:
-                self._tls = self._made_tls(configuration)
+                try:
+                    self._tls = tls(configuration)
+                except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+                    why = f"its certificates cannot be used: {error}"
+                    raise ConfigError(why, file=self._source.name) from None
             return valid, certificate
         except ConfigError:
             raise
@@ -118,12 +122,6 @@ class Login:
         except Exception as error:  # whatever a malformed file or a plugin brings about in the library
             reason = _reason(error)
         raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
-
-    def _made_tls(self, configuration: Configuration) -> ssl.SSLContext | None:
-        try:
-            return tls(configuration)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ConfigError(f"its certificates cannot be used: {error}", file=self._source.name) from None
 
     @property
     def host(self) -> str:
@@ -255,6 +253,5 @@ def _reason(error: Exception) -> str:
         remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
         return f"there is no {error.filename}{remedy}"
     if isinstance(error, OSError):
-        line = str(error).partition("/{")[0].partition("\n")[0].strip()
-        return line[:_REASON]
+        return str(error).partition("/{")[0].partition("\n")[0].strip()[:_REASON]
     return f"something in it has another form than expected ({type(error).__name__})"

@@ -86,7 +86,11 @@ class MissingRights:
             if error is not None and lacks_right(error.message):
                 self._refused(Attributes.of(request), error.message)
         elif self._denials and status < 500 and status not in _UNDECIDED:
-            self._granted(Attributes.of(request))
+            wanted = Attributes.of(request)
+            denial = self._denials.get(wanted[:3])
+            if denial is not None and denial.wanted.namespace == wanted.namespace:
+                self._denials.pop(wanted[:3], None)
+                _log.log(NOTICE, _form(f"granted by now: {denial}"))
 
     def _refused(self, wanted: Attributes, message: str) -> None:
         key, now = wanted[:3], self._clock.now()
@@ -97,12 +101,6 @@ class MissingRights:
         denial = self._denials[key] = _Denial(wanted, now, now)
         self._remedy = _remedy(self._command, message)
         _log.error(_form(f"no right to {denial}") + ": %s; grant it: %s", message, self._remedy)
-
-    def _granted(self, wanted: Attributes) -> None:
-        denial = self._denials.get(wanted[:3])
-        if denial is not None and denial.wanted.namespace == wanted.namespace:
-            self._denials.pop(wanted[:3], None)
-            _log.log(NOTICE, _form(f"granted by now: {denial}"))
 
 
 def _form(text: str) -> str:

@@ -137,8 +137,6 @@ class Reflector(Generic[T]):
         self._complain(error or ClusterError("the watch ended at once", status=0))
         return self._backoff.pause()
 
-    # --- listing ------------------------------------------------------------------------------------------------------
-
     async def _list_all(self) -> None:
         """Tell what differs from what is known."""
         try:
@@ -170,8 +168,6 @@ class Reflector(Generic[T]):
         if listed is not None:
             listed()
 
-    # --- following ----------------------------------------------------------------------------------------------------
-
     async def _follow(self) -> None:
         """Tell what changes until the server ends the watch; raises ClusterError."""
         query = (
@@ -187,21 +183,16 @@ class Reflector(Generic[T]):
                 body = b"\n".join([line async for line in stream.lines])
                 raise refusal(request, stream.status, body)
             async for line in stream.lines:
-                self._on_event(*read_event(line, self.kind))
+                event, subject = read_event(line, self.kind)
                 self._heard = True
-
-    def _on_event(self, event: str, subject: T | Undecodable) -> None:
-        """Take in one line of a watch; what is not newer than all before has been told already."""
-        metadata = subject.metadata
-        if not _is_newer(metadata.resource_version, self._version):
-            return
-        self._version = metadata.resource_version
-        if event in ("ADDED", "MODIFIED"):
-            self._take(subject)
-        elif event == "DELETED":
-            self._drop((metadata.namespace, metadata.name), subject)
-
-    # --- what is known ------------------------------------------------------------------------------------------------
+                metadata = subject.metadata
+                if not _is_newer(metadata.resource_version, self._version):
+                    continue  # it has been told already
+                self._version = metadata.resource_version
+                if event in ("ADDED", "MODIFIED"):
+                    self._take(subject)
+                elif event == "DELETED":
+                    self._drop((metadata.namespace, metadata.name), subject)
 
     def _take(self, subject: T | Undecodable) -> None:
         """Tell of an object unless this version of it is known."""
@@ -212,7 +203,10 @@ class Reflector(Generic[T]):
             self._drop(key)
             known = None
         if isinstance(subject, Undecodable):
-            self._pass_over(key, subject.why)
+            if key not in self._undecodable:
+                self._undecodable.add(key)
+                name = "/".join(filter(None, key)) or "without a name"
+                _log.error("%s %s cannot be understood and is passed over: %s", self.kind.name, name, subject.why)
             return
         last = None if isinstance(subject, Pod) else subject
         if known is None:
@@ -237,15 +231,6 @@ class Reflector(Generic[T]):
         namespace, name = key
         self._offer(Gone(known.last or Pod(metadata=ObjectMeta(namespace=namespace, name=name, uid=known.uid))))
 
-    # --- what goes wrong ----------------------------------------------------------------------------------------------
-
-    def _pass_over(self, key: tuple[str, str], why: str) -> None:
-        """Say once of an object that it is not understood; what was known of it stands."""
-        if key not in self._undecodable:
-            self._undecodable.add(key)
-            name = "/".join(filter(None, key)) or "without a name"
-            _log.error("%s %s cannot be understood and is passed over: %s", self.kind.name, name, why)
-
     def _complain(self, error: ClusterError) -> None:
         """Log what went wrong, once in a row; a lost connection or an old version are nothing if the next try helps.
 
@@ -258,13 +243,10 @@ class Reflector(Generic[T]):
             _log.info("watching %s: %s", self.kind.plural, error)
         elif self._problem != str(error):
             self._problem = str(error)
-            _log.warning("watching %s: %s%s", self.kind.plural, error, self._remedy(error))
-
-    def _remedy(self, error: ClusterError) -> str:
-        group, _, _ = self.kind.api_version.rpartition("/")
-        if error.status == 404 and group:
-            return f"; this server has no {self.kind.api_version}: they count as none until it has"
-        return ""
+            version, outcome = self.kind.api_version, ""
+            if error.status == 404 and "/" in version:
+                outcome = f"; this server has no {version}: they count as none until it has"
+            _log.warning("watching %s: %s%s", self.kind.plural, error, outcome)
 
 
 def _is_newer(version: str, than: str) -> bool:

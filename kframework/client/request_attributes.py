@@ -12,9 +12,6 @@ from kframework.client.transport import Request
 #: What stands behind a namespace's name and is no kind of object in it.
 _OF_NAMESPACES = ("status", "finalize")
 
-#: What a boolean of a query says that is not true; anything else is, nothing too.
-_FALSE = ("0", "false")
-
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: The same where no object is named.
 _VERBS_OF_MANY = {"get": "list", "delete": "deletecollection"}
@@ -84,7 +81,7 @@ class Attributes(NamedTuple):
 
 def flag(query: Mapping[str, str], name: str) -> bool:
     """Return whether a boolean of a query is true, as apimachinery reads it: `watch`, `watch=` and `watch=yes` are."""
-    return name in query and query[name].lower() not in _FALSE
+    return name in query and query[name].lower() not in ("0", "false")
 
 
 def _selected(query: dict[str, str]) -> str:
@@ -97,8 +94,6 @@ def _selected(query: dict[str, str]) -> str:
 
 
 GROUP = "rbac.authorization.k8s.io"
-
-_EVERYTHING = "*"
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -119,21 +114,17 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
             return False
         if not wanted.resource:
             return any(_covers(url, wanted.path) for url in self.non_resource_urls)
-        return (
-            _among(wanted.group, self.api_groups)
-            and self._names_resource(wanted.resource)
-            # What has no name yet, or is one of many, has none of these either.
-            and (not self.resource_names or wanted.name in self.resource_names)
-        )
-
-    def _names_resource(self, resource: str) -> bool:
-        """Return whether a resource is named; a subresource is beside its resource, or as that of all, `*/status`."""
-        _, _, subresource = resource.partition("/")
-        return _among(resource, self.resources) or (subresource != "" and f"*/{subresource}" in self.resources)
+        if not _among(wanted.group, self.api_groups):
+            return False
+        _, slash, subresource = wanted.resource.partition("/")
+        if not (_among(wanted.resource, self.resources) or (slash and f"*/{subresource}" in self.resources)):
+            return False
+        # What has no name yet, or is one of many, has none of these either.
+        return not self.resource_names or wanted.name in self.resource_names
 
 
 def _among(word: str, words: tuple[str, ...]) -> bool:
-    return word in words or _EVERYTHING in words
+    return word in words or "*" in words
 
 
 def _covers(url: str, path: str) -> bool:

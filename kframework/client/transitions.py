@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from kframework.client import api_errors
 from kframework.clock import rfc3339, seconds_of
-from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Namespace, Node, Pod, PodCondition
 from kframework.objects.kinds import T
 
@@ -51,12 +50,15 @@ def bound(pod: Pod, node_name: str, node: Node | None, now: str, version: str = 
     """
     metadata, status = pod.metadata, pod.status
     name = metadata.name
+    why = ""
     if metadata.deletion_timestamp is not None:
-        raise _not_bindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
-    if pod.spec.node_name:
-        raise _not_bindable(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
-    if pod.spec.scheduling_gates:
-        raise _not_bindable(name, f"pod {name} has non-empty .spec.schedulingGates")
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif pod.spec.node_name:
+        why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
+    elif pod.spec.scheduling_gates:
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    if why:
+        raise api_errors.conflict("pods/binding", name, why)
     node_labels = node.metadata.labels if node else {}
     topology = {key: node_labels[key] for key in _TOPOLOGY_LABELS if key in node_labels}
     conditions = with_condition(status.conditions, _SCHEDULED, now) if status.conditions else _scheduled_at(now)
@@ -78,10 +80,6 @@ _SCHEDULED = PodCondition(type="PodScheduled", status="True")
 @lru_cache(maxsize=4)  # the pods that are bound in one second share it
 def _scheduled_at(now: str) -> tuple[PodCondition, ...]:
     return with_condition((), _SCHEDULED, now)
-
-
-def _not_bindable(name: str, why: str) -> ClusterError:
-    return api_errors.conflict("pods/binding", name, why)
 
 
 def is_over(deleted: ApiObject, unattended: Set[str] = UNATTENDED) -> bool:

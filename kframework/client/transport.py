@@ -164,11 +164,6 @@ class WriteFence:
         if self._closed or not (self._handed_over or self._holds()):
             raise _stopped()
 
-    def __repr__(self) -> str:
-        if self._closed or not (self._handed_over or self._holds()):
-            return "<WriteFence closed>"
-        return f"<WriteFence {'handed over' if self._handed_over else 'open'}>"
-
 
 def _stopped() -> ClusterError:
     message = "this scheduler has stopped, or lost its lease, and writes nothing any more"

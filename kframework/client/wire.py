@@ -119,14 +119,11 @@ def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | Undecodable:
     try:
         return decode(bytes(data), kind)
     except InputError as error:
-        return Undecodable(_metadata(data), f"{error.path}: {error.message}" if error.path else error.message)
-
-
-def _metadata(data: bytes | msgspec.Raw) -> ObjectMeta:
-    try:
-        return msgspec.json.decode(data, type=ApiObject).metadata
-    except (ValueError, RecursionError):
-        return ObjectMeta()
+        try:
+            metadata = msgspec.json.decode(data, type=ApiObject).metadata
+        except (ValueError, RecursionError):
+            metadata = ObjectMeta()
+        return Undecodable(metadata, f"{error.path}: {error.message}" if error.path else error.message)
 
 
 def _decoded(decoder: msgspec.json.Decoder[Item], data: bytes) -> Item:

@@ -146,16 +146,13 @@ class OutsideWork:
                 left[key] = min([work.left, *run])
         for key in [key for key, seconds in left.items() if seconds <= 0]:
             del left[key]
-            self._give_up(key)
+            work = self._works.pop(key)
+            if work.left > 0:
+                continue  # a timeout ends it, of which its author knows
+            if isinstance(key, Connection):
+                key.streams = work.answered
+            _log.warning("virtual time goes on without waiting any longer for %s", work.name())
         return min(PATIENCE, *left.values()) if left else None
-
-    def _give_up(self, key: object) -> None:
-        work = self._works.pop(key)
-        if work.left > 0:
-            return  # a timeout ends it, of which its author knows
-        if isinstance(key, Connection):
-            key.streams = work.answered
-        _log.warning("virtual time goes on without waiting any longer for %s", work.name())
 
     def _look_at_threads(self) -> None:
         """Note who awaits a thread of anyio's, which tells nobody but its limiter."""
@@ -164,8 +161,7 @@ class OutsideWork:
         limiter = anyio.to_thread.current_default_thread_limiter()
         if not (limiter.borrowed_tokens or self._in_threads):
             return  # beside a thread of somebody else's, a recording's for instance, every jump comes by here
-        borrowers = limiter.statistics().borrowers
-        in_threads = frozenset(task for task in borrowers if isinstance(task, asyncio.Task))
+        in_threads = frozenset(task for task in limiter.statistics().borrowers if isinstance(task, asyncio.Task))
         for task in self._in_threads - in_threads:
             self.end(task)
         for task in in_threads - self._in_threads:

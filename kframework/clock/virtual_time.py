@@ -65,7 +65,9 @@ class _JumpingSelector(selectors.DefaultSelector):
             if self._turned % _TURNS:
                 return []
         ready = super().select(0)
-        if self._call() or ready:
+        if self.calls or ready:
+            while self.calls:
+                self.calls.popleft()()
             self.answers += 1
             return ready
         if timeout == 0:
@@ -74,27 +76,16 @@ class _JumpingSelector(selectors.DefaultSelector):
             answers = self._stand_still()
             if answers is not None:
                 return answers
-        if self._let_go_on():
+        if self.turns:
+            turns, self.turns = self.turns, []
+            for _, _, turn in sorted(turns):
+                if not turn.done():
+                    turn.set_result(None)
             return []
         if timeout is None:
             return super().select(None)
         self.elapsed += timeout
         return []
-
-    def _call(self) -> bool:
-        """Make the calls of other threads; return whether there were any."""
-        made = bool(self.calls)
-        while self.calls:
-            self.calls.popleft()()
-        return made
-
-    def _let_go_on(self) -> bool:
-        """Let those go on who waited for their turn, in its order; return whether there were any."""
-        turns, self.turns = self.turns, []
-        for _, _, turn in sorted(turns):
-            if not turn.done():
-                turn.set_result(None)
-        return bool(turns)
 
     def _stand_still(self) -> _Ready | None:
         """Wait for what is under way outside; None if none of it is to be waited for any longer."""
@@ -111,18 +102,13 @@ class _JumpingSelector(selectors.DefaultSelector):
         self.answers += bool(answers)
         return answers
 
-    # -- files -----------------------------------------------------------------------------------------------------
-
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Watch a file."""
         return self._watched(super().register(fileobj, events, data))
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Watch a file otherwise."""
         return self._watched(super().modify(fileobj, events, data))
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Watch a file no longer."""
         key = super().unregister(fileobj)
         self.outside.end(key.fd)
         return key
@@ -139,7 +125,6 @@ def _is_of_connection(handle: asyncio.Handle | None) -> bool:
 
 
 def _listens(file: int) -> bool:
-    """Return whether this is a socket that waits to be connected to."""
     try:
         subject = socket(fileno=file)
     except OSError:  # no socket
@@ -165,7 +150,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._outside.end(file)
 
     def time(self) -> float:
-        """Return the virtual seconds since the loop was made."""
         return self._jumping.elapsed
 
     def call_at(
@@ -177,8 +161,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True  # type: ignore[attr-defined]  # by which a loop counts the cancelled
         return timer
-
-    # -- outside ---------------------------------------------------------------------------------------------------
 
     def begin(self, task: asyncio.Task[Any]) -> object:
         """Note that whatever this task awaits is outside; return what ends that."""
@@ -234,7 +216,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _make_socket_transport(
         self, sock: socket, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
     ) -> Connection:
-        """Make the transport of a connection, as the loop asks for it."""
         accepted = server is not None or sock in self._accepted
         return Connection(self._outside, accepted, self, sock, protocol, waiter, extra, server)
 

@@ -72,8 +72,10 @@ def _futures_behind(source: object) -> Iterator[asyncio.Future[Any]]:
         for found in level:
             if isinstance(found, weakref.ref):
                 found = found()
-            if id(found) in seen or not gc.is_tracked(found) or _is_opaque(found):
+            if id(found) in seen or not gc.is_tracked(found):
                 continue
+            if isinstance(found, _OPAQUE) or type(found).__module__.startswith("kframework."):
+                continue  # the scheduler is not what a connection wakes
             seen[id(found)] = found
             if isinstance(found, asyncio.Future):
                 yield found
@@ -82,8 +84,3 @@ def _futures_behind(source: object) -> Iterator[asyncio.Future[Any]]:
             else:
                 following.append(found)
         level = gc.get_referents(*following)
-
-
-def _is_opaque(found: object) -> bool:
-    """Return whether nothing is to be followed from here; the scheduler is not what a connection wakes."""
-    return isinstance(found, _OPAQUE) or type(found).__module__.startswith("kframework.")

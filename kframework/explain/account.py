@@ -30,8 +30,7 @@ from kframework.observe.history import History
 from kframework.observe.web.sections import Details
 from kframework.observe.web.shown import BINDING, Shown, ShownPod, created
 from kframework.scheduler.slices import finished, in_slices
-from kframework.state.pods import PendingPod, PodInfo, QueuedPod
-from kframework.state.waiting import ReservedPod
+from kframework.state.pods import PodInfo, QueuedPod
 from kframework.values.status import Code
 
 
@@ -95,6 +94,7 @@ class _Account:
         then = past.decisions[-1] if past.decisions else None
         tries = then.tries if then is not None else 0
         nominated = engine.cluster.nominator.node_of(pod.uid)
+        conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.aside():
             waits_for = waiting(engine, pod.uid, state)
         return Explanation(
@@ -111,7 +111,7 @@ class _Account:
             attempts=queued.attempts if queued is not None else tries,
             then=then,
             binding=history.binding(then) if then is not None else None,
-            condition=_condition(pod) if not self._node() else "",
+            condition=next(conditions, "") if not self._node() else "",
             now=self._now,
             preemption=self._under_way(nominated, then) or self._preemption,
             waiting=waits_for,
@@ -137,12 +137,6 @@ class _Account:
             yield "it stays where it is: a pod on a node is not scheduled again"
 
 
-def _condition(pod: PendingPod) -> str:
-    """Return why the pod is pending, as its condition says."""
-    conditions = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
-    return next((each.message for each in conditions), "")
-
-
 #: The plugin whose way out this tells of; what other PostFilter plugins do is theirs to tell.
 PREEMPTION = "DefaultPreemption"
 
@@ -151,10 +145,7 @@ PERCENTAGE, AT_LEAST = 10, 100
 
 
 def preempting(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
-    """Try preemption; None where the profile has none.
-
-    Yields wherever it may pause.
-    """
+    """Try preemption, pausing wherever it may; None where the profile has none."""
     if all(step.name != PREEMPTION for step in evaluation.profile.post_filter):
         return None
     rejection = evaluation.engine.preemption.ineligible(evaluation.pod, evaluation.diagnosis)
@@ -225,7 +216,10 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
     """
     if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)
-        return None if reserved is None else _binding(reserved)
+        if reserved is None or not reserved.asked[1]:
+            return None
+        hook, asked = reserved.asked
+        return Waiting(queued_at=min(asked.values()), until=reserved.deadline, held_by=tuple(asked), hook=hook)
     queued = engine.queue.get(uid)
     if queued is None or state is State.TERMINATING:
         return None
@@ -237,7 +231,13 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
             until = engine.queue.resting_until(queued)
             return Waiting(queued_at=queued.timestamp, until=until, held_by=tuple(sorted(queued.rejectors)))
         case State.GATED:
-            return _gated(engine, profile, queued)
+            status = run_pre_enqueue(profile, queued.pod)
+            return Waiting(
+                queued_at=queued.timestamp,
+                held_by=(queued.gating_plugin,),
+                why=status.message if status is not None else "",
+                wakers=_wakers(profile, [queued.gating_plugin]),
+            )
         case _:
             return Waiting(
                 queued_at=queued.timestamp,
@@ -245,24 +245,6 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
                 held_by=tuple(sorted(queued.rejectors)),
                 wakers=_wakers(profile, sorted(queued.rejectors)),
             )
-
-
-def _binding(reserved: ReservedPod) -> Waiting | None:
-    hook, asked = reserved.asked
-    if not asked:
-        return None
-    since = min(asked.values())
-    return Waiting(queued_at=since, until=reserved.deadline, held_by=tuple(asked), hook=hook)
-
-
-def _gated(engine: PodEngine, profile: Profile, queued: QueuedPod) -> Waiting:
-    status = run_pre_enqueue(profile, queued.pod)
-    return Waiting(
-        queued_at=queued.timestamp,
-        held_by=(queued.gating_plugin,),
-        why=status.message if status is not None else "",
-        wakers=_wakers(profile, [queued.gating_plugin]),
-    )
 
 
 def _wakers(profile: Profile, plugins: Iterable[str]) -> tuple[Waker, ...]:

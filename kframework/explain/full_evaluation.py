@@ -108,19 +108,20 @@ class FullEvaluation:
         self._table = StatusTable(ATTEMPT)
         self._words: dict[int, Status] = {}
 
-    # -- looking on ------------------------------------------------------------------------------------------------
-
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Open a slice of work: the pod is on no node, and what plugins draw or ask for is taken back in the end."""
         drawn = [(random, random.getstate()) for random in self._random]
-        with self.engine.aside(), _unsaid(), self.cluster.statement() as what_if:
+        with self.engine.aside(), self.cluster.statement() as what_if:
             placed = self.cluster.pods.get(self.pod.uid)
             if placed is not None and placed.row >= 0:
                 what_if.remove(placed)
+            # What plugins do wrong an attempt will log, and whoever asks is told.
+            before, _faults.disabled = _faults.disabled, True
             try:
                 yield
             finally:
+                _faults.disabled = before
                 while self.cluster.statements[-1] is not what_if:
                     self.cluster.statements[-1].rollback()  # a plugin left it open
                 for random, state in drawn:
@@ -136,8 +137,6 @@ class FullEvaluation:
         drawing = {plugin.name for plugin, value in zip(profile.placement, values, strict=True) if value is None}
         drawing |= {step.name for step in profile.pre_enqueue}
         return [plugin.handle.random for name, plugin in profile.plugins.items() if name in drawing]
-
-    # -- asking ----------------------------------------------------------------------------------------------------
 
     def work(self) -> Iterator[None]:
         """Ask; yields wherever it may pause, and starts over if nodes come or go meanwhile."""
@@ -168,7 +167,12 @@ class FullEvaluation:
             return
         self.filters = tuple(step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped)
         for step in self.filters:
-            yield from self._ask_filter(step, rows)
+            column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
+            for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
+                rejections = np.full(len(piece), PASS, dtype=np.int64)
+                ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
+                column[piece] = rejections
+                yield
         yield from self._ask_beside_nominated_pods(rows)
         for column in self.said.values():
             np.minimum(self.first, column, out=self.first)
@@ -178,14 +182,6 @@ class FullEvaluation:
         if len(self.feasible) > 1:
             yield from self._ask_scores()
 
-    def _ask_filter(self, step: FilterStep, rows: NDArray[np.int64]) -> Iterator[None]:
-        column = self.said[step.name] = np.full(self.nodes.capacity, PASS, dtype=np.int64)
-        for piece in _pieces(rows, _FEW if step.ask_rows is None else _MANY):
-            rejections = np.full(len(piece), PASS, dtype=np.int64)
-            ask_filter_rows(step, self.state, self.pod, self.nodes, piece, rejections, self._table)
-            column[piece] = rejections
-            yield
-
     def _ask_beside_nominated_pods(self, rows: NDArray[np.int64]) -> Iterator[None]:
         """Ask again where pods are nominated, as if they had arrived; what stands against a node then comes first."""
         nominator = self.cluster.nominator
@@ -193,21 +189,17 @@ class FullEvaluation:
             row = self.nodes.row(name)
             # Some may have arrived meanwhile, or have lost their nomination.
             nominated = nominator.beside(self.pod, name)
-            if nominated and row is not None and row in rows:
-                self.nominated[row] = nominated
-                self._ask_beside(row, nominated)
-                yield
-
-    def _ask_beside(self, row: int, nominated: Sequence[PodInfo]) -> None:
-        node = self.nodes[row]
-        with with_nominated_pods(self, self.state, node, nominated) as state:
-            if isinstance(state, Status):
-                self.first[row] = self._table.rejection(FIRST, state)
-                return
-            for step in self.filters:
-                status = step.ask(state, self.pod, node)
-                if status is not None:
-                    self.said[step.name][row] = self._table.rejection(step.order, status)
+            if not nominated or row is None or row not in rows:
+                continue
+            self.nominated[row], node = nominated, self.nodes[row]
+            with with_nominated_pods(self, self.state, node, nominated) as state:
+                if isinstance(state, Status):
+                    self.first[row] = self._table.rejection(FIRST, state)
+                else:
+                    for step in self.filters:
+                        if (status := step.ask(state, self.pod, node)) is not None:
+                            self.said[step.name][row] = self._table.rejection(step.order, status)
+            yield
 
     def _ask_scores(self) -> Iterator[None]:
         skipped = ask_pre_score(self.profile, self.state, self.pod, self.nodes, self.feasible)
@@ -239,8 +231,6 @@ class FullEvaluation:
             self.fault = normalized
         else:
             self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
-
-    # -- what was said ---------------------------------------------------------------------------------------------
 
     def status(self, rejection: int) -> Status:
         """Put a rejection into words."""
@@ -310,16 +300,6 @@ class OptionalHooks:
             self._faulty.add(plugin)
             _log.error("%s", self._profile.fault(plugin, hook, error), exc_info=error)
             return otherwise
-
-
-@contextmanager
-def _unsaid() -> Iterator[None]:
-    """Keep out of the log what plugins do wrong: an attempt will say it, and whoever asks is told."""
-    before, _faults.disabled = _faults.disabled, True
-    try:
-        yield
-    finally:
-        _faults.disabled = before
 
 
 def _pieces(rows: NDArray[np.int64], length: int) -> Iterator[NDArray[np.int64]]:

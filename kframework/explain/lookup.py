@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 
-import msgspec
+from msgspec.structs import replace
 
 from kframework.core.pod_engine import PodEngine
-from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus, Volume
+from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.state.pods import Interned, PendingPod, PodInfo
 
 #: How many pods are looked at before others have their turn.
@@ -15,10 +15,7 @@ _PODS_PER_TURN = 5_000
 
 
 def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
-    """Find a pod that this engine schedules or has scheduled; None if it knows of none.
-
-    Yields so that others have their turn.
-    """
+    """Find a pod that this engine schedules or has scheduled, giving way now and then; None if it knows of none."""
     found: PodInfo | None = None
     for pods in (engine.cluster.pods, engine.handlers.pending):
         for number, pod in enumerate(list(pods.values()), 1):
@@ -45,37 +42,23 @@ def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iter
     return f"the scheduler has not heard of pod {key} yet"
 
 
-# -- as it was before it had a node ------------------------------------------------------------------------------------
-
-
 def unassign(pod: PodInfo, whole: Pod | None, interned: Interned) -> PendingPod:
     """Return a pod as it was before it had a node; `whole` is its object, if it is known."""
     if isinstance(pod, PendingPod):
         return pod
     if whole is None or whole.metadata.uid != pod.uid:
-        whole = _restored(pod)
-    spec = msgspec.structs.replace(whole.spec, node_name="")
-    status = msgspec.structs.replace(whole.status, nominated_node_name="")
-    return PendingPod(msgspec.structs.replace(whole, spec=spec, status=status), interned)
-
-
-def _restored(pod: PodInfo) -> Pod:
-    """Put a pod together from what the scheduler keeps of it while it is on a node."""
-    metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=dict(pod.labels))
-    claims = iter(pod.claims)
-    volumes = tuple(_claiming(volume, claims) for volume in pod.spec.volumes)
-    spec = msgspec.structs.replace(pod.spec, volumes=volumes)
-    status = PodStatus(resource_claim_statuses=pod.claim_statuses)
-    return Pod(metadata=metadata, spec=_pinned(spec, pod.node_name), status=status)
-
-
-def _claiming(volume: Volume, claims: Iterator[str]) -> Volume:
-    source = volume.persistent_volume_claim
-    if source is None:
-        return volume
-    return msgspec.structs.replace(
-        volume, persistent_volume_claim=msgspec.structs.replace(source, claim_name=next(claims))
-    )
+        # Put together from what the scheduler keeps of it while it is on a node.
+        metadata = ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.uid, labels=dict(pod.labels))
+        claims, volumes = iter(pod.claims), []
+        for volume in pod.spec.volumes:
+            if (source := volume.persistent_volume_claim) is not None:
+                volume = replace(volume, persistent_volume_claim=replace(source, claim_name=next(claims)))
+            volumes.append(volume)
+        kept = _pinned(replace(pod.spec, volumes=tuple(volumes)), pod.node_name)
+        whole = Pod(metadata=metadata, spec=kept, status=PodStatus(resource_claim_statuses=pod.claim_statuses))
+    spec = replace(whole.spec, node_name="")
+    status = replace(whole.status, nominated_node_name="")
+    return PendingPod(replace(whole, spec=spec, status=status), interned)
 
 
 def _pinned(spec: PodSpec, node_name: str) -> PodSpec:
@@ -84,16 +67,10 @@ def _pinned(spec: PodSpec, node_name: str) -> PodSpec:
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity is not None else None
     if spec.affinity is None or node_affinity is None or required is None:
         return spec
-    terms = tuple(
-        msgspec.structs.replace(
-            term,
-            match_fields=tuple(
-                msgspec.structs.replace(field, values=(node_name,)) if field.values == ("",) else field
-                for field in term.match_fields
-            ),
-        )
-        for term in required.node_selector_terms
-    )
-    selector = NodeSelector(node_selector_terms=terms)
-    pinned = msgspec.structs.replace(node_affinity, required_during_scheduling_ignored_during_execution=selector)
-    return msgspec.structs.replace(spec, affinity=msgspec.structs.replace(spec.affinity, node_affinity=pinned))
+    terms = []
+    for term in required.node_selector_terms:
+        fields = (replace(each, values=(node_name,)) if each.values == ("",) else each for each in term.match_fields)
+        terms.append(replace(term, match_fields=tuple(fields)))
+    selector = NodeSelector(node_selector_terms=tuple(terms))
+    pinned = replace(node_affinity, required_during_scheduling_ignored_during_execution=selector)
+    return replace(spec, affinity=replace(spec.affinity, node_affinity=pinned))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +34,10 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
 
     async def explained(namespace: str, name: str) -> Explanation:
         pod = await finished_giving_way(cluster, find_pod(scheduler.engine, namespace, name))
-        whole = None if isinstance(pod, PendingPod) else await _whole(scheduler, namespace, name)
+        whole = None
+        if not isinstance(pod, PendingPod):
+            with suppress(ClusterError):  # the API has none, or does not say
+                whole = await scheduler.api.get(Pod, name, namespace)
         if pod is None:
             raise Unexplainable(not_found_message(namespace, name, whole, scheduler.profiles))
         explanation = await finished_giving_way(cluster, explaining(scheduler.engine, history, pod, whole))
@@ -62,14 +66,6 @@ def explain_route(explained: Callable[[str, str], Awaitable[object]]) -> web.Rou
             return _json({"error": str(refusal)}, status=404)
 
     return web.get("/explain", answer)
-
-
-async def _whole(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
-    """Return the pod as the API has it; None if it has none, or does not say."""
-    try:
-        return await scheduler.api.get(Pod, name, namespace)
-    except ClusterError:
-        return None
 
 
 def _json(data: object, *, status: int = 200) -> web.Response:

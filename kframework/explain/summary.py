@@ -33,10 +33,7 @@ Marks = NDArray[np.bool_]
 
 
 def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, Assessment]:
-    """Sum up what was found; `node` is where the pod is, "" if it is on none.
-
-    Yields wherever it may pause.
-    """
+    """Sum up what was found, pausing wherever it may; `node` is where the pod is, "" if it is on none."""
     reasons = _Reasons(evaluation.names)
     yield from reasons.count(evaluation)
     yield
@@ -66,12 +63,12 @@ def summarise(evaluation: FullEvaluation, node: str) -> Generator[None, None, As
         ties=int((totals == totals.max()).sum()) if len(totals) else min(feasible, 1),
         margin=margin,
         decided_by=decided_by,
-        kept_room=tuple(_kept_room(evaluation)),
+        kept_room=tuple(
+            KeptRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))
+            for row, nominated in list(evaluation.nominated.items())[:KEPT]
+        ),
         fault=fault.message if fault is not None else "",
     )
-
-
-# -- why not -----------------------------------------------------------------------------------------------------------
 
 
 class _Count:
@@ -109,8 +106,7 @@ class _Reasons:
         for plugin, column in columns.items():
             yield
             for rejection, places in _groups(column):
-                alone = against == 1
-                self._add(evaluation.status(rejection), plugin, places, first == rejection, alone)
+                self._add(evaluation.status(rejection), plugin, places, first == rejection, against == 1)
                 yield
 
     def _add(self, status: Status, plugin: str, places: Places, first: Marks, alone: Marks | None = None) -> None:
@@ -152,9 +148,6 @@ def _groups(column: Scores) -> Iterator[tuple[int, Places]]:
         yield rejection, by_rejection[start:stop]
 
 
-# -- why not, in the plugins' own words --------------------------------------------------------------------------------
-
-
 def _details(evaluation: FullEvaluation) -> Generator[None, None, tuple[Details, ...]]:
     """Ask the plugins that have a hook `explain`; yields wherever it may pause."""
     hooks, found = OptionalHooks(evaluation.profile), list[Details]()
@@ -193,9 +186,6 @@ def _nearest(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, l
     return [place for each in alike for place in each[:_DETAILED_NODES].tolist()]
 
 
-# -- which one ---------------------------------------------------------------------------------------------------------
-
-
 def _top(evaluation: FullEvaluation, node: str) -> tuple[NodeScore, ...]:
     """Return the best nodes, and the one on which the pod is; a node that is the only one has no scores."""
     totals = evaluation.totals
@@ -205,17 +195,16 @@ def _top(evaluation: FullEvaluation, node: str) -> tuple[NodeScore, ...]:
     own = evaluation.nodes.row(node)
     if own is not None and len(totals):
         best += [place for place in np.flatnonzero(evaluation.feasible == own).tolist() if place not in best]
-    return tuple(_node_score(evaluation, place) for place in best)
-
-
-def _node_score(evaluation: FullEvaluation, place: int) -> NodeScore:
-    total = int(evaluation.totals[place])
-    scores = (
-        Score(c.plugin, c.weight, int(c.raw[place]), int(c.normalized[place]), int(c.normalized[place]) * c.weight)
-        for c in evaluation.scores
-    )
-    ahead = int((evaluation.totals > total).sum())
-    return NodeScore(evaluation.nodes[int(evaluation.feasible[place])].name, 1 + ahead, total, tuple(scores))
+    top: list[NodeScore] = []
+    for place in best:
+        total = int(totals[place])
+        scores = tuple(
+            Score(c.plugin, c.weight, int(c.raw[place]), int(c.normalized[place]), int(c.normalized[place]) * c.weight)
+            for c in evaluation.scores
+        )
+        name = evaluation.nodes[int(evaluation.feasible[place])].name
+        top.append(NodeScore(name, 1 + int((totals > total).sum()), total, scores))
+    return tuple(top)
 
 
 def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
@@ -225,8 +214,3 @@ def _margin(top: tuple[NodeScore, ...]) -> tuple[int, str]:
     pairs = zip(top[0].scores, top[1].scores, strict=True)
     ahead = {ours.plugin: ours.weighted - theirs.weighted for ours, theirs in pairs}
     return top[0].total - top[1].total, max(ahead, key=lambda plugin: ahead[plugin])
-
-
-def _kept_room(evaluation: FullEvaluation) -> Iterator[KeptRoom]:
-    for row, nominated in list(evaluation.nominated.items())[:KEPT]:
-        yield KeptRoom(evaluation.nodes[row].name, tuple(other.key for other in nominated))

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
         Explanation,
         NodeScore,
         Preemption,
-        Rejection,
-        Score,
         Waiting,
     )
 
@@ -104,38 +102,32 @@ _ACTIONS = {
 def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
     layout = Layout(wide)
+    helping = [remedy.text for remedy in layout.first(explanation.help, _REMEDIES)]
     return format_sections(
         format_fields(_head(explanation, layout)),
         _placement(explanation, layout),
-        _help(explanation, layout),
+        ("WHAT WOULD HELP, each by itself:", *format_list(helping)) if helping else (),
         _preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
         _end(explanation, layout),
     )
 
 
-# -- the pod -----------------------------------------------------------------------------------------------------------
-
-
 def _head(explanation: Explanation, layout: Layout) -> dict[str, str]:
+    tries = explanation.attempts
+    attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
     return {
         "Pod": explanation.pod,
         "Scheduler": explanation.profile,
         "Requests": ", ".join(f"{resource} {amount}" for resource, amount in explanation.requests.items()),
         "Claims": ", ".join(explanation.claims),
         "Priority": str(explanation.priority or ""),
-        "Status": _status(explanation),
+        "Status": f"{explanation.state}, {attempts}",
         "Node": explanation.node or NONE,
         "Nominated": explanation.nominated,
         "Last attempt": _then(explanation),
         "Condition": explanation.condition if explanation.then is None else "",
         "Message": explanation.then.message if layout.wide and explanation.then is not None else "",
     }
-
-
-def _status(explanation: Explanation) -> str:
-    tries = explanation.attempts
-    attempts = "never tried" if not tries else "tried once" if tries == 1 else f"tried {tries} times"
-    return f"{explanation.state}, {attempts}"
 
 
 def _then(explanation: Explanation) -> str:
@@ -161,9 +153,6 @@ def _choice(then: Decision) -> str:
     return f"{then.node} with score {then.score}{drawn}{ahead}; {fitted}"
 
 
-# -- the nodes ---------------------------------------------------------------------------------------------------------
-
-
 def _placement(explanation: Explanation, layout: Layout) -> Iterator[str]:
     now = explanation.now
     gated = " once it is let in" if explanation.state.value == "gated" else ""
@@ -187,7 +176,16 @@ def _placement(explanation: Explanation, layout: Layout) -> Iterator[str]:
 
 def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
     shown = layout.first(now.rejections, _REASONS)
-    rows = [(str(each.nodes), str(each.alone), each.plugin, each.reason, _examples(each, layout)) for each in shown]
+    rows = [
+        (
+            str(each.nodes),
+            str(each.alone),
+            each.plugin,
+            each.reason,
+            layout.names(each.examples, _EXAMPLES, each.nodes),
+        )
+        for each in shown
+    ]
     yield from format_table(("NODES", "ALONE", "PLUGIN", "REASON", "FOR EXAMPLE"), rows)
     more = len(now.rejections) - len(shown) + now.reasons_left_out
     if more:
@@ -200,10 +198,6 @@ def _rejections(now: Assessment, layout: Layout) -> Iterator[str]:
             yield from indent(details.lines, 2)
 
 
-def _examples(rejection: Rejection, layout: Layout) -> str:
-    return layout.names(rejection.examples, _EXAMPLES, rejection.nodes)
-
-
 def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
     if not now.top:
         return
@@ -214,11 +208,11 @@ def _best(now: Assessment, node: str, layout: Layout) -> Iterator[str]:
     if now.ties > 1:
         yield f"  {now.ties} nodes share the best score of {best.total}: one of them would be drawn."
     elif len(now.top) > 1:
-        second = now.top[1].node
-        yield f"  {best.node} is ahead of {second} by {now.margin}, most by what {now.decided_by} says."
+        yield f"  {best.node} is ahead of {now.top[1].node} by {now.margin}, most by what {now.decided_by} says."
     own = next((each for each in now.top if each.node == node), None)
     if own is not None:
-        yield f"  {node}, where the pod is, comes {_ordinal(own.place)} with {own.total}."
+        place = {1: "first", 2: "second", 3: "third"}.get(own.place, f"{own.place}th")
+        yield f"  {node}, where the pod is, comes {place} with {own.total}."
     if now.feasible > now.enough:
         yield f"  An attempt looks at the first {now.enough} that would do; here all of them are compared."
     yield from indent(_score_table(now.top, node, layout))
@@ -233,7 +227,8 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
         if not layout.wide and len({score.weighted for score in scores}) == 1 and len(shown) > 1:
             alike.append(f"{scores[0].plugin} {scores[0].weighted}")
         else:
-            rows.append((scores[0].plugin, str(scores[0].weight), *(_cell(score, layout) for score in scores)))
+            cells = (f"{s.weighted} ({s.raw} -> {s.normalized})" if layout.wide else str(s.weighted) for s in scores)
+            rows.append((scores[0].plugin, str(scores[0].weight), *cells))
     if rows:
         rows.append(("TOTAL", "", *(str(each.total) for each in shown)))
         yield from table(("PLUGIN", "WEIGHT", *(each.node for each in shown)), rows)
@@ -241,19 +236,6 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
         yield f"These are {', '.join(each.node for each in shown)}, for example."
     if alike:
         yield f"The same for all of them: {', '.join(alike)}."
-
-
-def _cell(score: Score, layout: Layout) -> str:
-    return f"{score.weighted} ({score.raw} -> {score.normalized})" if layout.wide else str(score.weighted)
-
-
-# -- the way out -------------------------------------------------------------------------------------------------------
-
-
-def _help(explanation: Explanation, layout: Layout) -> Iterator[str]:
-    if explanation.help:
-        yield "WHAT WOULD HELP, each by itself:"
-        yield from format_list(remedy.text for remedy in layout.first(explanation.help, _REMEDIES))
 
 
 def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
@@ -269,9 +251,6 @@ def _preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
         yield f"PREEMPTION would not help: {preemption.why}{':' if preemption.reasons else '.'}"
         reasons = sorted(preemption.reasons.items(), key=lambda item: -item[1])
         yield from (f"  {_nodes(count)}: {reason}" for reason, count in layout.first(reasons, _VICTIMS))
-
-
-# -- what it waits for -------------------------------------------------------------------------------------------------
 
 
 def _end(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -338,16 +317,9 @@ def _heard(data: OutsideData) -> str:
     return f"is stale: it last told of {values} {_span(data.age)} ago{error}"
 
 
-# -- small words -------------------------------------------------------------------------------------------------------
-
-
 def _nodes(count: int, word: str = "") -> str:
     number = f"{word} of {count}" if word else str(count)
     return f"{number} node{'' if count == 1 else 's'}"
-
-
-def _ordinal(place: int) -> str:
-    return {1: "first", 2: "second", 3: "third"}.get(place, f"{place}th")
 
 
 def _span(seconds: float) -> str:

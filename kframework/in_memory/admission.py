@@ -21,7 +21,6 @@ from kframework.errors import InputError
 from kframework.in_memory import device_admission
 from kframework.in_memory.generations import has_generation, is_custom, wants_the_same
 from kframework.objects import (
-    Affinity,
     ApiObject,
     Container,
     CSIDriver,
@@ -61,7 +60,6 @@ from kframework.objects.validation import first_problem
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
 _PREEMPTS = "PreemptLowerPriority"
-_NO_CLASS = PriorityClass()
 #: The priority classes that every cluster has.
 SYSTEM_CLASSES = (
     PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
@@ -76,9 +74,6 @@ _NEED_VERSION = (CSIDriver, CSINode, CSIStorageCapacity, Lease, PodDisruptionBud
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_PLACES = tuple(len(_SUFFIX_LETTERS) ** place for place in range(5))
-
-
-# --- creation ---------------------------------------------------------------------------------------------------------
 
 
 def as_request(subject: T) -> T:
@@ -119,7 +114,16 @@ def generated_name(prefix: str, number: int) -> str:
 def admitted(subject: T, version: int, now: str, classes: Iterable[PriorityClass]) -> T:
     """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
     _check(subject)
-    return cast("T", _filled(replace(subject, metadata=_metadata(subject, version, now)), now, classes))
+    kind, metadata = kind_of(subject), subject.metadata
+    namespace = (metadata.namespace or "default") if kind.namespaced else ""
+    metadata = replace(
+        metadata,
+        namespace=namespace,
+        uid=metadata.uid or uid_of(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
+        creation_timestamp=metadata.creation_timestamp or now,
+        generation=metadata.generation or int(has_generation(kind)),
+    )
+    return cast("T", _filled(replace(subject, metadata=metadata), now, classes))
 
 
 def _filled(subject: ApiObject, now: str, classes: Iterable[PriorityClass]) -> ApiObject:
@@ -280,30 +284,17 @@ def _check_finalizers(old: ApiObject, new: ApiObject) -> None:
         raise api_errors.invalid(type(old), old.metadata.name, "metadata.finalizers", why)
 
 
-def _metadata(subject: ApiObject, version: int, now: str) -> ObjectMeta:
-    kind, metadata = kind_of(subject), subject.metadata
-    namespace = (metadata.namespace or "default") if kind.namespaced else ""
-    return replace(
-        metadata,
-        namespace=namespace,
-        uid=metadata.uid or uid_of(f"{kind.plural}/{namespace}/{metadata.name}/{version}/{now}"),
-        creation_timestamp=metadata.creation_timestamp or now,
-        generation=metadata.generation or int(has_generation(kind)),
-    )
-
-
 def uid_of(seed: str) -> str:
     """Derive a uid, so that two runs agree on it that begin at the same time; later ones must not, as in life."""
     digits = hashlib.md5(seed.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-# --- pods -------------------------------------------------------------------------------------------------------------
-
-
 def _pod(pod: Pod, now: str, classes: Iterable[PriorityClass]) -> Pod:
     spec, labels = _with_priority(pod, classes), pod.metadata.labels
     grace = spec.termination_grace_period_seconds
+    # The pod stays a while on a node that is not ready or unreachable, unless it says how long itself.
+    told = {each.key for each in spec.tolerations if each.effect in ("NoExecute", "")}
     spec = replace(
         spec,
         containers=tuple(_container(container, spec) for container in spec.containers),
@@ -311,12 +302,18 @@ def _pod(pod: Pod, now: str, classes: Iterable[PriorityClass]) -> Pod:
         scheduler_name=spec.scheduler_name or "default-scheduler",
         restart_policy=spec.restart_policy or "Always",
         termination_grace_period_seconds=30 if grace is None else grace,
-        tolerations=_tolerations(spec.tolerations),
+        tolerations=(*spec.tolerations, *(each for each in _TOLERATED_FOR_A_WHILE if told.isdisjoint((each.key, "")))),
     )
     if spec.resources is not None:
         spec = replace(spec, resources=_pod_level(spec, spec.resources))
     if spec.affinity is not None:
-        spec = replace(spec, affinity=_affinity(spec.affinity, labels))
+        together, apart = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
+        affinity = replace(
+            spec.affinity,
+            pod_affinity=together and _terms(together, labels),
+            pod_anti_affinity=apart and _terms(apart, labels),
+        )
+        spec = replace(spec, affinity=affinity)
     if spec.topology_spread_constraints:
         constraints = [
             replace(each, label_selector=_selector(each.label_selector, each.match_label_keys, "In", labels))
@@ -362,52 +359,26 @@ def _pod_level(spec: PodSpec, resources: Resources) -> Resources:
     return replace(resources, requests=resources.limits | requests | resources.requests)
 
 
-def _tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Let the pod stay a while on a node that is not ready or unreachable, unless it says how long itself."""
-    told = {each.key for each in tolerations if each.effect in ("NoExecute", "")}
-    return (*tolerations, *(each for each in _TOLERATED_FOR_A_WHILE if told.isdisjoint((each.key, ""))))
-
-
-# --- priority ---------------------------------------------------------------------------------------------------------
-
-
 def _with_priority(pod: Pod, classes: Iterable[PriorityClass]) -> PodSpec:
     """Look the pod's priority up; a pod that states one keeps it, where an API server would hold it against the class.
 
     So pods that were printed are read without their classes, and a person may write a priority and no class.
     """
-    spec = pod.spec
+    spec, name = pod.spec, pod.spec.priority_class_name
     if spec.priority is not None:
         return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPTS)
-    found = _priority_class(pod, classes)
+    if name:
+        found = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
+    else:
+        defaults = (each for each in classes if each.global_default)
+        found = min(defaults, key=lambda each: each.value, default=PriorityClass())
+    if found is None:
+        raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
     return replace(
         spec,
         priority=found.value,
         priority_class_name=found.metadata.name,
         preemption_policy=spec.preemption_policy or found.preemption_policy or _PREEMPTS,
-    )
-
-
-def _priority_class(pod: Pod, classes: Iterable[PriorityClass]) -> PriorityClass:
-    name = pod.spec.priority_class_name
-    if not name:
-        defaults = (each for each in classes if each.global_default)
-        return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
-    for known in (*classes, *SYSTEM_CLASSES):
-        if known.metadata.name == name:
-            return known
-    raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
-
-
-# --- selectors that follow the pod's own labels -----------------------------------------------------------------------
-
-
-def _affinity(affinity: Affinity, labels: Mapping[str, str]) -> Affinity:
-    together, apart = affinity.pod_affinity, affinity.pod_anti_affinity
-    return replace(
-        affinity,
-        pod_affinity=together and _terms(together, labels),
-        pod_anti_affinity=apart and _terms(apart, labels),
     )
 
 

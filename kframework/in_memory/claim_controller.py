@@ -102,8 +102,6 @@ class ClaimController(MemoryController):
     def _pod(self, key: Key) -> Pod | None:
         return self._cluster.find(Pod, key[1], key[0])
 
-    # -- claims of pods --------------------------------------------------------------------------------------------
-
     def _with_claims(self, pod: Pod) -> Pod:
         """Make the claims that a pod's templates ask for, and tell in its status what they are called."""
         made = {named.name: name for named in pod.spec.resource_claims if (name := self._made(pod, named)) is not None}
@@ -117,9 +115,15 @@ class ClaimController(MemoryController):
         """Return the name of the claim that a template was missing until now; None if nothing is missing, or it is."""
         if named.resource_claim_template_name is None or self._is_there(pod, named):
             return None
-        known = self._known(pod, named)
-        if known is not None:
-            return known
+        # One may have been made for the pod, whose status does not say so yet.
+        for namespace, name in self._of_pods.get(pod.metadata.uid, ()):
+            claim = self._cluster.find(ResourceClaim, name, namespace)
+            if (
+                claim is not None
+                and claim.metadata.annotations.get(POD_CLAIM_NAME) == named.name
+                and is_controlled_by(claim.metadata, pod.metadata.uid)
+            ):
+                return name
         template = self._cluster.find(ResourceClaimTemplate, named.resource_claim_template_name, pod.metadata.namespace)
         if template is None:
             self._without_template[key_of(pod)] = None
@@ -136,18 +140,6 @@ class ClaimController(MemoryController):
         claim = self._cluster.find(ResourceClaim, told.resource_claim_name, pod.metadata.namespace)
         return claim is not None and is_controlled_by(claim.metadata, pod.metadata.uid)
 
-    def _known(self, pod: Pod, named: PodResourceClaim) -> str | None:
-        """Find the claim that was made for the pod, whose status does not say so yet."""
-        for namespace, name in self._of_pods.get(pod.metadata.uid, ()):
-            claim = self._cluster.find(ResourceClaim, name, namespace)
-            if (
-                claim is not None
-                and claim.metadata.annotations.get(POD_CLAIM_NAME) == named.name
-                and is_controlled_by(claim.metadata, pod.metadata.uid)
-            ):
-                return name
-        return None
-
     def _reserve(self, pod: Pod) -> None:
         """Reserve claims that have devices for a pod that somebody has bound who did not."""
         if not pod.spec.node_name or is_done(pod):
@@ -162,8 +154,6 @@ class ClaimController(MemoryController):
             if all(each.uid != user.uid for each in claim.status.reserved_for):
                 reserved = (*claim.status.reserved_for, user)
                 self._cluster.replace(replace(claim, status=replace(claim.status, reserved_for=reserved)))
-
-    # -- what nobody uses ------------------------------------------------------------------------------------------
 
     def _tidy(self, claim: ResourceClaim) -> None:
         """Strike those out who use a claim no more; one that nobody uses gives its devices back, or goes."""
@@ -237,20 +227,16 @@ def _pods_of(claim: ApiObject | None) -> set[str]:
 
 
 def _from_template(pod: Pod, named: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
-    said = template.spec.metadata
+    said, halves = template.spec.metadata, (pod.metadata.name, named.name)
+    base = f"{pod.metadata.name}-{named.name}-"
+    if (length := len(base)) > _LONGEST_BASE:
+        base = "-".join(half[: len(half) * _LONGEST_BASE // length] for half in halves)
     owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
     metadata = ObjectMeta(
-        generate_name=_base(pod.metadata.name, named.name),
+        generate_name=base,
         namespace=pod.metadata.namespace,
         labels=said.labels,
         annotations=said.annotations | {POD_CLAIM_NAME: named.name},
         owner_references=(owner,),
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)
-
-
-def _base(pod: str, claim: str) -> str:
-    base = f"{pod}-{claim}-"
-    if len(base) <= _LONGEST_BASE:
-        return base
-    return f"{pod[: len(pod) * _LONGEST_BASE // len(base)]}-{claim[: len(claim) * _LONGEST_BASE // len(base)]}"

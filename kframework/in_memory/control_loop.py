@@ -95,21 +95,18 @@ class WorkQueue:
     async def wait(self) -> None:
         """Wait until something is due, or may be."""
         if not self._ready:
-            timer = self._timer()
+            while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
+                heapq.heappop(self._heap)
+            timer = None
+            if self._heap:
+                delay = max(0.0, self._heap[0][0] - self._clock.now())
+                timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
             try:
                 await self._wake.wait()
             finally:
                 if timer is not None:
                     timer.cancel()
         self._wake.clear()
-
-    def _timer(self) -> asyncio.TimerHandle | None:
-        while self._heap and self._later.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        if not self._heap:
-            return None
-        delay = max(0.0, self._heap[0][0] - self._clock.now())
-        return asyncio.get_running_loop().call_later(delay, self._wake.set)
 
 
 class MemoryController(ABC):
@@ -158,7 +155,6 @@ class MemoryController(ABC):
         return stop
 
     async def _wait(self) -> None:
-        """Wait until something is due, or may be."""
         await self._wake.wait()
 
 
@@ -185,6 +181,12 @@ class ControlLoop(MemoryController):
     @abstractmethod
     def _reconcile(self, key: Key) -> None:
         """Do for a key what is to be done; it may be gone."""
+
+    def _look_again(self, key: Key, times: Iterable[float], now: float) -> None:
+        """Have a key looked at when the first of these times comes that was not there yet at `now`."""
+        later = [time - now for time in times if time > now]
+        if later:
+            self._queue.add_after(key, min(later))
 
     async def _wait(self) -> None:
         await self._queue.wait()

@@ -5,7 +5,7 @@ The rules are those of resource.k8s.io/v1 in Kubernetes 1.36 as far as a schedul
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -14,13 +14,10 @@ from kframework.client import api_errors
 from kframework.errors import ClusterError
 from kframework.objects import (
     ApiObject,
-    DeviceClaim,
-    DeviceRequest,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
-    ResourceClaimStatus,
     ResourceClaimTemplate,
     ResourceSlice,
 )
@@ -33,9 +30,6 @@ _IMMUTABLE = "Invalid value: field is immutable"
 _NOT_FOR_ADMINS = (
     f"Forbidden: admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
 )
-
-
-# -- defaults ------------------------------------------------------------------------------------------------------
 
 
 def filled(subject: T, now: str) -> T:
@@ -51,16 +45,15 @@ def filled(subject: T, now: str) -> T:
 
 
 def _claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
-    requests = tuple(_request(request) for request in spec.devices.requests)
-    return replace(spec, devices=replace(spec.devices, requests=requests))
-
-
-def _request(request: DeviceRequest) -> DeviceRequest:
-    return replace(
-        request,
-        exactly=None if request.exactly is None else _counted(request.exactly),
-        first_available=tuple(_counted(each) for each in request.first_available),
+    requests = (
+        replace(
+            request,
+            exactly=None if request.exactly is None else _counted(request.exactly),
+            first_available=tuple(map(_counted, request.first_available)),
+        )
+        for request in spec.devices.requests
     )
+    return replace(spec, devices=replace(spec.devices, requests=tuple(requests)))
 
 
 def _counted(asked: _ONE_THING) -> _ONE_THING:
@@ -79,9 +72,6 @@ def _dated(published: ResourceSlice, now: str) -> ResourceSlice:
     return replace(published, spec=replace(published.spec, devices=dated))
 
 
-# -- who may ask ---------------------------------------------------------------------------------------------------
-
-
 def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
     """Raise ClusterError 422 for a claim to devices of others in a namespace whose labels do not allow that."""
     match subject:
@@ -91,18 +81,12 @@ def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
             devices = subject.spec.spec.devices
         case _:
             return
-    asking = _first_for_admins(devices)
-    if asking is not None and labels.get(ADMIN_ACCESS) != "true":
-        path = f"spec.devices.requests[{asking}].adminAccess"
-        raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
-
-
-def _first_for_admins(devices: DeviceClaim) -> int | None:
-    wants = (request.exactly is not None and bool(request.exactly.admin_access) for request in devices.requests)
-    return next((index for index, wanted in enumerate(wants) if wanted), None)
-
-
-# -- updates -------------------------------------------------------------------------------------------------------
+    if labels.get(ADMIN_ACCESS) == "true":
+        return
+    for index, request in enumerate(devices.requests):
+        if request.exactly is not None and request.exactly.admin_access:
+            path = f"spec.devices.requests[{index}].adminAccess"
+            raise api_errors.invalid(type(subject), subject.metadata.name, path, _NOT_FOR_ADMINS)
 
 
 def updated(old: T, new: T) -> T:
@@ -114,7 +98,11 @@ def updated(old: T, new: T) -> T:
     if not isinstance(old, ResourceClaim) or not isinstance(new, ResourceClaim) or new.status == old.status:
         return new
     _check_status(old, new)
-    return cast("T", replace(new, status=_without_gone_devices(new.status)))
+    status = new.status
+    results = status.allocation.devices.results if status.allocation is not None else ()
+    allocated = {(each.driver, each.pool, each.device, each.share_id) for each in results}
+    kept = (each for each in status.devices if (each.driver, each.pool, each.device, each.share_id) in allocated)
+    return cast("T", replace(new, status=replace(status, devices=tuple(kept))))
 
 
 def _check_immutable(old: ApiObject, new: ApiObject) -> None:
@@ -141,8 +129,9 @@ def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
     if len(uids) > MAX_RESERVED:
         why = f"Too many: {len(uids)}: must have at most {MAX_RESERVED} items"
         raise _refused(new, "status.reservedFor", why)
-    if twice := _second_of_two(uids):
-        raise _refused(new, f"status.reservedFor[{twice[0]}]", f'Duplicate value: "{twice[1]}"')
+    for index, uid in enumerate(uids):
+        if uid in uids[:index]:
+            raise _refused(new, f"status.reservedFor[{index}]", f'Duplicate value: "{uid}"')
     if uids and said.allocation is None:
         raise _refused(new, "status.reservedFor", "Forbidden: may not be specified when `allocated` is not set")
     if old.metadata.deletion_timestamp is not None and not {*said.reserved_for} <= {*was.reserved_for}:
@@ -150,22 +139,6 @@ def _check_status(old: ResourceClaim, new: ResourceClaim) -> None:
         raise _refused(new, "status.reservedFor", why)
     if was.allocation is not None and said.allocation is not None and was.allocation != said.allocation:
         raise _refused(new, "status.allocation", _IMMUTABLE)
-
-
-def _second_of_two(values: Iterable[Hashable]) -> tuple[int, Hashable] | None:
-    seen = set[Hashable]()
-    for index, value in enumerate(values):
-        if value in seen:
-            return index, value
-        seen.add(value)
-    return None
-
-
-def _without_gone_devices(status: ResourceClaimStatus) -> ResourceClaimStatus:
-    results = status.allocation.devices.results if status.allocation is not None else ()
-    allocated = {(each.driver, each.pool, each.device, each.share_id) for each in results}
-    kept = (each for each in status.devices if (each.driver, each.pool, each.device, each.share_id) in allocated)
-    return replace(status, devices=tuple(kept))
 
 
 def _refused(claim: ResourceClaim, path: str, why: str) -> ClusterError:

@@ -19,8 +19,6 @@ from kframework.objects import ApiObject, ObjectMeta
 
 
 class _Place(NamedTuple):
-    """Where an object is."""
-
     kind: type[ApiObject]
     namespace: str
     name: str
@@ -52,14 +50,15 @@ class GarbageCollector(MemoryController):
     def _receive(self, change: Change) -> None:
         old, new = change.old, change.new
         metadata = change.subject.metadata
-        owners = _owners(old) | _owners(new)
-        for uid in owners:
+        for uid in _owners(old) | _owners(new):
             dependents = self._dependents.setdefault(uid, {})
             if new is not None and uid in _owners(new):
                 dependents[_Place.of(new)] = None
             else:
                 dependents.pop(_Place.of(change.subject), None)
-            if (owner := self._present.get(uid)) is not None and self._waits(owner):
+            place = self._present.get(uid)
+            owner = self._find(place) if place is not None else None
+            if owner is not None and _is_waiting(owner.metadata):
                 self._waiting[uid] = None
         if new is None:
             self._present.pop(metadata.uid, None)
@@ -70,10 +69,6 @@ class GarbageCollector(MemoryController):
                 self._waiting[metadata.uid] = None
         if self._gone or self._waiting:
             self._wake.set()
-
-    def _waits(self, place: _Place) -> bool:
-        found = self._find(place)
-        return found is not None and _is_waiting(found.metadata)
 
     def _find(self, place: _Place) -> ApiObject | None:
         return self._cluster.find(place.kind, place.name, place.namespace)
@@ -111,16 +106,14 @@ class GarbageCollector(MemoryController):
             self._release(place, ORPHAN)
             return
         for dependent in dependents:
-            if dependent.metadata.deletion_timestamp is None:
-                self._delete_first(dependent)
+            metadata = dependent.metadata
+            if metadata.deletion_timestamp is None:
+                # What depends on it goes before it does.
+                policy = "Foreground" if self._dependents.get(metadata.uid) else None
+                kind = type(dependent)
+                self._cluster.remove(kind, metadata.name, metadata.namespace, uid=metadata.uid, policy=policy)
         if not any(self._blocks(each, uid) for each in [*self._dependents.get(uid, ())]):
             self._release(place, FOREGROUND)
-
-    def _delete_first(self, dependent: ApiObject) -> None:
-        """Delete a dependent before its owner, and before it what depends on it."""
-        place = _Place.of(dependent)
-        policy = "Foreground" if self._dependents.get(dependent.metadata.uid) else None
-        self._cluster.remove(place.kind, place.name, place.namespace, uid=dependent.metadata.uid, policy=policy)
 
     def _blocks(self, place: _Place, uid: str) -> bool:
         found = self._find(place)
@@ -140,7 +133,6 @@ class GarbageCollector(MemoryController):
 
 
 def _owners(subject: ApiObject | None) -> dict[str, None]:
-    """Return the uids of an object's owners."""
     return {each.uid: None for each in subject.metadata.owner_references} if subject is not None else {}
 
 

@@ -49,7 +49,13 @@ class PodGarbageCollector(ControlLoop):
 
     def _touched(self, change: Change) -> Iterator[Key]:
         if isinstance(change.subject, Node):
-            yield from self._node_touched(change.subject, change.new is None)
+            name = change.subject.metadata.name
+            if change.new is None:
+                self._gone.add(name)
+            else:
+                self._gone.discard(name)
+            if change.new is None or _is_out_of_service(change.subject):
+                yield "", name
             return
         old, pod = change.old, change.new
         self._ended -= isinstance(old, Pod) and has_ended(old)
@@ -69,38 +75,22 @@ class PodGarbageCollector(ControlLoop):
         elif is_ending and (node := self._cluster.find(Node, node_name)) is not None and _is_out_of_service(node):
             yield "", node_name
 
-    def _node_touched(self, node: Node, gone: bool) -> Iterator[Key]:
-        name = node.metadata.name
-        if gone:
-            self._gone.add(name)
-        else:
-            self._gone.discard(name)
-        if gone or _is_out_of_service(node):
-            yield "", name
-
     def _reconcile(self, key: Key) -> None:
         namespace, name = key
         if key == _ENDED:
-            self._delete_oldest()
-        elif not namespace:
-            self._clear(name)
-        else:
-            pod = self._cluster.find(Pod, name, namespace)
-            if pod is not None and pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
+            ended = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_place_in_line)
+            for pod in ended[: max(0, len(ended) - self._most_ended)]:
                 self._end(pod)
-
-    def _delete_oldest(self) -> None:
-        ended = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_place_in_line)
-        for pod in ended[: max(0, len(ended) - self._most_ended)]:
-            self._end(pod)
-
-    def _clear(self, node_name: str) -> None:
-        """End the pods of a node that is gone, or those that are to end on one that is out of service."""
-        node = self._cluster.find(Node, node_name)
-        if node is None or _is_out_of_service(node):
-            for pod in self._cluster.objects(Pod):
-                if pod.spec.node_name == node_name and (node is None or pod.metadata.deletion_timestamp is not None):
+        elif not namespace:
+            # Of a node that is gone all pods end, of one that is out of service those that are to end.
+            node = self._cluster.find(Node, name)
+            for pod in self._cluster.objects(Pod) if node is None or _is_out_of_service(node) else ():
+                if pod.spec.node_name == name and (node is None or pod.metadata.deletion_timestamp is not None):
                     self._end(pod, _orphaned(pod) if node is None else None)
+        else:
+            found = self._cluster.find(Pod, name, namespace)
+            if found is not None and found.metadata.deletion_timestamp is not None and not found.spec.node_name:
+                self._end(found)
 
     def _end(self, pod: Pod, why: PodCondition | None = None) -> None:
         """Fail a pod unless it is over, and delete it at once."""

@@ -22,7 +22,6 @@ from kframework.objects import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
-    ObjectReference,
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -107,7 +106,7 @@ class VolumeController(MemoryController):
         if old is not None:
             self._free.pop(old.metadata.name, None)
             if old.spec.claim_ref is not None:
-                claim = _wanted_by(old.spec.claim_ref)
+                claim = old.spec.claim_ref.namespace, old.spec.claim_ref.name
                 self._kept[claim].pop(old.metadata.name, None)
                 if not self._kept[claim]:
                     del self._kept[claim]
@@ -118,7 +117,7 @@ class VolumeController(MemoryController):
             self._free[new.metadata.name] = None
             self._claims |= self._unserved
         else:
-            claim = _wanted_by(new.spec.claim_ref)
+            claim = new.spec.claim_ref.namespace, new.spec.claim_ref.name
             self._kept.setdefault(claim, {})[new.metadata.name] = None
             self._claims[claim] = None
 
@@ -129,15 +128,17 @@ class VolumeController(MemoryController):
                 self._tend(pod)
             fresh, self._fresh = self._fresh, {}
             for name in fresh:
-                self._make_available(name)
+                volume = self._cluster.find(PersistentVolume, name)
+                if volume is None or volume.status.phase not in ("", "Pending"):
+                    continue
+                if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+                    self._cluster.replace(replace(volume, status=PersistentVolumeStatus(phase="Available")))
             claims, self._claims = self._claims, {}
             for key in claims:
                 self._unserved.pop(key, None)
                 claim = self._cluster.find(PersistentVolumeClaim, key[1], key[0])
                 if claim is not None and not is_bound(claim) and not self._serve(claim):
                     self._unserved[key] = None
-
-    # -- ephemeral volumes -----------------------------------------------------------------------------------------
 
     def _tend(self, pod: Pod) -> None:
         """Make the claims of a pod's ephemeral volumes, unless it is being deleted; once it is gone, delete them."""
@@ -153,15 +154,6 @@ class VolumeController(MemoryController):
                 self._cluster.add(_ephemeral_claim(pod, name, volume))
             elif claim is not None and not alive and is_controlled_by(claim.metadata, uid):
                 self._cluster.remove(PersistentVolumeClaim, name, namespace)
-
-    # -- binding ---------------------------------------------------------------------------------------------------
-
-    def _make_available(self, name: str) -> None:
-        volume = self._cluster.find(PersistentVolume, name)
-        if volume is None or volume.status.phase not in ("", "Pending"):
-            return
-        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
-            self._cluster.replace(replace(volume, status=PersistentVolumeStatus(phase="Available")))
 
     def _serve(self, claim: PersistentVolumeClaim) -> bool:
         """Bind a claim, or make a volume for it; False if that takes another volume, class or node."""
@@ -232,8 +224,6 @@ class VolumeController(MemoryController):
         metadata = _annotated(claim.metadata, of_claim)
         self._cluster.replace(replace(claim, metadata=metadata, spec=served, status=bound))
 
-    # -- making volumes --------------------------------------------------------------------------------------------
-
     def _topology(self, storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
         """Say from where a new volume is reached: the part of the cluster that its class or its driver means by a node.
 
@@ -255,10 +245,6 @@ class VolumeController(MemoryController):
         drivers = csi_node.spec.drivers if csi_node is not None else ()
         told = (driver.topology_keys for driver in drivers if driver.name == storage_class.provisioner)
         return next(told, ()) or (_HOSTNAME,)
-
-
-def _wanted_by(reference: ObjectReference) -> Key:
-    return reference.namespace, reference.name
 
 
 def _annotated(metadata: ObjectMeta, annotations: Mapping[str, str]) -> ObjectMeta:

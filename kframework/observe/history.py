@@ -29,13 +29,11 @@ class LastRecords(Generic[R]):
         self._weight += self._weigh(record)
         if self._weight <= self._most:
             return ()
-        return list(self._make_room())
-
-    def _make_room(self) -> Iterator[R]:
+        forgotten: list[R] = []
         while self._weight > self._most and len(self._records) > 1:
-            oldest = self._records.popleft()
-            self._weight -= self._weigh(oldest)
-            yield oldest
+            forgotten.append(self._records.popleft())
+            self._weight -= self._weigh(forgotten[-1])
+        return forgotten
 
     def recent(self, count: int) -> list[R]:
         """Return so many of the last records, the newest first."""
@@ -118,8 +116,7 @@ class History(Observer):
 
     def since(self, attempt: int, count: int) -> list[Decision]:
         """Return the decisions of the attempts behind this one, the oldest first; at most the last `count` of them."""
-        newest = (decision for decision in self._decisions.recent(count) if decision.attempt > attempt)
-        return list(newest)[::-1]
+        return [decision for decision in self._decisions.recent(count) if decision.attempt > attempt][::-1]
 
     def named(self, pod: str, count: int) -> list[Decision]:
         """Return the last decisions on pods of this `namespace/name`, the newest first."""

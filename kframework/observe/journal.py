@@ -68,8 +68,7 @@ class Journal(Observer):
     def _say(self, decision: Decision, took: int) -> None:
         """Log why a pod has to wait; of one that need not, its binding will tell."""
         if _log.isEnabledFor(logging.DEBUG):
-            details = _said(decision) | _times(took, decision)
-            _log.debug("What the plugins said", extra=self._of(decision) | details)
+            _log.debug("What the plugins said", extra=self._of(decision) | _said(decision) | _times(took, decision))
         if decision.result is Result.SCHEDULED:
             self._binding[decision.attempt] = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
         elif decision.result is Result.UNSCHEDULABLE:

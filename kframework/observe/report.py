@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
-from kframework.observe.web.nodes import NodePods, Nodes, node_pods, nodes
+from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
-from kframework.observe.web.profiles import ProfilePart, profile_parts
+from kframework.observe.web.profiles import profile_parts
 from kframework.observe.web.sections import Details, Section
 from kframework.observe.web.shown import Shown, report_page
-from kframework.observe.web.summary import Attempts, Summary, attempts, summary
+from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
 
 #: So much of everything stands in a report, so that it stays a file that opens at once; explanations of each sort.
 ATTEMPTS, PODS, NODES, EXPLANATIONS = 2_000, 2_000, 300, 100
-
-
-class _Data(msgspec.Struct, frozen=True):
-    """What the page of a report is made from; a page that is alive asks for the same parts one by one.
-
-    `details` and `explanations` are by sort and name.
-    """
-
-    title: str
-    start: float | None
-    summary: Summary
-    queues: Queues
-    attempts: Attempts
-    sections: tuple[Section, ...]
-    nodes: Nodes
-    node_pods: Mapping[str, NodePods]
-    profiles: list[ProfilePart]
-    details: Mapping[str, Mapping[str, Details]]
-    explanations: Mapping[str, Mapping[str, object]]
 
 
 def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
@@ -48,19 +29,20 @@ def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
     found = {name: node_pods(engine.cluster, name) for name in listed}
     waiting, sections = queues(shown, most=PODS), shown.sections()
     chosen = _chosen(waiting, sections)
-    data = _Data(
-        title,
-        start,
-        summary(shown, counted=history.kept),
-        waiting,
-        attempts(history, shown=ATTEMPTS),
-        sections,
-        nodes(table),
-        {name: pods for name, pods in found.items() if pods is not None},
-        profile_parts(engine.profiles, history, engine.clock.now(), counted=history.kept),
-        {sort: _details(shown, sort, names) for sort, names in chosen.items()},
-        {sort: shown.explanations(sort, names) for sort, names in chosen.items()},
-    )
+    # A page that is alive asks for the same parts one by one.
+    data = {
+        "title": title,
+        "start": start,
+        "summary": summary(shown, counted=history.kept),
+        "queues": waiting,
+        "attempts": attempts(history, shown=ATTEMPTS),
+        "sections": sections,
+        "nodes": nodes(table),
+        "node_pods": {name: pods for name, pods in found.items() if pods is not None},
+        "profiles": profile_parts(engine.profiles, history, engine.clock.now(), counted=history.kept),
+        "details": {sort: _details(shown, sort, names) for sort, names in chosen.items()},
+        "explanations": {sort: shown.explanations(sort, names) for sort, names in chosen.items()},
+    }
     return report_page(title, msgspec.json.encode(data)).html
 
 

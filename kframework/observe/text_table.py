@@ -33,15 +33,12 @@ def table(
         for index, (cell, cell_width) in enumerate(zip(row[:-1], widths, strict=True)):
             colour = colours.get(cell) if index == status else None
             line += (f"\x1b[{colour}m{cell}\x1b[0m" if colour else cell) + " " * (cell_width - len(cell) + 2)
-        yield from _with_last(line, offset, row[-1], width)
-
-
-def _with_last(line: str, offset: int, last: str, width: int | None) -> Iterator[str]:
-    if width is None or offset + len(last) <= width:
-        yield (line + last).rstrip()
-        return
-    below = width - offset < _NARROW
-    indent = INDENT if below else " " * offset
-    wrapped = textwrap.wrap(last, max(width - len(indent), _NARROW), break_on_hyphens=False)
-    yield line.rstrip() if below else line + wrapped.pop(0)
-    yield from (indent + part for part in wrapped)
+        last = row[-1]
+        if width is None or offset + len(last) <= width:
+            yield (line + last).rstrip()
+            continue
+        below = width - offset < _NARROW
+        indent = INDENT if below else " " * offset
+        wrapped = textwrap.wrap(last, max(width - len(indent), _NARROW), break_on_hyphens=False)
+        yield line.rstrip() if below else line + wrapped.pop(0)
+        yield from (indent + part for part in wrapped)

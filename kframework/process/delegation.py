@@ -52,13 +52,6 @@ class Delegation:
     authorized_ttl: float = 10.0
     unauthorized_ttl: float = 10.0
 
-    def allows_all(self, path: str) -> bool:
-        """Return whether anybody may ask for this path."""
-        return any(
-            path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
-            for allowed in self.always_allow_paths
-        )
-
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
     """Somebody, as the API server knows him."""
@@ -123,7 +116,11 @@ class Delegated:
 
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-            refused = None if self._delegation.allows_all(request.path) else await self._refusal(request)
+            is_open = any(
+                request.path.startswith(path[:-1]) if path.endswith("*") else request.path == path
+                for path in self._delegation.always_allow_paths
+            )
+            refused = None if is_open else await self._refusal(request)
             return await handler(request) if refused is None else refused
 
         return check
@@ -199,7 +196,6 @@ class _Remembered(Generic[T]):
         return (answer,) if asyncio.get_running_loop().time() < until else None  # type: ignore[return-value]  # it is there
 
     def keep(self, key: bytes, answer: T, seconds: float) -> None:
-        """Remember an answer for so long."""
         self._answers.pop(key, None)
         self._answers[key] = asyncio.get_running_loop().time() + seconds, answer
         if len(self._answers) > REMEMBERED:
@@ -207,7 +203,6 @@ class _Remembered(Generic[T]):
 
 
 async def _asked(transport: Transport, path: str, review: object, form: type[T]) -> T:
-    """Have something reviewed; raises ClusterError."""
     request = Request(method="POST", path=path, body=msgspec.json.encode(review), timeout=PATIENCE)
     try:
         async with asyncio.timeout(PATIENCE):

@@ -116,7 +116,6 @@ class LeaderElection:
             await self._stop()
 
     async def _stop(self) -> None:
-        """Stop leading, tell so, and let the next one in."""
         led, self._expires = self._expires > _NEVER, _NEVER
         if led:
             self._on_stopped()
@@ -129,10 +128,7 @@ class LeaderElection:
             if led:
                 await self._announce("stopped leading")
 
-    # -- getting the lease -----------------------------------------------------------------------------------------
-
     async def _acquire(self) -> None:
-        """Try to get the lease until we have it."""
         _log.info("attempting to acquire leader lease %s", self._name)
         freed = asyncio.Event()
         watching = asyncio.create_task(self._watch(freed))
@@ -168,8 +164,14 @@ class LeaderElection:
             return False
         try:
             found = await self._read()
-            if found is not None and self._is_held(found):
-                return False
+            if found is not None:
+                # Another holds it whose record changes, whatever times it writes down.
+                now = self._clock.now()
+                if found.spec != self._seen:
+                    self._seen, self._seen_since = found.spec, now
+                over = now >= self._seen_since + (found.spec.lease_duration_seconds or 0)
+                if found.spec.holder_identity not in (None, "", self.identity) and not over:
+                    return False
             expires = await self._write(found)
         except ClusterError as error:
             self._complain(logging.ERROR, "failed to acquire lease %s: %s", error)
@@ -179,18 +181,7 @@ class LeaderElection:
         self._expires = expires
         return True
 
-    def _is_held(self, lease: Lease) -> bool:
-        """Return whether another holds the lease: one whose record changes, whatever times it writes down."""
-        now = self._clock.now()
-        if lease.spec != self._seen:
-            self._seen, self._seen_since = lease.spec, now
-        over = now >= self._seen_since + (lease.spec.lease_duration_seconds or 0)
-        return lease.spec.holder_identity not in (None, "", self.identity) and not over
-
-    # -- keeping the lease -----------------------------------------------------------------------------------------
-
     async def _renew(self) -> None:
-        """Renew the lease until it is lost."""
         why = None
         while why is None:
             try:
@@ -206,9 +197,15 @@ class LeaderElection:
         if not self._may_lead():
             return "the scheduler hangs"
         try:
-            expires = await self._rewritten()
-        except _HeldByAnother as other:
-            return f"it is held by {str(other) or 'nobody'}"
+            try:
+                expires = await self._write(self._lease)  # as if nobody had touched it since
+            except ClusterError as error:
+                text = "failed to update lease %s optimistically, looking at it again: %s"
+                self._complain(logging.WARNING, text, error)
+                found = await self._read()
+                if found is not None and not self._is_ours(found):
+                    return f"it is held by {found.spec.holder_identity or 'nobody'}"
+                expires = await self._write(found)
         except ClusterError as error:
             self._complain(logging.ERROR, "failed to renew lease %s: %s", error)
             return None
@@ -216,18 +213,6 @@ class LeaderElection:
             return "the answer to its renewal came too late"
         self._expires = expires
         return None
-
-    async def _rewritten(self) -> float:
-        """Write the lease as if nobody had touched it since, then as it is found; return until when we lead."""
-        try:
-            return await self._write(self._lease)
-        except ClusterError as error:
-            text = "failed to update lease %s optimistically, looking at it again: %s"
-            self._complain(logging.WARNING, text, error)
-        found = await self._read()
-        if found is not None and not self._is_ours(found):
-            raise _HeldByAnother(found.spec.holder_identity or "")
-        return await self._write(found)
 
     async def _release(self) -> None:
         """Let others have the lease at once, if it still is ours; otherwise, and if that fails, it runs out."""
@@ -249,8 +234,6 @@ class LeaderElection:
                 found.spec, holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now
             )
             await self._asked(self._cluster.update(structs.replace(found, spec=nobody)))
-
-    # -- the lease in the API --------------------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:
@@ -344,7 +327,3 @@ class LeaderElection:
             raise ClusterError(message, status=0, reason="Timeout", retryable=True) from error
         self._answered = True
         return answer
-
-
-class _HeldByAnother(Exception):
-    """Raised when the lease names another holder than us, who led a moment ago."""

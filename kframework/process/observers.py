@@ -17,9 +17,7 @@ from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Readings, Series
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.shown import Shown
-from kframework.process.http.health import Checked
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
-from kframework.scheduler.watchdog import Told
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -50,16 +48,6 @@ class Observers(Generic[E]):
         self.shown: MakeShown[E] = shown
         self.timed_share: float = max(timed_share, TIMED_SHARE)
 
-    @property
-    def checked(self) -> Checked:
-        """Count health checks."""
-        return self.metrics.health.checked
-
-    @property
-    def slow(self) -> Told:
-        """Count hooks that hold the loop."""
-        return self.metrics.slow
-
     def routes(self, scheduler: Scheduler[E]) -> list[RouteDef]:
         """Return the routes of what was seen; call it before the scheduler begins."""
         return [
@@ -74,15 +62,9 @@ class Observers(Generic[E]):
         self.metrics.devices.attach(engine.profiles)
         return self.metrics.series
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {', '.join(type(observer).__name__ for observer in self.all)}>"
-
 
 class PodObservers(Observers[PodEngine]):
-    """The observers of a scheduler that decides on one pod at a time, with explanations.
-
-    `engine` may be one that is recorded.
-    """
+    """The observers of a scheduler that decides on one pod at a time, with explanations; it may be recorded."""
 
     def __init__(
         self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kframework.client.cluster import Cluster
+from kframework.client.dry_run import DryRunCluster
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import LeaderElection as LeaderElectionSettings
@@ -25,7 +26,7 @@ from kframework.objects import Event
 from kframework.process.http.endpoints import Listener, scheduler_routes, serve
 from kframework.process.lease import RELEASING, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
-from kframework.process.servers import DryRunServer, Server, without_binding
+from kframework.process.servers import Server, without_binding
 from kframework.process.signals import signals
 from kframework.scheduler.garbage import Collector, collecting_rarely
 from kframework.scheduler.scheduler import E, Scheduler
@@ -62,10 +63,9 @@ class Process(Generic[E]):
         companions: Iterable[Companion[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        if report is not None:
-            configuration, server = without_binding(configuration), DryRunServer(server, clock, report)
-        self.configuration = configuration
+        self.configuration = configuration if report is None else without_binding(configuration)
         self.clock = clock
+        self._report = report
         self._server = server
         self._identity = identity or new_identity()
         self._listener = listener
@@ -80,6 +80,8 @@ class Process(Generic[E]):
         """Schedule; raises LeadershipLost, and ConfigError for what cannot be used."""
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._server.schedule())
+            if self._report is not None:
+                cluster = DryRunCluster(cluster, self.clock, self._report)
             self.scheduler: Scheduler[E] = Scheduler(
                 self.configuration,
                 cluster,
@@ -96,13 +98,16 @@ class Process(Generic[E]):
                 self._tell(notice)
             stack.enter_context(collecting_rarely())
             stack.enter_context(signals(self.stop))
-            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.slow))
+            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.slow))
             leader = self._leader()
             await self._serve(stack, leader)
-            if leader is None:
-                await self._schedule()
-            else:
+            if leader is not None:
                 await self._lead(leader)
+            else:
+                async with anyio.create_task_group() as tasks:
+                    self._accompany(tasks)
+                    await self.scheduler.run()
+                    tasks.cancel_scope.cancel()
         self._tell("Requested to terminate, exiting")
 
     def stop(self) -> None:
@@ -121,17 +126,9 @@ class Process(Generic[E]):
             pods = engine.cluster.pods.keys() | engine.pending.keys()
             self._tell(f"in step with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
 
-    async def _schedule(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            self._accompany(tasks)
-            await self.scheduler.run()
-            tasks.cancel_scope.cancel()
-
     def _accompany(self, tasks: TaskGroup) -> None:
         for companion in self._companions:
             tasks.start_soon(companion, self.scheduler)
-
-    # -- endpoints -------------------------------------------------------------------------------------------------
 
     async def _serve(self, stack: AsyncExitStack, leader: LeaderThread | None) -> None:
         if self._listener is None:
@@ -143,21 +140,18 @@ class Process(Generic[E]):
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
             authorization=self._server.rights.problem,
-            checked=self._observers.checked,
+            checked=self._observers.metrics.health.checked,
         )
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
         self._tell(f"see it work at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     def _starting(self) -> str | None:
-        """Say which plugin is being started, and for how long already."""
         starting = self.scheduler.starting
         if starting is None:
             return None
         plugin, since = starting
         return f"plugin {plugin} has been starting for {self.clock.now() - since:.0f} s"
-
-    # -- leader election -------------------------------------------------------------------------------------------
 
     def _leader(self) -> LeaderThread | None:
         election = self.configuration.settings.leader_election
@@ -243,9 +237,9 @@ class LeaderThread:
     ) -> None:
         self.identity = identity
         self._connect = connect
-        self._settings = settings
         self._clock = clock
         self._on_lost = on_lost
+        self._beaten: float = 0.0
         self._candidate = partial(
             LeaderElection,
             settings=settings,
@@ -255,12 +249,12 @@ class LeaderThread:
             random=random,
             on_started=self._started,
             on_stopped=self._stopped,
-            may_lead=self._scheduler_runs,
+            # Whether the scheduler's loop runs.
+            may_lead=lambda: clock.now() - self._beaten <= settings.renew_deadline + PATIENCE,
         )
         self._election: LeaderElection | None = None
         self._led = self._released = False
         self._failure: Exception | None = None
-        self._beaten = 0.0
         self._won, self._lost, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @property
@@ -312,7 +306,6 @@ class LeaderThread:
             await self._ended.wait()
 
     async def _beat(self) -> None:
-        """Show for ever that the scheduler's loop runs."""
         while True:
             self._beaten = self._clock.now()
             await asyncio.sleep(BEAT)
@@ -320,7 +313,6 @@ class LeaderThread:
     # -- in the election's thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Contend for the lease in this thread's loop, and tell the scheduler's about its end."""
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._contend())
@@ -349,10 +341,6 @@ class LeaderThread:
             self._on_lost()
             self._tell(self._lost)
 
-    def _scheduler_runs(self) -> bool:
-        return self._clock.now() - self._beaten <= self._settings.renew_deadline + PATIENCE
-
     def _tell(self, event: asyncio.Event) -> None:
-        """Set an event of the scheduler's loop."""
         with suppress(RuntimeError):  # that loop is closed: nobody waited until this thread had ended
             self._scheduler_loop.call_soon_threadsafe(event.set)

@@ -36,7 +36,11 @@ def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iter
     for kind, subresource, verbs in chain(_needs(profiles, watches), one_by_one):
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         granted[_group(kind), resource].update(verbs)
-    return list(_gathered(granted))
+    # One rule for all resources of a group to which the same may be done.
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource), allowed in sorted(granted.items()):
+        alike[group, tuple(sorted(allowed, key=_VERBS.index))].append(resource)
+    return [Rule((group,), tuple(resources), verbs) for (group, verbs), resources in alike.items()]
 
 
 def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
@@ -55,16 +59,6 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
             if watch.kind is ResourceClaim:
                 # What a claim has got, and whom it is reserved for, stands in its status and is a right of its own.
                 yield kind, "binding", ("patch",)
-
-
-def _gathered(granted: dict[tuple[str, str], set[str]]) -> Iterator[Rule]:
-    """Make one rule of all resources of a group to which the same may be done."""
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for group, resource in sorted(granted):
-        verbs = tuple(sorted(granted[group, resource], key=_VERBS.index))
-        alike[group, verbs].append(resource)
-    for (group, verbs), resources in alike.items():
-        yield Rule((group,), tuple(resources), verbs)
 
 
 def lease_rules(election: LeaderElection) -> list[Rule]:

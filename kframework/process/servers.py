@@ -13,7 +13,6 @@ from msgspec import structs
 
 from kframework._version import __version__
 from kframework.client.cluster import Cluster
-from kframework.client.dry_run import DryRunCluster
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
@@ -22,7 +21,6 @@ from kframework.client.transport import FencedTransport, WriteFence
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
-from kframework.objects import Event
 from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
 from kframework.process.lease import new_identity
 
@@ -36,10 +34,7 @@ _ALL = (PluginEntry(name="*"),)
 
 
 class Server(Protocol):
-    """An API server, and the ways to it; what the scheduler's client writes must pass the fence.
-
-    `rights` knows what it refuses.
-    """
+    """An API server, what it refuses, and the ways to it; what the scheduler's client writes must pass the fence."""
 
     fence: WriteFence
     rights: MissingRights
@@ -98,24 +93,6 @@ class RealServer(Server):
             yield transport
         finally:
             await transport.close()
-
-
-class DryRunServer(Server):
-    """The way to another server by which nothing is written: Events are reported instead."""
-
-    elect: Connect | None = None
-
-    def __init__(self, server: Server, clock: Clock, report: Callable[[Event], None]) -> None:
-        self._server = server
-        self._clock = clock
-        self._report = report
-        self.fence: WriteFence = server.fence
-        self.rights: MissingRights = server.rights
-
-    @asynccontextmanager
-    async def schedule(self) -> AsyncIterator[Cluster]:
-        async with self._server.schedule() as cluster:
-            yield DryRunCluster(cluster, self._clock, self._report)
 
 
 def chance() -> Random:

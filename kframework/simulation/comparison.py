@@ -71,7 +71,6 @@ class Comparison(Mapping[str, Simulation]):
         return repr(self.table)
 
     def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it."""
         return self.table._repr_html_()
 
 

@@ -25,15 +25,12 @@ from kframework.objects import (
 _WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
 #: Controllers that run only if they are named: no scheduler reads what they create, and a simulation reports in the
 #: end on pods that have ended too.
-_OFF_BY_DEFAULT = tuple(
-    f"-{name}"
-    for name in (
-        "endpoints",
-        "endpointslice",
-        "serviceaccount",
-        "root-ca-certificate-publisher",
-        "pod-garbage-collector",
-    )
+_OFF_BY_DEFAULT = (
+    "-endpoints",
+    "-endpointslice",
+    "-serviceaccount",
+    "-root-ca-certificate-publisher",
+    "-pod-garbage-collector",
 )
 
 

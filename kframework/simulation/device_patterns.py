@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -35,9 +35,6 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DEVICE_NAME = re.compile(_LABEL)
 _DRIVER_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _QUALIFIED_NAME = re.compile(rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
-
-
-# -- what is written ---------------------------------------------------------------------------------------------------
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -187,9 +184,6 @@ def read(path: str) -> DeviceFile:
     return file
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------------------
-
-
 def _problems(said: Devices) -> Iterator[Problem]:
     if (said.api_version, said.kind) != (API_VERSION, KIND):
         yield Problem((), f"expected apiVersion {API_VERSION} and kind {KIND}")
@@ -206,8 +200,14 @@ def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
         yield Problem(("driver",), f"{pattern.driver!r} is no name of a driver: write it like gpu.example.com")
     if not pattern.pool:
         yield Problem(("pool",), "is empty: leave it out for the name of the node")
-    if pattern.network_attached:
-        yield from _network_problems(pattern)
+    if pattern.network_attached and pattern.globs:
+        yield Problem(
+            ("nodes",), "devices in the network are reached by labels: use nodeSelector, or leave it out for all"
+        )
+    if pattern.network_attached and NODE in pattern.pool:
+        yield Problem(("pool",), "devices in the network have one pool: give it a name of its own")
+    if pattern.network_attached and pattern.says_node:
+        yield Problem(("devices",), f"devices in the network are those of no node: leave {NODE} out")
     if not pattern.devices:
         yield Problem(("devices",), "is empty: describe at least one device")
     for index, group in enumerate(pattern.devices):
@@ -216,22 +216,10 @@ def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
         yield Problem(("devices",), f"a pool has {there} devices, and may have {MOST_DEVICES}: make more pools")
 
 
-def _network_problems(pattern: Pattern) -> Iterator[Problem]:
-    if pattern.globs:
-        yield Problem(
-            ("nodes",), "devices in the network are reached by labels: use nodeSelector, or leave it out for all"
-        )
-    if NODE in pattern.pool:
-        yield Problem(("pool",), "devices in the network have one pool: give it a name of its own")
-    if pattern.says_node:
-        yield Problem(("devices",), f"devices in the network are those of no node: leave {NODE} out")
-
-
 def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
-    yield from _name_problems(group.name)
+    yield from _label_problems(("name",), group.name)
     yield from _count_problems(group.count)
-    shared = group.allow_multiple_allocations
-    yield from _property_problems(group.attributes, group.capacity, shared)
+    yield from _property_problems(group.attributes, group.capacity, group.allow_multiple_allocations)
     if len(group.taints) > _MOST_TAINTS:
         yield Problem(("taints",), f"{len(group.taints)} taints: a device has {_MOST_TAINTS} at most")
     for index, taint in enumerate(group.taints):
@@ -248,23 +236,18 @@ def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
             yield Problem((name,), f"{len(given)} conditions: a device has {_MOST_CONDITIONS} at most")
         if not given and any(conditions.values()):
             yield Problem((), f"{name} is missing: bindingConditions and bindingFailureConditions go together")
-    if group.counters or group.partitions:
-        yield from _counter_problems(group.counters)
+    counters = len(group.counters)
+    if (counters or group.partitions) and not 0 < counters <= _MOST_COUNTERS:
+        yield Problem(("counters",), f"{counters} counters: a device with partitions has 1 to {_MOST_COUNTERS}")
+    for name in group.counters:
+        yield from _label_problems(("counters", name), name)
+    yield from _quantity_problems(("counters",), group.counters.items())
     for index, partition in enumerate(group.partitions):
         yield from _below(("partitions", index), _partition_problems(partition, group))
 
 
-def _counter_problems(counters: Mapping[str, RawQuantity]) -> Iterator[Problem]:
-    if not 0 < len(counters) <= _MOST_COUNTERS:
-        yield Problem(("counters",), f"{len(counters)} counters: a device with partitions has 1 to {_MOST_COUNTERS}")
-    for name in counters:
-        if not _is_label(name):
-            yield Problem(("counters", name), _no_label(name))
-    yield from _quantity_problems(("counters",), counters.items())
-
-
 def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Problem]:
-    yield from _name_problems(partition.name)
+    yield from _label_problems(("name",), partition.name)
     yield from _count_problems(partition.count)
     yield from _property_problems({**group.attributes, **partition.attributes}, partition.capacity, shared=False)
     if not partition.counters:
@@ -275,17 +258,9 @@ def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Pr
     yield from _quantity_problems(("counters",), partition.counters.items())
 
 
-def _name_problems(name: str) -> Iterator[Problem]:
-    if not _is_label(name):
-        yield Problem(("name",), _no_label(name))
-
-
-def _is_label(name: str) -> bool:
-    return _DEVICE_NAME.fullmatch(name) is not None
-
-
-def _no_label(name: str) -> str:
-    return f"{name!r} is no DNS label: use small letters, digits and hyphens"
+def _label_problems(path: FieldPath, name: str) -> Iterator[Problem]:
+    if not _DEVICE_NAME.fullmatch(name):
+        yield Problem(path, f"{name!r} is no DNS label: use small letters, digits and hyphens")
 
 
 def _count_problems(count: int) -> Iterator[Problem]:
@@ -304,18 +279,11 @@ def _property_problems(attributes: Attributes, capacity: Capacities, shared: boo
             if value == ():
                 yield Problem((field, name), "the list is empty: give at least one value")
     for name, said in capacity.items():
-        for path, each in _each(("capacity", name), said):
-            yield from _capacity_problems(path, each, shared)
-
-
-def _each(
-    path: FieldPath, said: CapacityValue | tuple[CapacityValue, ...]
-) -> Iterator[tuple[FieldPath, CapacityValue]]:
-    if not isinstance(said, tuple):
-        yield path, said
-        return
-    for index, each in enumerate(said):
-        yield (*path, index), each
+        if not isinstance(said, tuple):
+            yield from _capacity_problems(("capacity", name), said, shared)
+            continue
+        for index, each in enumerate(said):
+            yield from _capacity_problems(("capacity", name, index), each, shared)
 
 
 def _capacity_problems(path: FieldPath, said: CapacityValue, shared: bool) -> Iterator[Problem]:

@@ -50,7 +50,6 @@ class Table(Sequence[T], Generic[T]):
         return "\n".join([*table(list(map(str.upper, self._columns)), self._cells()), *self._rest()])
 
     def _repr_html_(self) -> str:
-        """Return the table as a notebook shows it."""
         head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
         # Only the last column is long: a name that is cut at its hyphen is hard to read.
         rows = (
@@ -96,7 +95,6 @@ class PodExplanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return the text as a notebook shows it."""
         return f"<pre>{escape(str(self))}</pre>"
 
 

@@ -11,8 +11,6 @@ from kframework.errors import ConfigError, InputError, in_words
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.given import ConfigurationSource
     from kframework.framework.plugin import Plugin
@@ -109,15 +107,11 @@ def declare_installed_kinds() -> list[ConfigError]:
         try:
             entry_point.load()
         except Exception as error:
-            problems.append(_kinds_problem(entry_point, error))
+            distribution = entry_point.dist
+            source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
+            why = str(error) if isinstance(error, ConfigError) else in_words(error)
+            problems.append(ConfigError(f"the kinds of {entry_point.value!r}{source} are not all known: {why}"))
     return problems
-
-
-def _kinds_problem(entry_point: EntryPoint, error: Exception) -> ConfigError:
-    distribution = entry_point.dist
-    source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
-    why = str(error) if isinstance(error, ConfigError) else in_words(error)
-    return ConfigError(f"the kinds of {entry_point.value!r}{source} are not all known: {why}")
 
 
 def _with_devices(manifest: Manifest, devices: str) -> Manifest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from kframework.scheduler.slices import finished
 from kframework.simulation.display import PodExplanation, Table
 from kframework.simulation.records import bindings_table, decisions_table
 
+R = TypeVar("R", Decision, Binding)
+
 
 class Recording:
     """A recording file; `plugins` are those of it that are not installed.
@@ -39,26 +41,21 @@ class Recording:
     @property
     def decisions(self) -> Table[Decision]:
         """Every attempt that was recorded, in order."""
-        return decisions_table(self._records().decisions)
+        return decisions_table(self._records(Decision))
 
     @property
     def bindings(self) -> Table[Binding]:
         """Every binding cycle that was recorded, in order."""
-        return bindings_table(self._records().bindings)
+        return bindings_table(self._records(Binding))
 
     def accounts(self, kind: EngineKind[E]) -> list[msgspec.Struct]:
         """Return every account that an engine of this kind has given beside its Decisions, in order."""
         recorded, kinds = Recorded(self.file), {record.__name__: record for record in kind.accounts.values()}
         return [recorded.read(line.body, kinds[line.what]) for line in recorded if line.what in kinds]
 
-    def _records(self) -> _Records:
-        recorded, records = Recorded(self.file), _Records([], [])
-        for line in recorded:
-            if line.what == "Decision":
-                records.decisions.append(recorded.read(line.body, Decision))
-            elif line.what == "Binding":
-                records.bindings.append(recorded.read(line.body, Binding))
-        return records
+    def _records(self, kind: type[R]) -> list[R]:
+        recorded = Recorded(self.file)
+        return [recorded.read(line.body, kind) for line in recorded if line.what == kind.__name__]
 
     def explain(self, pod: str, *, attempt: int | None = None) -> PodExplanation:
         """Explain a pod, `name` or `namespace/name`, as it was right before an attempt, or in the end.
@@ -105,14 +102,5 @@ class Recording:
         """Return every attempt as a dictionary."""
         return self.decisions.to_dicts()
 
-    def __repr__(self) -> str:
-        return f"<Recording {self.file}>"
-
     def _repr_html_(self) -> str:
-        """Return the table of the attempts as a notebook shows it."""
         return self.decisions._repr_html_()
-
-
-class _Records(NamedTuple):
-    decisions: list[Decision]
-    bindings: list[Binding]

@@ -19,10 +19,7 @@ from kframework.values.status import Code
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Where a pod went.
-
-    `pod` is `namespace/name`; `node` is None while it is pending, and `message` then says why.
-    """
+    """Where a pod (`namespace/name`) went; while it is pending, `node` is None and `message` says why."""
 
     pod: str
     node: str | None
@@ -161,9 +158,6 @@ def _phase_of(subject: ApiObject) -> tuple[object, object]:
     status = getattr(subject, "status", None)
     state = getattr(status, "state", "")
     return getattr(status, "phase", ""), getattr(state, "phase", state)
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def outcomes_table(outcomes: Iterable[Outcome]) -> Table[Outcome]:

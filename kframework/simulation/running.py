@@ -73,19 +73,15 @@ class Run(Generic[E]):
         """Run until nothing moves any more, for `limit` seconds at most."""
         self._stops_at_end = True
         try:
-            self._run_loop(limit)
+            self.run_for(limit)
         finally:
             self._stops_at_end = False
-
-    def run_for(self, seconds: float) -> None:
-        """Run for so many seconds, whether anything moves or not."""
-        self._run_loop(seconds)
 
     def run_until(self, work: Coroutine[object, object, T]) -> T:
         """Run until this work has ended, and return its result."""
         task = self._loop.create_task(work)
         task.add_done_callback(self._stop)
-        self._run_loop()
+        self.run_for(None)
         return task.result()
 
     def step(self) -> Decision | None:
@@ -115,9 +111,10 @@ class Run(Generic[E]):
         finally:
             beside_running_loop(self._runner.close)
 
-    def _run_loop(self, limit: float | None = None) -> None:
+    def run_for(self, seconds: float | None) -> None:
+        """Run for so many seconds, whether anything moves or not, or until the loop is stopped."""
         self.is_over = False
-        timer = None if limit is None else self._loop.call_later(limit, self._loop.stop)
+        timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
             with quitting(), collecting_rarely():
                 spare()
@@ -141,10 +138,7 @@ class Run(Generic[E]):
     def _stop(self, work: asyncio.Task[object]) -> None:
         self._loop.stop()
 
-    # -- the end ---------------------------------------------------------------------------------------------------
-
     def _end_if_idle(self) -> None:
-        """End when neither the scheduler nor a controller has anything left to do."""
         if self._stops_at_end and self._scheduler.settled and all(each.idle for each in self._controllers):
             self.retrying, self.stuck = (), {}
             self._end()

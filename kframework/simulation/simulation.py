@@ -242,8 +242,7 @@ class Simulation(Generic[E]):
         from kframework.explain.account import PodEngineShown
         from kframework.observe.report import report
 
-        shown = PodEngineShown(self.scheduler.engine, self._records.history)
-        return report(shown, title=title, start=VIRTUAL_EPOCH)
+        return report(PodEngineShown(self.scheduler.engine, self._records.history), title=title, start=VIRTUAL_EPOCH)
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return where each pod is as a dictionary, as pandas.DataFrame and polars.DataFrame take them."""
@@ -253,7 +252,6 @@ class Simulation(Generic[E]):
         return f"<Simulation: {self._account()}>"
 
     def _repr_html_(self) -> str:
-        """Return the account, the picture of the nodes and the table of the pods as a notebook shows them."""
         picture = node_picture(nodes(self.scheduler.engine.cluster.nodes))
         return f"<p>{escape(self._account())}</p>{picture}{self.outcomes._repr_html_()}"
 

@@ -41,7 +41,6 @@ from kframework.simulation.device_patterns import (
     Capacity,
     DeviceFile,
     DeviceGroup,
-    Partition,
     Pattern,
     Version,
 )
@@ -72,8 +71,6 @@ def made(file: DeviceFile, objects: Iterable[ApiObject]) -> Made:
 
 
 class _Making:
-    """Goes through a file, and notes what has a name."""
-
     def __init__(self, file: DeviceFile, objects: Iterable[ApiObject]) -> None:
         self._file = file
         self._nodes: list[Node] = []
@@ -131,17 +128,22 @@ class _Making:
         self._known[what, name] = path
 
     def _contents(self, pattern: Pattern, node_name: str, path: FieldPath) -> list[ResourceSliceSpec]:
-        """Describe what the slices of one pool hold."""
         devices, counter_sets = list[Device](), list[CounterSet]()
         names = set[str]()
         for index, group in enumerate(pattern.devices):
             for device in _devices(group, node_name):
-                wrong = _wrong_name(device.name, names)
-                if wrong is not None:
-                    raise self._file.error((*path, "devices", index, "name"), wrong)
+                where = (*path, "devices", index, "name")
+                if device.name in names:
+                    message = f"two devices would be called {device.name}: choose another name"
+                    raise self._file.error(where, message)
+                if len(device.name) > _LONGEST_NAME:
+                    message = f"{device.name} is longer than {_LONGEST_NAME} characters: shorten it"
+                    raise self._file.error(where, message)
                 names.add(device.name)
                 devices.append(device)
-            counter_sets += _counter_sets(group)
+            if group.counters:
+                counters = _counters(group.counters)
+                counter_sets += (CounterSet(name=f"{group.name}-{n}", counters=counters) for n in range(group.count))
         advanced = any(device.taints or device.consumes_counters for device in devices)
         return [
             *(ResourceSliceSpec(shared_counters=cut) for cut in _cut(counter_sets, _MOST_COUNTER_SETS)),
@@ -152,15 +154,6 @@ class _Making:
         ]
 
 
-def _wrong_name(name: str, names: set[str]) -> str | None:
-    if name in names:
-        return f"two devices would be called {name}: choose another name"
-    return f"{name} is longer than {_LONGEST_NAME} characters: shorten it" if len(name) > _LONGEST_NAME else None
-
-
-# -- nodes and slices --------------------------------------------------------------------------------------------------
-
-
 def _fits(pattern: Pattern, node: Node) -> bool:
     name, labels = node.metadata.name, node.metadata.labels
     is_named = not pattern.globs or any(fnmatchcase(name, glob) for glob in pattern.globs)
@@ -168,7 +161,6 @@ def _fits(pattern: Pattern, node: Node) -> bool:
 
 
 def _selector(pattern: Pattern) -> NodeSelector | None:
-    """Return the selector of nodes with the pattern's labels; None if there are none."""
     if not pattern.node_selector:
         return None
     requirements = (
@@ -196,57 +188,36 @@ def _pool(
 
 
 def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
-    """Cut a sequence into pieces of this length, the last one aside."""
     return (tuple(items[begin : begin + length]) for begin in range(0, len(items), length))
-
-
-# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def _devices(group: DeviceGroup, node_name: str) -> Iterator[Device]:
     """Make the devices of a group, each before its partitions."""
     for index in range(group.count):
-        whole = _whole(group, index, node_name)
-        yield whole
-        for partition in group.partitions:
-            yield from _partitions(group, partition, whole, index, node_name)
-
-
-def _whole(group: DeviceGroup, index: int, node_name: str) -> Device:
-    name = f"{group.name}-{index}"
-    return Device(
-        name=name,
-        attributes=_attributes(group.attributes, index, index, node_name),
-        capacity=_capacity(group.capacity, index),
-        consumes_counters=(_consumption(name, group.counters),) if group.counters else (),
-        taints=group.taints,
-        binds_to_node=group.binds_to_node or None,
-        binding_conditions=group.binding_conditions,
-        binding_failure_conditions=group.binding_failure_conditions,
-        allow_multiple_allocations=group.allow_multiple_allocations or None,
-    )
-
-
-def _partitions(
-    group: DeviceGroup, partition: Partition, whole: Device, index: int, node_name: str
-) -> Iterator[Device]:
-    """Make the partitions of a device that are alike, which are as it is but for what they say themselves."""
-    for number in range(partition.count):
-        own = _attributes(partition.attributes, number, index, node_name)
-        yield replace(
-            whole,
-            name=f"{whole.name}-{partition.name}-{number}",
-            attributes={**whole.attributes, **own},
-            capacity=_capacity(partition.capacity, number),
-            consumes_counters=(_consumption(whole.name, partition.counters),),
+        name = f"{group.name}-{index}"
+        whole = Device(
+            name=name,
+            attributes=_attributes(group.attributes, index, index, node_name),
+            capacity=_capacity(group.capacity, index),
+            consumes_counters=(_consumption(name, group.counters),) if group.counters else (),
+            taints=group.taints,
+            binds_to_node=group.binds_to_node or None,
+            binding_conditions=group.binding_conditions,
+            binding_failure_conditions=group.binding_failure_conditions,
+            allow_multiple_allocations=group.allow_multiple_allocations or None,
         )
-
-
-def _counter_sets(group: DeviceGroup) -> Iterator[CounterSet]:
-    if group.counters:
-        counters = _counters(group.counters)
-        for index in range(group.count):
-            yield CounterSet(name=f"{group.name}-{index}", counters=counters)
+        yield whole
+        # Partitions are as their device is, but for what they say themselves.
+        for partition in group.partitions:
+            for number in range(partition.count):
+                own = _attributes(partition.attributes, number, index, node_name)
+                yield replace(
+                    whole,
+                    name=f"{name}-{partition.name}-{number}",
+                    attributes={**whole.attributes, **own},
+                    capacity=_capacity(partition.capacity, number),
+                    consumes_counters=(_consumption(name, partition.counters),),
+                )
 
 
 def _consumption(counter_set: str, amounts: Mapping[str, RawQuantity]) -> DeviceCounterConsumption:

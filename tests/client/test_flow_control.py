@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
@@ -28,7 +28,7 @@ from kframework.client.flow_control import (
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.rest import ask
 from kframework.client.transport import Request, Response, Stream, Transport
-from kframework.clock import LoopClock, run_virtual
+from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 from kframework.errors import ClusterError
@@ -42,6 +42,11 @@ READ = Request(method="GET", path="/api/v1/namespaces/default/pods/p")
 
 #: How many writers never cease to write.
 WRITERS = 300
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 class Noting:
@@ -113,52 +118,35 @@ def test_without_configuration_it_is_fifty_a_second_after_a_hundred() -> None:
     assert sent[-1] == pytest.approx(1.0, abs=1e-4)
 
 
-def test_every_wait_for_a_turn_is_told() -> None:
+async def test_every_wait_for_a_turn_is_told() -> None:
     told: list[tuple[str, float]] = []
-
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        control = FlowControl(Noting(), connection(10, 2), clock, lambda *wait: told.append(wait))
-        await asyncio.gather(*map(control.send, [STATUS, STATUS, STATUS, EVENT]))
-
-    run_virtual(main)
+    clock = LoopClock(asyncio.get_running_loop())
+    control = FlowControl(Noting(), connection(10, 2), clock, lambda *wait: told.append(wait))
+    await asyncio.gather(*map(control.send, [STATUS, STATUS, STATUS, EVENT]))
     assert sorted(told) == [("PATCH", 0.0), ("PATCH", 0.0), ("PATCH", pytest.approx(0.1)), ("POST", 0.0)]
 
 
-def in_virtual_time(work: Coroutine[object, object, None]) -> None:
-    async def main() -> None:
-        await work
-
-    run_virtual(main)
-
-
-def test_whoever_is_cancelled_has_used_up_its_turn_and_stops_nobody() -> None:
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        bucket = TokenBucket(1, 1, LoopClock(loop))
-        assert await bucket.admit() == 0.0
-        first, second = (asyncio.ensure_future(bucket.admit()) for _ in range(2))
-        await asyncio.sleep(0.5)
-        first.cancel()
-        await second
-        assert loop.time() == 2.0
-
-    in_virtual_time(work())
+async def test_whoever_is_cancelled_has_used_up_its_turn_and_stops_nobody() -> None:
+    loop = asyncio.get_running_loop()
+    bucket = TokenBucket(1, 1, LoopClock(loop))
+    assert await bucket.admit() == 0.0
+    first, second = (asyncio.ensure_future(bucket.admit()) for _ in range(2))
+    await asyncio.sleep(0.5)
+    first.cancel()
+    await second
+    assert loop.time() == 2.0
 
 
-def test_streams_do_not_count() -> None:
-    async def work() -> None:
-        loop, noting = asyncio.get_running_loop(), Noting()
-        control = FlowControl(noting, connection(1, 1), LoopClock(loop))
-        await control.send(STATUS)
-        for _ in range(5):
-            async with control.stream(STATUS) as stream:
-                assert [line async for line in stream.lines] == [b"{}"]
-        assert loop.time() == 0.0
-        await control.close()
-        assert noting.closed
-
-    in_virtual_time(work())
+async def test_streams_do_not_count() -> None:
+    loop, noting = asyncio.get_running_loop(), Noting()
+    control = FlowControl(noting, connection(1, 1), LoopClock(loop))
+    await control.send(STATUS)
+    for _ in range(5):
+        async with control.stream(STATUS) as stream:
+            assert [line async for line in stream.lines] == [b"{}"]
+    assert loop.time() == 0.0
+    await control.close()
+    assert noting.closed
 
 
 def test_long_waits_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
@@ -228,18 +216,16 @@ class Rush:
                 await asyncio.sleep(0.01)
 
 
-def rushing(server: SlowServer, work: Callable[[Rush], Coroutine[object, object, None]], *requests: Request) -> None:
-    async def main() -> None:
-        rush = Rush(server)
-        async with anyio.create_task_group() as tasks:
-            for request in requests:
-                for _ in range(WRITERS):
-                    tasks.start_soon(rush.write, request)
-            await work(rush)
-            tasks.cancel_scope.cancel()
-        assert is_empty(rush.control), "all places were given back"
-
-    run_virtual(main)
+@asynccontextmanager
+async def rushing(server: SlowServer, *requests: Request) -> AsyncIterator[Rush]:
+    rush = Rush(server)
+    async with anyio.create_task_group() as tasks:
+        for request in requests:
+            for _ in range(WRITERS):
+                tasks.start_soon(rush.write, request)
+        yield rush
+        tasks.cancel_scope.cancel()
+    assert is_empty(rush.control), "all places were given back"
 
 
 # -- how many ------------------------------------------------------------------------------------------------------
@@ -247,10 +233,9 @@ def rushing(server: SlowServer, work: Callable[[Rush], Coroutine[object, object,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "latency"), [(20, 0.05), (200, 0.3), (1000, 0.005), (3000, 0.015), (400, 0.1)])
-def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) -> None:
+async def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) -> None:
     """It keeps the server busy, and no write waits there for much longer than it must."""
-
-    async def work(rush: Rush) -> None:
+    async with rushing(SlowServer(capacity, latency), BINDING) as rush:
         await asyncio.sleep(8.0)
         rush.counts()
         rush.server.most = 0
@@ -259,20 +244,16 @@ def test_the_limit_finds_what_the_server_takes(capacity: int, latency: float) ->
         needed = capacity * (latency + 0.001)
         assert rush.server.most <= 2 * needed + 24
 
-    rushing(SlowServer(capacity, latency), work, BINDING)
 
-
-def test_the_limit_has_an_end() -> None:
-    async def work(rush: Rush) -> None:
+async def test_the_limit_has_an_end() -> None:
+    async with rushing(SlowServer(1000000.0, 0.1), BINDING) as rush:
         await asyncio.sleep(5.0)
         assert 100 < rush.server.most <= MAX_LIMIT
 
-    rushing(SlowServer(1e6, 0.1), work, BINDING)
-
 
 @pytest.mark.slow
-def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
-    async def work(rush: Rush) -> None:
+async def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
+    async with rushing(SlowServer(1000, 0.01), BINDING) as rush:
         for latency, capacity in ((0.01, 500), (0.2, 200), (0.01, 500)):
             rush.server.latency, rush.server.capacity = latency, capacity
             await asyncio.sleep(20.0)
@@ -280,43 +261,35 @@ def test_a_server_that_becomes_slower_or_faster_is_met_anew() -> None:
             await asyncio.sleep(10.0)
             assert rush.counts().total() >= 0.9 * 10 * capacity
 
-    rushing(SlowServer(1000, 0.01), work, BINDING)
 
-
-def test_what_asks_for_few_writes_at_a_time_teaches_nothing() -> None:
-    async def main() -> None:
-        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
-        for _ in range(200):
-            sent = clock.now()
-            await asyncio.sleep(0.2)
-            limit.record_answer(WriteClass.BINDING, sent)
-        assert limit.value == 16.0
-
-    run_virtual(main)
-
-
-def test_failures_halve_the_limit_once_a_round() -> None:
-    async def main() -> None:
-        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
-        await asyncio.sleep(1.0)
+async def test_what_asks_for_few_writes_at_a_time_teaches_nothing() -> None:
+    limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+    for _ in range(200):
         sent = clock.now()
-        await asyncio.sleep(1.0)
-        for _ in range(16):
-            limit.record_failure(sent)
-        assert limit.value == 8.0
-        for _ in range(9):
-            await asyncio.sleep(1.0)
-            limit.record_failure(clock.now())
-        assert limit.value == 1.0
+        await asyncio.sleep(0.2)
+        limit.record_answer(WriteClass.BINDING, sent)
+    assert limit.value == 16.0
 
-    run_virtual(main)
+
+async def test_failures_halve_the_limit_once_a_round() -> None:
+    limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+    await asyncio.sleep(1.0)
+    sent = clock.now()
+    await asyncio.sleep(1.0)
+    for _ in range(16):
+        limit.record_failure(sent)
+    assert limit.value == 8.0
+    for _ in range(9):
+        await asyncio.sleep(1.0)
+        limit.record_failure(clock.now())
+    assert limit.value == 1.0
 
 
 # -- what the server refuses ---------------------------------------------------------------------------------------
 
 
-def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
-    async def work(rush: Rush) -> None:
+async def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
+    async with rushing(SlowServer(500, 0.2), BINDING, EVENT) as rush:
         rush.server.room = 0
         await asyncio.sleep(10.0)
         assert rush.server.answers[429] <= 16 + 10 * 8
@@ -329,17 +302,12 @@ def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
         assert rush.counts().total() >= 0.6 * 60 * 250
         assert rush.server.answers[429] < 0.02 * rush.server.answers[201]
 
-    rushing(SlowServer(500, 0.2), work, BINDING, EVENT)
-
 
 @pytest.mark.parametrize("request_", [BINDING, STATUS, EVENT], ids=["binding", "status", "event"])
-def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: Request) -> None:
-    async def main() -> None:
-        inner = Scripted(refused(429, retry_after="7"), refused(503, retry_after="2"), ok({}))
-        await ask(unlimited(inner), request_)
-        assert inner.at == [0.0, 7.0, 9.0]
-
-    run_virtual(main)
+async def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: Request) -> None:
+    inner = Scripted(refused(429, retry_after="7"), refused(503, retry_after="2"), ok({}))
+    await ask(unlimited(inner), request_)
+    assert inner.at == [0.0, 7.0, 9.0]
 
 
 @pytest.mark.parametrize(
@@ -353,20 +321,17 @@ def test_whatever_is_put_off_is_sent_again_when_the_server_says(request_: Reques
     ],
     ids=["429", "500", "no answer", "409", "200"],
 )
-def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: float) -> None:
-    async def main() -> None:
-        inner = Scripted(*[answer] * 16, *[ok({})] * 16)
-        control = unlimited(inner)
-        await asyncio.gather(*[control.send(BINDING) for _ in range(32)], return_exceptions=True)
-        assert inner.at == [0.0] * 16 + [seconds] * 16
-
-    run_virtual(main)
+async def test_the_place_of_what_failed_stays_empty(answer: Answer, seconds: float) -> None:
+    inner = Scripted(*[answer] * 16, *[ok({})] * 16)
+    control = unlimited(inner)
+    await asyncio.gather(*[control.send(BINDING) for _ in range(32)], return_exceptions=True)
+    assert inner.at == [0.0] * 16 + [seconds] * 16
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hangs", [False, True], ids=["refuses connections", "hangs"])
-def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -> None:
-    async def work(rush: Rush) -> None:
+async def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -> None:
+    async with rushing(SlowServer(500, 0.02), BINDING, EVENT) as rush:
         await asyncio.sleep(10.0)
         rush.server.down, rush.server.hangs = not hangs, hangs
         rush.server.answers.clear()
@@ -378,14 +343,12 @@ def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: bool) -
         await asyncio.sleep(30.0)
         assert rush.counts().total() >= 0.9 * 30 * 500
 
-    rushing(SlowServer(500, 0.02), work, BINDING, EVENT)
-
 
 # -- shares --------------------------------------------------------------------------------------------------------
 
 
-def test_each_class_has_its_share_while_all_of_them_wait() -> None:
-    async def work(rush: Rush) -> None:
+async def test_each_class_has_its_share_while_all_of_them_wait() -> None:
+    async with rushing(SlowServer(1000, 0.02), BINDING, STATUS, EVENT) as rush:
         await asyncio.sleep(5.0)
         rush.counts()
         await asyncio.sleep(20.0)
@@ -393,15 +356,12 @@ def test_each_class_has_its_share_while_all_of_them_wait() -> None:
         shares = {name: count / counts.total() for name, count in counts.items()}
         assert shares == pytest.approx({"binding": 0.7, "status": 0.2, "events": 0.1}, abs=0.04)
 
-    rushing(SlowServer(1000, 0.02), work, BINDING, STATUS, EVENT)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [BINDING, EVENT], ids=["bindings", "events"])
-def test_neither_bindings_nor_events_starve(first: Request) -> None:
+async def test_neither_bindings_nor_events_starve(first: Request) -> None:
     """What comes into a rush of the other class has its share, whichever was there first."""
-
-    async def work(rush: Rush) -> None:
+    async with rushing(SlowServer(1000, 0.02), first) as rush:
         other = EVENT if first is BINDING else BINDING
         await asyncio.sleep(5.0)
         async with anyio.create_task_group() as tasks:
@@ -414,11 +374,9 @@ def test_neither_bindings_nor_events_starve(first: Request) -> None:
             assert counts["events"] / counts.total() == pytest.approx(1 / 8, abs=0.04)
             tasks.cancel_scope.cancel()
 
-    rushing(SlowServer(1000, 0.02), work, first)
 
-
-def test_events_that_hang_delay_no_binding() -> None:
-    async def work(rush: Rush) -> None:
+async def test_events_that_hang_delay_no_binding() -> None:
+    async with rushing(SlowServer(500, 0.02), EVENT) as rush:
         rush.server.slower["events.k8s.io"] = 60.0
         await asyncio.sleep(120.0)
         async with anyio.create_task_group() as tasks:
@@ -430,72 +388,56 @@ def test_events_that_hang_delay_no_binding() -> None:
             assert rush.counts()["binding"] >= 0.85 * 30 * 500
             tasks.cancel_scope.cancel()
 
-    rushing(SlowServer(500, 0.02), work, EVENT)
+
+async def test_who_reads_waits_for_nobody() -> None:
+    inner = Scripted(*[ok({})] * 3)
+    control = unlimited(inner)
+    control.places.limit.value = 1.0
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(control.send, READ)
+        await asyncio.sleep(1.0)
+        assert inner.at == [0.0] * 5
+        tasks.cancel_scope.cancel()
 
 
-def test_who_reads_waits_for_nobody() -> None:
-    async def main() -> None:
-        inner = Scripted(*[ok({})] * 3)
-        control = unlimited(inner)
-        control.places.limit.value = 1.0
-        async with anyio.create_task_group() as tasks:
-            for _ in range(5):
-                tasks.start_soon(control.send, READ)
-            await asyncio.sleep(1.0)
-            assert inner.at == [0.0] * 5
-            tasks.cancel_scope.cancel()
-
-    run_virtual(main)
-
-
-def test_what_is_refused_before_it_leaves_teaches_nothing() -> None:
+async def test_what_is_refused_before_it_leaves_teaches_nothing() -> None:
     """Such as by a fence that is closed."""
-
-    async def main() -> None:
-        closed = ClusterError("stopped", status=403, reason="Stopped")
-        control = unlimited(Scripted(*[closed] * 20))
-        for _ in range(20):
-            with pytest.raises(ClusterError, match="stopped"):
-                await control.send(BINDING)
-        assert repr(control.places) == "<WritePlaces 0 of 16 taken, 0 waiting>"
-
-    run_virtual(main)
+    closed = ClusterError("stopped", status=403, reason="Stopped")
+    control = unlimited(Scripted(*[closed] * 20))
+    for _ in range(20):
+        with pytest.raises(ClusterError, match="stopped"):
+            await control.send(BINDING)
+    assert repr(control.places) == "<WritePlaces 0 of 16 taken, 0 waiting>"
 
 
 # -- what is given up ----------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.sampled_from([BINDING, STATUS, EVENT]), st.integers(0, 30), st.integers(1, 60))))
-def test_whoever_gives_up_gives_his_place_back(writes: list[tuple[Request, int, int]]) -> None:
+async def test_whoever_gives_up_gives_his_place_back(writes: list[tuple[Request, int, int]]) -> None:
     """Each begins after so many milliseconds and gives up after so many more, waiting or under way."""
+    server = SlowServer(300, 0.01)
+    control = unlimited(server)
+    control.places.limit.value = 2.0
 
-    async def main() -> None:
-        server = SlowServer(300, 0.01)
-        control = unlimited(server)
-        control.places.limit.value = 2.0
+    async def write(request: Request, start: int, patience: int) -> None:
+        await asyncio.sleep(start / 1000)
+        with anyio.move_on_after(patience / 1000):
+            await control.send(request)
 
-        async def write(request: Request, start: int, patience: int) -> None:
-            await asyncio.sleep(start / 1000)
-            with anyio.move_on_after(patience / 1000):
-                await control.send(request)
-
-        async with anyio.create_task_group() as tasks:
-            for each in writes:
-                tasks.start_soon(write, *each)
-        assert is_empty(control)
-        async with asyncio.timeout(60.0):
-            await asyncio.gather(*[control.send(request) for request, _, _ in writes])
-
-    run_virtual(main)
+    async with anyio.create_task_group() as tasks:
+        for each in writes:
+            tasks.start_soon(write, *each)
+    assert is_empty(control)
+    async with asyncio.timeout(60.0):
+        await asyncio.gather(*[control.send(request) for request, _, _ in writes])
 
 
-def test_client_behind_flow_control_writes_all_the_same() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        server = SlowServer(100, 0.01)
-        cluster = KubeCluster(unlimited(server), LoopClock(loop), random=Random(0))
-        await asyncio.gather(*[cluster.bind("default", str(number), "", "n") for number in range(500)])
-        assert len({path for _, path in server.done}) == 500
-        assert loop.time() < 5.6
-
-    run_virtual(main)
+async def test_client_behind_flow_control_writes_all_the_same() -> None:
+    loop = asyncio.get_running_loop()
+    server = SlowServer(100, 0.01)
+    cluster = KubeCluster(unlimited(server), LoopClock(loop), random=Random(0))
+    await asyncio.gather(*[cluster.bind("default", str(number), "", "n") for number in range(500)])
+    assert len({path for _, path in server.done}) == 500
+    assert loop.time() < 5.6

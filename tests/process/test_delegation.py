@@ -15,7 +15,7 @@ from aiohttp import web
 
 from kframework.client.kube import Connection
 from kframework.client.transport import Request, Response, Stream, Transport
-from kframework.clock import run_virtual
+from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError, ConfigError
 from kframework.process import delegation as module
 from kframework.process.delegation import PATIENCE, REMEMBERED, Delegated, Delegation
@@ -26,6 +26,11 @@ SETTINGS = Delegation(authentication=Connection(), authorization=Connection())
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESSES = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 class Reviewer(Transport):
@@ -185,43 +190,34 @@ async def test_nobody_comes_in_while_the_api_server_is_away(
     assert len(caplog.messages) == 1 and "right" not in caplog.text
 
 
-def test_an_answer_holds_for_some_seconds() -> None:
-    async def main() -> None:
-        reviewer = Reviewer(KNOWN, MAY)
-        delegated = Delegated(SETTINGS, reviewer, reviewer)
-        for pause, asked in ((0, 1), (9.9, 1), (0.2, 2)):
-            await asyncio.sleep(pause)
-            user = await delegated._user("bearer right")
-            assert user is not None and user.username == PROMETHEUS["username"]
-            assert await delegated._user("Bearer wrong") is None
-            assert (await delegated._verdict(user, "get", "/metrics")).allowed
-            assert not (await delegated._verdict(user, "get", "/configz")).allowed
-            assert reviewer.paths.count(TOKENS) == reviewer.paths.count(ACCESSES) == 2 * asked
-
-    run_virtual(main)
+async def test_an_answer_holds_for_some_seconds() -> None:
+    reviewer = Reviewer(KNOWN, MAY)
+    delegated = Delegated(SETTINGS, reviewer, reviewer)
+    for pause, asked in ((0, 1), (9.9, 1), (0.2, 2)):
+        await asyncio.sleep(pause)
+        user = await delegated._user("bearer right")
+        assert user is not None and user.username == PROMETHEUS["username"]
+        assert await delegated._user("Bearer wrong") is None
+        assert (await delegated._verdict(user, "get", "/metrics")).allowed
+        assert not (await delegated._verdict(user, "get", "/configz")).allowed
+        assert reviewer.paths.count(TOKENS) == reviewer.paths.count(ACCESSES) == 2 * asked
 
 
-def test_no_more_is_remembered_than_fits() -> None:
-    async def main() -> None:
-        reviewer = Reviewer(KNOWN, MAY)
-        delegated = Delegated(SETTINGS, reviewer, reviewer)
-        for number in range(REMEMBERED + 10):
-            await delegated._user(f"Bearer {number}")
-        assert len(delegated._users._answers) == REMEMBERED
-        assert not any(str(number).encode() in delegated._users._answers for number in range(REMEMBERED))
-
-    run_virtual(main)
+async def test_no_more_is_remembered_than_fits() -> None:
+    reviewer = Reviewer(KNOWN, MAY)
+    delegated = Delegated(SETTINGS, reviewer, reviewer)
+    for number in range(REMEMBERED + 10):
+        await delegated._user(f"Bearer {number}")
+    assert len(delegated._users._answers) == REMEMBERED
+    assert not any(str(number).encode() in delegated._users._answers for number in range(REMEMBERED))
 
 
-def test_an_api_server_that_does_not_answer_has_its_time() -> None:
-    async def main() -> None:
-        reviewer, began = Reviewer(KNOWN, MAY), asyncio.get_running_loop().time()
-        reviewer.answers.clear()
-        with pytest.raises(ClusterError, match="no answer within 10 s"):
-            await Delegated(SETTINGS, reviewer, reviewer)._user("Bearer right")
-        assert asyncio.get_running_loop().time() == began + PATIENCE
-
-    run_virtual(main)
+async def test_an_api_server_that_does_not_answer_has_its_time() -> None:
+    reviewer, began = Reviewer(KNOWN, MAY), asyncio.get_running_loop().time()
+    reviewer.answers.clear()
+    with pytest.raises(ClusterError, match="no answer within 10 s"):
+        await Delegated(SETTINGS, reviewer, reviewer)._user("Bearer right")
+    assert asyncio.get_running_loop().time() == began + PATIENCE
 
 
 async def test_tokens_are_not_asked_for_over_plain_http() -> None:

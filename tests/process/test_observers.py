@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from kframework.clock import LoopClock, run_virtual
+from kframework.clock import LoopClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.in_memory.cluster import MemoryCluster
@@ -31,9 +31,9 @@ class Another:
 
 
 def test_others_are_told_before_the_history_and_the_metrics_are() -> None:
-    observers = PodObservers(Another())
-    assert repr(observers) == "<PodObservers Another, History, Attempts>"
-    assert observers.all[1:] == (observers.history, observers.metrics.attempts)
+    another = Another()
+    observers = PodObservers(another)
+    assert observers.all == (another, observers.history, observers.metrics.attempts)
 
 
 @pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
@@ -41,14 +41,12 @@ def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, tim
     assert PodObservers(timed_share=wanted).timed_share == timed
 
 
-def test_the_routes_show_what_they_see() -> None:
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
-        paths = {route.path for route in PodObservers().routes(scheduler)}
-        assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
-
-    run_virtual(main)
+@pytest.mark.blocks_loop  # it looks for plugins that are installed
+async def test_the_routes_show_what_they_see() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
+    paths = {route.path for route in PodObservers().routes(scheduler)}
+    assert {"/", "/explain", "/metrics", "/metrics/resources", "/metrics/slis"} <= paths
 
 
 class Posted(Shown[ClosedEngine]):
@@ -78,15 +76,12 @@ async def test_any_engine_has_the_page(observers: Observers[ClosedEngine], secti
             assert [section["name"] for section in await answer.json()] == sections
 
 
-def test_events_that_were_dropped_are_counted_by_the_reason() -> None:
-    async def main() -> None:
-        clock = LoopClock(asyncio.get_running_loop())
-        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
-        series = dropped_events(scheduler)
-        scheduler.outbox.dropped["queue_full"] += 7
-        assert list(series.lines()) == [
-            'kframework_dropped_events_total{reason="queue_full"} 7\n',
-            'kframework_dropped_events_total{reason="write_failed"} 0\n',
-        ]
-
-    run_virtual(main)
+async def test_events_that_were_dropped_are_counted_by_the_reason() -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
+    series = dropped_events(scheduler)
+    scheduler.outbox.dropped["queue_full"] += 7
+    assert list(series.lines()) == [
+        'kframework_dropped_events_total{reason="queue_full"} 7\n',
+        'kframework_dropped_events_total{reason="write_failed"} 0\n',
+    ]

@@ -6,7 +6,7 @@ import ast
 import keyword
 import re
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -34,7 +34,10 @@ def command(
 
     Typed Args, a rule for each extension point, tests, an example to simulate and a CI file, in a folder of this name.
     """
-    names = _names(path)
+    try:
+        names = names_of(path.name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="NAME") from error
     if path.exists():
         raise typer.BadParameter(f"{path} is there already; choose another name, or remove it", param_hint="NAME")
     path.mkdir(parents=True)
@@ -43,13 +46,6 @@ def command(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         print_lines(str(file))
-
-
-def _names(path: Path) -> Names:
-    try:
-        return names_of(path.name)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="NAME") from error
 
 
 _KEBAB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -97,7 +93,8 @@ def names_of(distribution: str) -> Names:
     from kframework.config.default_plugins import IN_TREE_PLUGINS
 
     if not _KEBAB.fullmatch(distribution):
-        better = _kebab(distribution)
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", distribution)
+        better = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
         hint = f", such as {better!r}" if _KEBAB.fullmatch(better) else ""
         raise ValueError(f"{distribution!r} is no name; write a letter, then small letters, digits and dashes{hint}")
     names = Names(distribution)
@@ -115,11 +112,6 @@ def names_of(distribution: str) -> Names:
     return names
 
 
-def _kebab(text: str) -> str:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
-
-
 def _imported(names: Names) -> Set[str]:
     """Return the names that the plugin and its tests import from elsewhere."""
     texts = (
@@ -127,13 +119,13 @@ def _imported(names: Names) -> Set[str]:
         for example in (FILTER_AND_SCORE, ALL_POINTS)
         for module in ("plugin.py", "test_plugin.py")
     )
-    return {name for text in texts for name in _imports(text, names.module)}
-
-
-def _imports(text: str, own: str) -> Iterator[str]:
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", None) != own:
-            yield from (name.asname or name.name for name in node.names)
+    return {
+        name.asname or name.name
+        for text in texts
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", None) != names.module
+        for name in node.names
+    }
 
 
 def package(names: Names, example: Example) -> Mapping[str, str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
-from typing import NamedTuple
+from itertools import chain, zip_longest
 
 import msgspec
 import numpy as np
@@ -80,8 +79,6 @@ def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[P
 
 
 class _Search:
-    """The search for the remedies of one pod."""
-
     def __init__(self, engine: PodEngine, pod: PendingPod) -> None:
         self._engine = engine
         self._pod = pod
@@ -124,8 +121,6 @@ class _Search:
                 # Change the cluster and, where that is not enough, the pod as well.
                 found += yield from self._all_mended(prospects.easiest(2)[:_TRIED], base, (False, True))
         yield from self._prove(found, len(base))
-
-    # -- finding ---------------------------------------------------------------------------------------------------
 
     def _accepted(self) -> _Work:
         """Find the changes of the pod without which it is rejected before any node is looked at; None if none help."""
@@ -198,13 +193,16 @@ class _Search:
                 yield
         return None
 
-    # -- proving ---------------------------------------------------------------------------------------------------
-
     def _prove(self, found: list[Proposal], base: int) -> Iterator[None]:
         """Keep what is needed of what was found, the shortest first, until there is enough of it."""
-        single = [changes for changes in found if len(changes) <= base + 1]
+        by_kind: dict[tuple[int, str], list[Proposal]] = {}
+        for changes in found:
+            if len(changes) <= base + 1:
+                by_kind.setdefault(_order(changes[min(base, len(changes) - 1)]), []).append(changes)
+        # The kinds of change take turns.
+        turns = chain.from_iterable(zip_longest(*(by_kind[order] for order in sorted(by_kind))))
         several = sorted((changes for changes in found if len(changes) > base + 1), key=len)
-        for changes in (*_in_turns(single, base), *several):
+        for changes in chain(filter(None, turns), several):
             if len(self.proved) == _SHOWN:
                 break
             needed = self._illustrated((yield from self._needed(changes)))
@@ -248,17 +246,17 @@ class _Search:
 
 def format_proposal(changes: Iterable[Suggestion]) -> str:
     """Format changes, all of which it takes, in one line."""
-    parts = [_with_examples(change) for change in changes if not change.target.pod]
+    parts = [
+        f"{change.text} (e.g. delete {_pods(change.examples)})" if change.examples else change.text
+        for change in changes
+        if not change.target.pod
+    ]
     deleted = [change for change in changes if change.target.pod]
     if len(deleted) > 1:
         nodes = {change.target.node for change in deleted}
         where = f" on {nodes.pop()}" if len(nodes) == 1 else ""
         return join_clauses([*parts, f"delete pods {_pods(deleted)}{where}"])
     return join_clauses([*parts, *(change.text for change in deleted)])
-
-
-def _with_examples(change: Suggestion) -> str:
-    return f"{change.text} (e.g. delete {_pods(change.examples)})" if change.examples else change.text
 
 
 def _pods(deleted: Iterable[Suggestion]) -> str:
@@ -269,24 +267,7 @@ def _order(change: Suggestion) -> tuple[int, str]:
     return (_KINDS.index(change.kind) if change.kind in _KINDS else len(_KINDS)), change.kind
 
 
-def _in_turns(found: Iterable[Proposal], base: int) -> Iterator[Proposal]:
-    """Let the kinds of change take turns, each in the order found."""
-    by_kind: dict[tuple[int, str], list[Proposal]] = {}
-    for changes in found:
-        by_kind.setdefault(_order(changes[min(base, len(changes) - 1)]), []).append(changes)
-    kinds = [by_kind[order] for order in sorted(by_kind)]
-    for turn in zip_longest(*kinds):
-        yield from (changes for changes in turn if changes is not None)
-
-
 _Floats = NDArray[np.float64]
-
-
-class _Rejecting(NamedTuple):
-    """What it takes to answer a plugin's rejections on each row: how many changes, and how large they are."""
-
-    changes: _Floats
-    size: _Floats
 
 
 class Prospects:
@@ -297,8 +278,8 @@ class Prospects:
         self._suggestions = suggestions
         #: The rows that are looked at; all else is aligned to them.
         self.rows: NDArray[np.int64] = evaluation.within
-        #: The plugins that reject nodes.
-        self.rejecting: dict[str, _Rejecting] = {}
+        #: The plugins that reject nodes, and what it takes on each row: how many changes, and how large they are.
+        self.rejecting: dict[str, tuple[_Floats, _Floats]] = {}
         #: How many changes of the cluster it takes, how many where the pod is changed if nothing else can be done, and
         #: how large the changes are.
         self.changes: NDArray[np.float64] = np.zeros(len(self.rows))
@@ -318,7 +299,7 @@ class Prospects:
             efforts = yield from self._suggestions.efforts(self.evaluation, name, self.rows[rejected])
             changes[rejected], size[rejected] = np.ceil(efforts), efforts % UNFIXABLE
             self.pattern += rejected.astype(np.int64) << len(self.rejecting)
-            self.rejecting[name] = _Rejecting(changes, size)
+            self.rejecting[name] = changes, size
             self.effort += np.where(changes <= MAX_SUGGESTIONS, changes, 1)
             if self.evaluation.profile.plugins[name].reads == "node":
                 self.changes += changes
@@ -338,9 +319,9 @@ class Prospects:
 
     def alone(self, plugin: str) -> int | None:
         """Return the row that only this plugin rejects, and least; None if there is none."""
-        rejecting = self.rejecting[plugin]
+        changes, size = self.rejecting[plugin]
         places = np.flatnonzero(self.pattern == 1 << list(self.rejecting).index(plugin))
-        order = np.lexsort((rejecting.changes[places], rejecting.size[places]))
+        order = np.lexsort((changes[places], size[places]))
         return int(self.rows[places[order[0]]]) if len(places) else None
 
     def _best(self, places: NDArray[np.int64], first: _Floats, each: int) -> list[int]:

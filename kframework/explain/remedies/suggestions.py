@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import cast
@@ -59,14 +59,17 @@ class SuggestHooks:
         Yields wherever it may pause; nothing is known of the rest if nodes come or go meanwhile.
         """
         efforts = np.full(len(rows), UNFIXABLE)
-        if self._hooks.of(plugin, "suggest_nodes") is not None:
+        estimate = self._hooks.of(plugin, "suggest_nodes")
+        if estimate is not None:
             for begin in range(0, len(rows), _MANY):
                 if begin:
                     yield
                 if asked.is_outdated:
                     break
                 piece = slice(begin, begin + _MANY)
-                efforts[piece] = self._estimated(asked, plugin, rows[piece])
+                estimated = partial(estimate, asked.state, asked.pod, asked.nodes, rows[piece])
+                column = partial(_column, estimated, len(rows[piece]))
+                efforts[piece] = self._hooks.safely(plugin, "suggest_nodes", column, efforts[piece])
             return efforts
         rejections = asked.said[plugin][rows]
         for rejection in np.unique(rejections).tolist():
@@ -79,14 +82,6 @@ class SuggestHooks:
             efforts[alike] = 1 if helps else UNFIXABLE
         return efforts
 
-    def _estimated(self, asked: FullEvaluation, plugin: str, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Ask the plugin, if it may still be asked."""
-        beyond, estimate = np.full(len(rows), UNFIXABLE), self._hooks.of(plugin, "suggest_nodes")
-        if estimate is None:
-            return beyond
-        estimated = partial(estimate, asked.state, asked.pod, asked.nodes, rows)
-        return self._hooks.safely(plugin, "suggest_nodes", lambda: _column(estimated(), len(rows)), beyond)
-
 
 def of_pod(proposal: Proposal) -> bool:
     """Return whether a proposal changes the pod itself or what its claims ask for, be it beside others."""
@@ -94,31 +89,26 @@ def of_pod(proposal: Proposal) -> bool:
 
 
 def _proposals(suggestions: object, pod: PendingPod, node: NodeInfo | None) -> list[Proposal]:
-    """Check what `suggest` answered; what comes to no change is left out."""
+    """Check what `suggest` answered, as a fault in a patch is the plugin's; what comes to no change is left out."""
+    objects: dict[Target, Pod | Node] = {PENDING_POD: pod.object}
+    if node is not None:
+        objects[Target(node=node.name)] = node.object
     proposals: list[Proposal] = []
     for each in cast("list[object]", suggestions):
         changes = each if isinstance(each, tuple) else (each,)
         if not all(isinstance(change, Suggestion) for change in changes):
             raise TypeError(f"suggested {each!r}, which is no kframework.Suggestion")
         for change in changes:
-            _try_patch(change, pod, node)
+            change.to_dict()
+            obj = objects.get(change.target)
+            if obj is not None and not isinstance(change.patch(obj), type(obj)):
+                raise TypeError(f"suggested {change!r}, whose patch returns no {type(obj).__name__}")
         proposals += [changes] if changes else []
     return proposals
 
 
-def _try_patch(change: Suggestion, pod: PendingPod, node: NodeInfo | None) -> None:
-    """Make a change here, where a fault in its patch or its arguments is the plugin's."""
-    change.to_dict()
-    objects: dict[Target, Pod | Node] = {PENDING_POD: pod.object}
-    if node is not None:
-        objects[Target(node=node.name)] = node.object
-    obj = objects.get(change.target)
-    if obj is not None and not isinstance(change.patch(obj), type(obj)):
-        raise TypeError(f"suggested {change!r}, whose patch returns no {type(obj).__name__}")
-
-
-def _column(answer: object, length: int) -> NDArray[np.float64]:
-    return np.broadcast_to(np.asarray(answer, dtype=np.float64), (length,))
+def _column(ask: Callable[[], object], length: int) -> NDArray[np.float64]:
+    return np.broadcast_to(np.asarray(ask(), dtype=np.float64), (length,))
 
 
 #: So many nodes are asked about one by one in one piece of work.
@@ -212,7 +202,12 @@ class Trials:
                 self._assume(statement, claim)
             # In a what-if a port is free once one of its holders leaves; here they are gone for good, and all count.
             self.cluster.nodes.host_ports.let_go = frozenset()
-            for node in self._nodes(changes):
+            nodes: dict[str, Node] = {}
+            for change in changes:
+                name = change.target.node
+                if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
+                    nodes[name] = change.patch(nodes.get(name, info.object))
+            for node in nodes.values():
                 statement.set_node(node)
             yield Trial(self.cluster, self.profile, pod)
 
@@ -225,14 +220,6 @@ class Trials:
                 pod = change.patch(pod)
             self._changed[own] = PendingPod(pod, self.cluster.interned)
         return self._changed[own]
-
-    def _nodes(self, changes: Iterable[Suggestion]) -> Iterable[Node]:
-        nodes: dict[str, Node] = {}
-        for change in changes:
-            name = change.target.node
-            if not change.target.pod and (info := self.cluster.nodes.named(name)) is not None:
-                nodes[name] = change.patch(nodes.get(name, info.object))
-        return nodes.values()
 
     def _claims(self, changes: Iterable[Suggestion]) -> Iterable[ResourceClaim]:
         """Return the claims to devices that change: those of pods that go, and those that are changed themselves."""

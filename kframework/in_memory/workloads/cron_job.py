@@ -54,7 +54,12 @@ class CronJobController(ControlLoop):
         if owner is None or not owner.spec.job_template.spec:
             return
         jobs = self._jobs.of(owner)
-        owner = self._looked_at(owner, jobs)
+        running = {job.metadata.uid for job in jobs if not is_finished(job)}
+        ends = [end for job in jobs if (end := job.status.completion_time) is not None]
+        last = max([*ends, *filter(None, [owner.status.last_successful_time])], default=None)
+        active = tuple(each for each in owner.status.active if each.uid in running)
+        status = replace(owner.status, active=active, last_successful_time=last)
+        owner = self._cluster.replace(replace(owner, status=status))
         if owner.metadata.deletion_timestamp is not None:
             return
         if not owner.spec.suspend:
@@ -65,15 +70,6 @@ class CronJobController(ControlLoop):
             else:
                 self._make_due(owner, when)
         self._forget_old(owner, jobs)
-
-    def _looked_at(self, owner: CronJob, jobs: list[Job]) -> CronJob:
-        """Say which jobs run, and when the last has succeeded."""
-        running = {job.metadata.uid for job in jobs if not is_finished(job)}
-        ends = [end for job in jobs if (end := job.status.completion_time) is not None]
-        last = max([*ends, *filter(None, [owner.status.last_successful_time])], default=None)
-        active = tuple(each for each in owner.status.active if each.uid in running)
-        status = replace(owner.status, active=active, last_successful_time=last)
-        return self._cluster.replace(replace(owner, status=status))
 
     def _make_due(self, owner: CronJob, when: Schedule) -> None:
         """Make the job that is due, if there is one, and look again when the next will be."""
@@ -135,5 +131,4 @@ class CronJobController(ControlLoop):
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in ended[: max(0, len(ended) - (otherwise if limit is None else limit))]:
                 metadata = job.metadata
-                where = metadata.name, metadata.namespace
-                self._cluster.remove(Job, *where, uid=metadata.uid, policy="Background")
+                self._cluster.remove(Job, metadata.name, metadata.namespace, uid=metadata.uid, policy="Background")

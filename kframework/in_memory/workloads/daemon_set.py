@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from kframework.in_memory.workloads.dependents import (
     delete_pod,
     make_pod,
     makes_pods,
+    mapping,
     pod_metadata,
     selector_of,
     touched_owners,
@@ -66,7 +67,6 @@ class _Set(NamedTuple):
 
     @property
     def desired(self) -> int:
-        """How many nodes want a pod."""
         return sum(place.suits.wants for place in self.places)
 
     @property
@@ -82,7 +82,6 @@ class _Set(NamedTuple):
         return pod.metadata.labels.get(REVISION_LABEL) == self.name_hash
 
     def is_available(self, pod: Pod) -> bool:
-        """Return whether a pod was ready for long enough."""
         return available_at(pod, self.owner.spec.min_ready_seconds) <= self.now and is_ready(pod)
 
 
@@ -103,8 +102,10 @@ class DaemonSetController(ControlLoop):
         match change.subject:
             case DaemonSet() as owner:
                 yield key_of(owner)
-            case Node():
-                if _suits_others(change):
+            case Node(metadata=metadata, spec=spec):
+                old = change.old if change.new is not None else None
+                # Otherwise it suits the same pods as before.
+                if not isinstance(old, Node) or (old.metadata.labels, old.spec) != (metadata.labels, spec):
                     yield from map(key_of, self._cluster.objects(DaemonSet))
             case ControllerRevision():
                 self._owned_revisions.file(change)
@@ -129,7 +130,13 @@ class DaemonSetController(ControlLoop):
         plan.gone.extend(pod for pod in claimed if not pod.spec.node_name and node_of(pod) not in places)
         if plan == _Plan([], []) and owner.spec.update_strategy.type != "OnDelete":
             plan = _surged(state) if state.bounds[0] else _replaced(state)
-        self._do(state, plan)
+        for pod in plan.gone:
+            delete_pod(self._cluster, pod)
+        template = owner.spec.template
+        labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
+        for node_name in plan.wanted:
+            spec = pinned(with_tolerations(template.spec), node_name)
+            make_pod(self._cluster, pod_metadata(owner, template, labels=labels), spec)
         hashes = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in claimed}
         alive = {each.metadata.name for each in history.every if hash_of(each) in hashes}
         self._revisions.forget_old(owner, history, alive)
@@ -181,15 +188,6 @@ class DaemonSetController(ControlLoop):
         backoffs[node_name] = min(max(_FIRST, 2 * delay), _LONGEST), state.now
         return True
 
-    def _do(self, state: _Set, plan: _Plan) -> None:
-        for pod in plan.gone:
-            delete_pod(self._cluster, pod)
-        template = state.owner.spec.template
-        labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
-        for node_name in plan.wanted:
-            spec = pinned(with_tolerations(template.spec), node_name)
-            make_pod(self._cluster, pod_metadata(state.owner, template, labels=labels), spec)
-
     def _tell(self, state: _Set, collisions: int) -> None:
         owner = state.owner
         there = [place.pods[0] for place in state.places if place.suits.wants and place.pods]
@@ -208,18 +206,8 @@ class DaemonSetController(ControlLoop):
         )
         self._cluster.replace(replace(owner, status=status))
         ready = (pod for place in state.places for pod in place.pods if is_ready(pod))
-        times = (available_at(pod, owner.spec.min_ready_seconds) - state.now for pod in ready)
-        later = [seconds for seconds in times if seconds > 0]
-        if later:
-            self._queue.add_after(key_of(owner), min(later))
-
-
-def _suits_others(change: Change) -> bool:
-    """Return whether other pods may fit a node than before."""
-    old, new = change.old, change.new
-    if not isinstance(old, Node) or not isinstance(new, Node):
-        return True
-    return (old.metadata.labels, old.spec) != (new.metadata.labels, new.spec)
+        times = (available_at(pod, owner.spec.min_ready_seconds) for pod in ready)
+        self._look_again(key_of(owner), times, state.now)
 
 
 def _age(pod: Pod) -> tuple[bool, str, str]:
@@ -296,8 +284,6 @@ def _surged(state: _Set) -> _Plan:
     return plan
 
 
-# -- nodes and their pods ----------------------------------------------------------------------------------------------
-
 _NODE = "node.kubernetes.io"
 #: What daemon pods tolerate whatever their template says, and one more on the network of the host.
 _TOLERATIONS: tuple[dict[str, object], ...] = tuple(
@@ -346,11 +332,10 @@ def with_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
 
 def pinned(spec: Mapping[str, object], node_name: str) -> dict[str, object]:
     """Return the spec of a pod that fits one node alone, by its name, in the place of what its template requires."""
-    affinity = _mapping(spec, "affinity")
-    node_affinity = _mapping(affinity, "nodeAffinity")
+    affinity = mapping(spec, "affinity")
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    node_affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    node_affinity = {**mapping(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution": required}
     return {**spec, "affinity": {**affinity, "nodeAffinity": node_affinity}}
 
 
@@ -359,8 +344,3 @@ def node_of(pod: Pod) -> str:
     if pod.spec.node_name:
         return pod.spec.node_name
     return next(iter(pinned_nodes(pod.spec) or ()), "")
-
-
-def _mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    found = data.get(field)
-    return dict(cast("dict[str, object]", found)) if isinstance(found, dict) else {}

@@ -6,7 +6,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 #: What owns others by a selector.
 Workload = TypeVar("Workload", DaemonSet, Deployment, Job)
+Owner = TypeVar("Owner", bound=ApiObject)
 
 
 class Dependents(Generic[T]):
@@ -51,7 +52,8 @@ class Dependents(Generic[T]):
         """Take down who controls an object now."""
         for subject in (change.old, change.new):
             if subject is not None:
-                place, key = _place(subject.metadata), key_of(subject)
+                owner, key = controller_of(subject), key_of(subject)
+                place = owner.uid if owner is not None else subject.metadata.namespace
                 if subject is change.new:
                     self._of.setdefault(place, {})[key] = None
                 elif place in self._of:
@@ -87,10 +89,12 @@ class Dependents(Generic[T]):
         mine = []
         deleted = owner.metadata.deletion_timestamp is not None
         for each in self.of(owner):
-            if selector.matches(each.metadata.labels) or deleted:
+            metadata = each.metadata
+            if selector.matches(metadata.labels) or deleted:
                 mine.append(each)
             else:
-                self._cluster.replace(_released(each, owner.metadata.uid))
+                others = tuple(other for other in metadata.owner_references if other.uid != owner.metadata.uid)
+                self._cluster.replace(replace(each, metadata=replace(metadata, owner_references=others)))
         if deleted:
             return mine
         for each in list(self._found(owner.metadata.namespace)):
@@ -157,20 +161,11 @@ def makes_pods(owner: ApiObject, template: PodTemplate, selector: Selector) -> b
     return True
 
 
-def _place(metadata: ObjectMeta) -> str:
-    return next((each.uid for each in metadata.owner_references if each.controller), metadata.namespace)
-
-
 def _adopted(subject: T, owner: ApiObject, finalizers: tuple[str, ...]) -> T:
     metadata = subject.metadata
     owners = (*metadata.owner_references, owner_reference(owner))
     added = tuple(each for each in finalizers if each not in metadata.finalizers)
     return replace(subject, metadata=replace(metadata, owner_references=owners, finalizers=metadata.finalizers + added))
-
-
-def _released(subject: T, uid: str) -> T:
-    rest = tuple(each for each in subject.metadata.owner_references if each.uid != uid)
-    return replace(subject, metadata=replace(subject.metadata, owner_references=rest))
 
 
 #: The annotation that says which pods a replica set deletes first: those with the lowest number.
@@ -194,10 +189,23 @@ def pod_metadata(owner: ApiObject, template: PodTemplate, **settings: object) ->
     )
 
 
+def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
+    """Return the mapping in a field; an empty one where there is none."""
+    found = data.get(field)
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
+
+
 def make_pod(cluster: MemoryCluster, metadata: ObjectMeta, spec: Mapping[str, object]) -> Pod:
     """Create a pod that shows all that its spec says, also what no scheduler reads."""
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": to_builtins(metadata), "spec": dict(spec)}
     return cluster.add(convert(written, kind_of(Pod)), written=written)
+
+
+def set_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
+    """Store the status of an object unless it is gone by now: a finalizer that was taken away may have let it go."""
+    current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
+    if current is not None and current.metadata.uid == owner.metadata.uid:
+        cluster.replace(replace(current, status=status))
 
 
 def delete_pod(cluster: MemoryCluster, pod: Pod) -> None:

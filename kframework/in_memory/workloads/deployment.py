@@ -75,17 +75,13 @@ class DeploymentController(ControlLoop):
                 yield from self._replica_sets.touched(change, Deployment)
             case Pod() as pod:
                 self._pods.file(change)
-                if change.new is None or has_ended(pod):
-                    yield from self._recreated(pod)
-
-    def _recreated(self, pod: Pod) -> Iterator[Key]:
-        """Name the deployment that waits for all its old pods to be gone."""
-        owner = controller_of(pod)
-        if owner is not None and owner.kind == "ReplicaSet":
-            replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
-            above = controller_of(replica_set) if replica_set is not None else None
-            if above is not None and above.kind == "Deployment":
-                yield pod.metadata.namespace, above.name
+                owner = controller_of(pod)
+                # A deployment may wait for all its old pods to be gone.
+                if (change.new is None or has_ended(pod)) and owner is not None and owner.kind == "ReplicaSet":
+                    replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
+                    above = controller_of(replica_set) if replica_set is not None else None
+                    if above is not None and above.kind == "Deployment":
+                        yield pod.metadata.namespace, above.name
 
     def _reconcile(self, key: Key) -> None:
         deployment = self._cluster.find(Deployment, key[1], key[0])
@@ -102,7 +98,10 @@ class DeploymentController(ControlLoop):
             self._tell_counts(rollout)
             return
         rollout = self._told_of_pause(rollout)
-        if deployment.spec.paused or _is_rescaled(rollout):
+        # Its replica sets say how many pods it wanted when they were last looked at.
+        said = {each.metadata.annotations.get(DESIRED) for each in rollout.active}
+        is_rescaled = not said <= {None, str(wanted(deployment))}
+        if deployment.spec.paused or is_rescaled:
             rollout = self._with_revision(rollout)
             rollout = self._resize(rollout, self._scale(rollout))
             if deployment.spec.paused:
@@ -113,15 +112,12 @@ class DeploymentController(ControlLoop):
         else:
             self._recreate(rollout)
 
-    # -- the new replica set ---------------------------------------------------------------------------------------
-
     def _with_revision(self, rollout: _Rollout) -> _Rollout:
         """Number the new replica set, if there is one, and say its number at the deployment."""
         deployment, new, old = rollout
         if new is None:
             return rollout
-        revision = max(map(revision_of, old), default=0) + 1
-        new = annotated(new, deployment, revision)
+        new = annotated(new, deployment, max(map(revision_of, old), default=0) + 1)
         new = replace(new, spec=replace(new.spec, min_ready_seconds=deployment.spec.min_ready_seconds))
         new = self._cluster.replace(new)
         return _Rollout(self._revised(deployment, new), new, old)
@@ -138,8 +134,7 @@ class DeploymentController(ControlLoop):
         made = made_for(deployment, max(map(revision_of, old), default=0) + 1)
         found = self._cluster.find(ReplicaSet, made.metadata.name, made.metadata.namespace)
         if found is not None:  # it is somebody else's
-            count = (deployment.status.collision_count or 0) + 1
-            status = replace(deployment.status, collision_count=count)
+            status = replace(deployment.status, collision_count=(deployment.status.collision_count or 0) + 1)
             deployment = self._cluster.replace(replace(deployment, status=status))
             made = made_for(deployment, revision_of(made))
         new = self._cluster.add(sized(made, deployment, size_of_new(deployment, old, 0)))
@@ -149,7 +144,7 @@ class DeploymentController(ControlLoop):
         return _Rollout(self._revised(deployment, new), new, old)
 
     def _told(self, deployment: Deployment, reason: str, message: str, status: str = "True") -> Deployment:
-        told = told_of(deployment, reason, message, self._clock.now(), status)
+        told = _telling(deployment.status, (status, reason, message), self._clock.now(), anew=True)
         return self._cluster.replace(replace(deployment, status=told))
 
     def _revised(self, deployment: Deployment, new: ReplicaSet) -> Deployment:
@@ -165,15 +160,11 @@ class DeploymentController(ControlLoop):
         if deadline_of(deployment) is None or (told is not None and told.reason == "ProgressDeadlineExceeded"):
             return rollout
         is_paused = told is not None and told.reason == "DeploymentPaused"
-        if deployment.spec.paused and not is_paused:
-            paused = self._told(deployment, "DeploymentPaused", "Deployment is paused", "Unknown")
-            return rollout._replace(deployment=paused)
-        if is_paused and not deployment.spec.paused:
-            resumed = self._told(deployment, "DeploymentResumed", "Deployment is resumed", "Unknown")
-            return rollout._replace(deployment=resumed)
-        return rollout
-
-    # -- sizes -----------------------------------------------------------------------------------------------------
+        if bool(deployment.spec.paused) == is_paused:
+            return rollout
+        change = "resumed" if is_paused else "paused"
+        deployment = self._told(deployment, f"Deployment{change.title()}", f"Deployment is {change}", "Unknown")
+        return rollout._replace(deployment=deployment)
 
     def _scale(self, rollout: _Rollout) -> dict[str, int]:
         """Return the sizes of the replica sets of a deployment that wants another number of pods, or is paused."""
@@ -182,13 +173,12 @@ class DeploymentController(ControlLoop):
         if len(active) <= 1:
             latest = active[0] if active else new or (old[-1] if old else None)
             return {} if latest is None else {latest.metadata.name: total}
-        if new is not None and wanted(new) == new.status.available_replicas == total and _desired(new) == str(total):
-            return {each.metadata.name: 0 for each in old}
+        if new is not None and wanted(new) == new.status.available_replicas == total:
+            if new.metadata.annotations.get(DESIRED) == str(total):
+                return {each.metadata.name: 0 for each in old}
         return proportional_sizes(deployment, active) if is_rolling(deployment) else {}
 
     def _resize(self, rollout: _Rollout, sizes: Mapping[str, int]) -> _Rollout:
-        """Give replica sets these sizes, by name."""
-
         def resized(each: ReplicaSet) -> ReplicaSet:
             size = sizes.get(each.metadata.name)
             return each if size is None else self._cluster.replace(sized(each, rollout.deployment, size))
@@ -205,8 +195,8 @@ class DeploymentController(ControlLoop):
         if grown != size:
             rollout = self._resize(rollout, {new.metadata.name: grown})
         else:
-            sizes = sizes_of_old(deployment, new, old)
-            rollout = self._resize(rollout, {name: size for name, size in sizes.items() if size != _size(old, name)})
+            sizes, before = sizes_of_old(deployment, new, old), {each.metadata.name: wanted(each) for each in old}
+            rollout = self._resize(rollout, {name: size for name, size in sizes.items() if size != before[name]})
         self._clean_up_when_complete(rollout)
         self._tell_progress(rollout)
 
@@ -221,8 +211,6 @@ class DeploymentController(ControlLoop):
                 rollout = self._resize(rollout, {rollout.new.metadata.name: wanted(rollout.deployment)})
             self._clean_up_when_complete(rollout)
         self._tell_progress(rollout)
-
-    # -- what is left ----------------------------------------------------------------------------------------------
 
     def _clean_up_when_complete(self, rollout: _Rollout) -> None:
         if is_complete(rollout.deployment, counted(*rollout[:2], rollout.every, self._clock.now())):
@@ -251,33 +239,10 @@ class DeploymentController(ControlLoop):
             self._queue.add_after(key_of(deployment), seconds)
 
 
-def _is_rescaled(rollout: _Rollout) -> bool:
-    """Return whether a deployment wants another number of pods than when its replica sets were last looked at."""
-    total = str(wanted(rollout.deployment))
-    return any(_desired(each) not in (None, total) for each in rollout.active)
-
-
-def _desired(replica_set: ReplicaSet) -> str | None:
-    return replica_set.metadata.annotations.get(DESIRED)
-
-
-def _size(replica_sets: Iterable[ReplicaSet], name: str) -> int:
-    return next(wanted(each) for each in replica_sets if each.metadata.name == name)
-
-
-# -- the status --------------------------------------------------------------------------------------------------------
-
 _AVAILABLE = "NewReplicaSetAvailable"
 _TIMED_OUT = "ProgressDeadlineExceeded"
 #: Whoever wants no deadline says the largest number that there is.
 _NO_DEADLINE = 2**31 - 1
-
-
-class Progress(NamedTuple):
-    """The status of a deployment, and after how many seconds its deadline passes if nothing changes until then."""
-
-    status: DeploymentStatus
-    seconds: float | None
 
 
 def deadline_of(deployment: Deployment) -> int | None:
@@ -316,33 +281,33 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     return counts == (total, total, total) and status.observed_generation >= deployment.metadata.generation
 
 
-def progressed(deployment: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: float) -> Progress:
-    """Say in a status that was counted whether the rollout is done, comes on, or has timed out."""
+def progressed(
+    deployment: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: float
+) -> tuple[DeploymentStatus, float | None]:
+    """Say in a status that was counted whether the rollout is done, comes on, or has timed out.
+
+    The seconds are those after which its deadline passes if nothing changes until then.
+    """
     deadline = deadline_of(deployment)
     if deadline is None:
         rest = tuple(each for each in status.conditions if each.type != "Progressing")
-        return Progress(replace(status, conditions=rest), None)
+        return replace(status, conditions=rest), None
     what = f'ReplicaSet "{new.metadata.name}"' if new is not None else f'Deployment "{deployment.metadata.name}"'
     told = progressing(status)
     if told is not None and told.reason == _AVAILABLE and status.replicas == status.updated_replicas:
-        return Progress(status, None)
+        return status, None
     if is_complete(deployment, status):
         said = ("True", _AVAILABLE, f"{what} has successfully progressed.")
-        return Progress(_telling(status, said, now), None)
+        return _telling(status, said, now), None
     if _comes_on(deployment.status, status):
-        status = _telling(status, ("True", "ReplicaSetUpdated", f"{what} is progressing."), now, anew=True)
-        return Progress(status, deadline)
+        said = ("True", "ReplicaSetUpdated", f"{what} is progressing.")
+        return _telling(status, said, now, anew=True), deadline
     if told is None or told.reason in (_AVAILABLE, _TIMED_OUT):
-        return Progress(status, None)
+        return status, None
     passes = seconds_of(told.last_update_time or rfc3339(now)) + deadline
     if passes <= now:
-        return Progress(_telling(status, ("False", _TIMED_OUT, f"{what} has timed out progressing."), now), None)
-    return Progress(status, passes - now)
-
-
-def told_of(deployment: Deployment, reason: str, message: str, now: float, status: str = "True") -> DeploymentStatus:
-    """Return the status of a deployment with another word about its progress."""
-    return _telling(deployment.status, (status, reason, message), now, anew=True)
+        return _telling(status, ("False", _TIMED_OUT, f"{what} has timed out progressing."), now), None
+    return status, passes - now
 
 
 def progressing(status: DeploymentStatus) -> WorkloadCondition | None:

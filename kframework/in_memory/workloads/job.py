@@ -21,6 +21,7 @@ from kframework.in_memory.workloads.dependents import (
     makes_pods,
     pod_metadata,
     selector_of,
+    set_status,
 )
 from kframework.in_memory.workloads.job_tally import (
     COMPLETION_INDEX,
@@ -109,8 +110,6 @@ class JobController(ControlLoop):
             self._queue.add_after(key, left)
         self._track(count, step, said)
 
-    # -- pods ------------------------------------------------------------------------------------------------------
-
     def _manage(self, count: Tally, backoff: Backoff) -> _Step:
         """Bring the number of running pods in step with how many are wanted; it deletes, or makes."""
         job, active = count.job, len(count.active)
@@ -188,8 +187,6 @@ class JobController(ControlLoop):
             delete_pod(self._cluster, pod)
         return _Step(pods)
 
-    # -- status ----------------------------------------------------------------------------------------------------
-
     def _track(self, count: Tally, step: _Step, said: Verdict | None) -> None:
         """Count the pods that have ended, let them go, and say what has become of the job."""
         status = _counted(count, step, said)
@@ -200,18 +197,13 @@ class JobController(ControlLoop):
             status = replace(status, conditions=conditions)
         elif count.job.metadata.deletion_timestamp is None:
             status = _suspended(count.job, status, now)
-        self._tell(count.job, status)
+        set_status(self._cluster, count.job, status)
         for pod in done:
             release(self._cluster, pod)
         if said is not None and not status.terminating:
             conditions = with_condition(status.conditions, (said.last, "True", said.reason, said.message), now)
-            completed = rfc3339(now) if said.succeeds else None
-            self._tell(count.job, replace(status, conditions=conditions, completion_time=completed))
-
-    def _tell(self, job: Job, status: JobStatus) -> None:
-        current = self._cluster.find(Job, job.metadata.name, job.metadata.namespace)
-        if current is not None and current.metadata.uid == job.metadata.uid:
-            self._cluster.replace(replace(current, status=status))
+            ended = replace(status, conditions=conditions, completion_time=rfc3339(now) if said.succeeds else None)
+            set_status(self._cluster, count.job, ended)
 
 
 class OrphanedJobPods(ControlLoop):
@@ -302,7 +294,6 @@ def _is_settled(count: Tally, pod: Pod, said: Verdict | None) -> bool:
 
 
 def _counted(count: Tally, step: _Step, said: Verdict | None) -> JobStatus:
-    """Return the status of a job with what is new."""
     job, status, policy = count.job, count.job.status, count.job.spec.pod_failure_policy
     # Of a job that fails every pod has failed that has not ended.
     lost = step.deleted if said is not None and not said.succeeds else []

@@ -13,15 +13,12 @@ from msgspec.structs import replace
 from kframework.clock import rfc3339, seconds_of
 from kframework.in_memory.workloads.dependents import is_active
 from kframework.objects import (
-    ContainerStatus,
     Job,
     JobStatus,
-    OnExitCodes,
     Pod,
     PodFailurePolicy,
     PodFailurePolicyRule,
     SuccessPolicy,
-    SuccessPolicyRule,
     WorkloadCondition,
 )
 
@@ -96,9 +93,6 @@ def first_missing(intervals: Intervals, count: int, completions: int) -> list[in
     return missing
 
 
-# -- policies ----------------------------------------------------------------------------------------------------------
-
-
 class Consequence(NamedTuple):
     """What follows from a failed pod, and what is said of a job that fails for it."""
 
@@ -125,42 +119,31 @@ def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         status = pod.status
+        codes = rule.on_exit_codes
         for each in (*status.container_statuses, *status.init_container_statuses):
-            code = _matching_code(rule.on_exit_codes, each)
-            if code:
-                return f"Container {each.name} for pod {name} failed with exit code {code}"
+            ended = each.state.terminated if each.state is not None else None
+            if ended is None or not ended.exit_code or codes.container_name not in (None, each.name):
+                continue
+            if (ended.exit_code in codes.values) == (codes.operator == "In"):
+                return f"Container {each.name} for pod {name} failed with exit code {ended.exit_code}"
         return ""
     wanted = {(each.type, each.status) for each in rule.on_pod_conditions}
     met = (each.type for each in pod.status.conditions if (each.type, each.status) in wanted)
     return f"Pod {name} has condition {kind}" if (kind := next(met, "")) else ""
 
 
-def _matching_code(rule: OnExitCodes, status: ContainerStatus) -> int:
-    """Return the code with which a container has failed, 0 if it has not or the rule is not about it."""
-    ended = status.state.terminated if status.state is not None else None
-    if ended is None or rule.container_name not in (None, status.name):
-        return 0
-    return ended.exit_code if (ended.exit_code in rule.values) == (rule.operator == "In") else 0
-
-
 def is_success(policy: SuccessPolicy | None, completions: int, succeeded: Intervals) -> str:
     """Say which rule makes a job succeed with the indexes that have succeeded; "" if none does."""
     for place, rule in enumerate(policy.rules if policy is not None and succeeded else ()):
-        if _is_met(rule, completions, succeeded):
+        required = None if rule.succeeded_indexes is None else read(rule.succeeded_indexes, completions)
+        if required == ():
+            continue
+        count = total(succeeded) if required is None else in_common(required, succeeded)
+        enough = rule.succeeded_count is not None and count >= rule.succeeded_count
+        if enough or (required is not None and count == total(required)):
             return f"Matched rules at index {place}"
     return ""
 
-
-def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Intervals) -> bool:
-    if rule.succeeded_indexes is None:
-        return rule.succeeded_count is not None and total(succeeded) >= rule.succeeded_count
-    required = read(rule.succeeded_indexes, completions)
-    count = in_common(required, succeeded)
-    enough = rule.succeeded_count is not None and count >= rule.succeeded_count
-    return bool(required) and (count == total(required) or enough)
-
-
-# -- the wait after failures -------------------------------------------------------------------------------------------
 
 #: How long it waits after one failure, and at most, in seconds; it doubles.
 _FIRST, _LONGEST = 10.0, 600.0
@@ -197,8 +180,6 @@ def ended_at(pod: Pod) -> float:
         return seconds_of(metadata.deletion_timestamp) - (metadata.deletion_grace_period_seconds or 0)
     return seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
 
-
-# -- the pods of a job -------------------------------------------------------------------------------------------------
 
 #: The finalizer of pods that are not counted yet.
 TRACKING = "batch.kubernetes.io/job-tracking"

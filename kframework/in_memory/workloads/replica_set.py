@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
-
-from msgspec.structs import replace
 
 from kframework.client.transitions import is_ready
 from kframework.clock import Clock
@@ -24,6 +22,7 @@ from kframework.in_memory.workloads.dependents import (
     makes_pods,
     pod_metadata,
     selector_of,
+    set_status,
     touched_owners,
 )
 from kframework.objects import (
@@ -44,10 +43,7 @@ _BURST = 500
 
 
 class ReplicaSetController(ControlLoop):
-    """Makes and deletes the pods of replica sets.
-
-    One without a template, as files for a scheduler have it, is left alone.
-    """
+    """Makes and deletes the pods of replica sets; one without a template, as files often have it, is left alone."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicaSet, Pod)
     #: Whose pods it makes.
@@ -91,18 +87,16 @@ class ReplicaSetController(ControlLoop):
         for _ in range(min(missing, _BURST)):
             make_pod(self._cluster, pod_metadata(replica_set, template), template.spec)
         if missing < 0:
-            ordered = in_deletion_order(active, self._related(replica_set), self._clock.now())
+            # The nodes are crowded by the active pods of all replica sets of one deployment.
+            owner = controller_of(replica_set)
+            siblings: list[Replicas] = [replica_set]
+            if owner is not None:
+                others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
+                siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
+            related = [pod for each in siblings for pod in self._pods.of(each) if is_active(pod)]
+            ordered = in_deletion_order(active, related, self._clock.now())
             for pod in ordered[: min(-missing, _BURST)]:
                 delete_pod(self._cluster, pod)
-
-    def _related(self, replica_set: Replicas) -> Iterable[Pod]:
-        """List the active pods of all replica sets of one deployment."""
-        owner = controller_of(replica_set)
-        siblings: list[Replicas] = [replica_set]
-        if owner is not None:
-            others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
-            siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
-        return [pod for each in siblings for pod in self._pods.of(each) if is_active(pod)]
 
     def _tell(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:
         """Bring the status in step with the pods that were there, and look again when one will be available."""
@@ -118,13 +112,8 @@ class ReplicaSetController(ControlLoop):
             observed_generation=replica_set.metadata.generation,
             conditions=replica_set.status.conditions,
         )
-        # A finalizer that is taken away may have let it go.
-        current = self._cluster.find(self.kind, replica_set.metadata.name, replica_set.metadata.namespace)
-        if current is not None and current.metadata.uid == replica_set.metadata.uid:
-            self._cluster.replace(replace(current, status=status))
-        later = [time - now for time in times if time > now]
-        if later:
-            self._queue.add_after(key_of(replica_set), min(later))
+        set_status(self._cluster, replica_set, status)
+        self._look_again(key_of(replica_set), times, now)
 
 
 class ReplicationControllerController(ReplicaSetController):

@@ -30,8 +30,6 @@ from kframework.objects import (
 #: Annotations of replica sets: how many pods the deployment wanted, and could have, when it was last looked at.
 DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
-_PERCENTAGE = re.compile(r"[0-9]+%")
-
 
 def is_rolling(deployment: Deployment) -> bool:
     """Return whether new pods come while old ones go."""
@@ -42,7 +40,7 @@ def scaled(number: int | str | None, total: int, *, up: bool) -> int:
     """Return a number of pods, of a percentage of all rounded up or down; what is neither counts as 0."""
     if isinstance(number, int):
         return number
-    if number is None or not _PERCENTAGE.fullmatch(number):
+    if number is None or not re.fullmatch(r"[0-9]+%", number):
         return 0
     share = int(number[:-1]) * total
     return -(-share // 100) if up else share // 100
@@ -130,13 +128,8 @@ def _share(deployment: Deployment, replica_set: ReplicaSet, allowed: int, left: 
         fraction = -size
     else:
         before = _number(replica_set.metadata.annotations.get(MAXIMUM)) or deployment.status.replicas or size
-        fraction = _rounded(size * allowed, before) - size
+        fraction = (2 * size * allowed + before) // (2 * before) - size  # halves away from zero, as Go rounds
     return min(fraction, left) if left > 0 else max(fraction, left)
-
-
-def _rounded(number: int, divisor: int) -> int:
-    """Divide and round, halves away from zero as Go does."""
-    return (2 * number + divisor) // (2 * divisor)
 
 
 def _number(text: str | None) -> int:
@@ -162,8 +155,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 def revision_of(replica_set: ReplicaSet) -> int:
     """Return the revision of a replica set, 0 if it has none."""
-    text = replica_set.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isdecimal() else 0
+    return _number(replica_set.metadata.annotations.get(REVISION))
 
 
 def new_among(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
@@ -205,20 +197,15 @@ def annotated(replica_set: ReplicaSet, deployment: Deployment, revision: int) ->
         if before:
             history = annotations.get(_REVISION_HISTORY)
             annotations[_REVISION_HISTORY] = f"{history},{before}" if history else before
-    return with_annotations(replica_set, annotations)
+    return replace(replica_set, metadata=replace(replica_set.metadata, annotations=annotations))
 
 
 def sized(replica_set: ReplicaSet, deployment: Deployment, size: int) -> ReplicaSet:
     """Return a replica set with another number of pods, and word of how many the deployment wants."""
     total = wanted(deployment)
     told = {DESIRED: str(total), MAXIMUM: str(total + fenceposts(deployment)[0])}
-    spec = replace(replica_set.spec, replicas=size)
-    return with_annotations(replace(replica_set, spec=spec), replica_set.metadata.annotations | told)
-
-
-def with_annotations(replica_set: ReplicaSet, annotations: dict[str, str]) -> ReplicaSet:
-    """Return a replica set with these annotations."""
-    return replace(replica_set, metadata=replace(replica_set.metadata, annotations=annotations))
+    metadata = replace(replica_set.metadata, annotations=replica_set.metadata.annotations | told)
+    return replace(replica_set, metadata=metadata, spec=replace(replica_set.spec, replicas=size))
 
 
 def _without_hash(template: PodTemplate) -> PodTemplate:
@@ -268,7 +255,9 @@ class Revisions(Generic[W]):
         every: list[ControllerRevision] = sorted(
             claimed, key=lambda each: (each.revision, each.metadata.creation_timestamp or "")
         )
-        data, collisions = _patch(owner.spec.template), owner.status.collision_count or 0
+        template = {"$patch": "replace", **to_builtins(owner.spec.template)}
+        data: dict[str, object] = {"spec": {"template": template}}
+        collisions = owner.status.collision_count or 0
         equal: list[ControllerRevision] = [each for each in every if each.data == data]
         if equal and equal[-1] is every[-1]:
             return History(every, every[-1], collisions)
@@ -305,10 +294,6 @@ def template_of(revision: ControllerRevision) -> PodTemplate:
 def hash_of(revision: ControllerRevision) -> str:
     """Return the end of a revision's name."""
     return revision.metadata.name.rpartition("-")[2]
-
-
-def _patch(template: PodTemplate) -> dict[str, object]:
-    return {"spec": {"template": {"$patch": "replace", **to_builtins(template)}}}
 
 
 def _made(owner: StatefulSet | DaemonSet, data: dict[str, object], number: int, collisions: int) -> ControllerRevision:

@@ -80,18 +80,14 @@ class Cron(NamedTuple):
         local = datetime.fromtimestamp(time, self.zone)
         for ahead in range(_HORIZON):
             day = local.date() + timedelta(days=ahead)
-            if self._matches(day):
+            by_day, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+            matches = (by_day and by_weekday) if self.both else (by_day or by_weekday)
+            if matches and day.month in self.months:
                 first_hour = local.hour if not ahead else 0
                 due = next((at for at in self._times(day, first_hour) if at > time), None)
                 if due is not None:
                     return due
         return None
-
-    def _matches(self, day: date) -> bool:
-        if day.month not in self.months:
-            return False
-        by_day, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
-        return (by_day and by_weekday) if self.both else (by_day or by_weekday)
 
     def _times(self, day: date, first_hour: int) -> Iterator[float]:
         """Yield what is due on a day: an hour that comes twice counts twice, and one that is left out does not."""

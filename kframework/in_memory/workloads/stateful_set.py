@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,9 +21,11 @@ from kframework.in_memory.workloads.dependents import (
     is_orphan,
     make_pod,
     makes_pods,
+    mapping,
     owner_reference,
     pod_metadata,
     selector_of,
+    set_status,
     touched_owners,
 )
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, template_of
@@ -53,7 +55,6 @@ class _Set(NamedTuple):
 
     @property
     def ordinals(self) -> range:
-        """The ordinals that it wants."""
         spec = self.owner.spec
         start = spec.ordinals.start if spec.ordinals is not None else 0
         return range(start, start + (1 if spec.replicas is None else spec.replicas))
@@ -65,17 +66,9 @@ class _Set(NamedTuple):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether each pod waits for those before it."""
         return self.owner.spec.pod_management_policy != "Parallel"
 
-    @property
-    def first_unavailable(self) -> int | None:
-        """The lowest ordinal, first of those that it wants, of which no pod is available."""
-        ordered = [*self.ordinals, *reversed(self.condemned)]
-        return next((ordinal for ordinal in ordered if not self.is_available(ordinal)), None)
-
     def is_available(self, ordinal: int) -> bool:
-        """Return whether there is a pod that was ready for long enough, and is not being deleted."""
         pod = self.pods.get(ordinal)
         return pod is not None and pod.metadata.deletion_timestamp is None and self.available_at(pod) <= self.now
 
@@ -140,7 +133,9 @@ class StatefulSetController(ControlLoop):
                 return
         for ordinal in state.condemned:
             self._claims.own(state.owner, state.pods[ordinal], ordinal, condemned=True)
-        first = state.first_unavailable
+        # The lowest that is not available, first of those that it wants.
+        ordered = (*state.ordinals, *reversed(state.condemned))
+        first = next((ordinal for ordinal in ordered if not state.is_available(ordinal)), None)
         for ordinal in state.condemned:
             pod = state.pods[ordinal]
             waits = pod.metadata.deletion_timestamp is not None
@@ -158,8 +153,7 @@ class StatefulSetController(ControlLoop):
         if pod is None:
             if not self._claims.are_stale(owner, ordinal):
                 self._claims.make_missing(owner, ordinal)
-                made = self._make(state, ordinal)
-                self._claims.own(owner, made, ordinal, condemned=False)
+                self._claims.own(owner, self._make(state, ordinal), ordinal, condemned=False)
             return False
         if has_ended(pod):
             if pod.metadata.deletion_timestamp is None:
@@ -201,7 +195,8 @@ class StatefulSetController(ControlLoop):
     def _tell(self, state: _Set) -> None:
         """Say how many pods there are now, and look again when one will be available."""
         owner, update = state.owner, state.history.update
-        pods = [pod for each in state.pods.values() if (pod := self._as_it_is(each)) is not None]
+        keys = map(key_of, state.pods.values())
+        pods = [pod for namespace, name in keys if (pod := self._cluster.find(Pod, name, namespace)) is not None]
         pods += [pod for pod in self._pods.of(owner) if all(pod.metadata.uid != each.metadata.uid for each in pods)]
         staying = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         ready = [pod for pod in pods if pod.status.phase == "Running" and is_ready(pod)]
@@ -222,15 +217,8 @@ class StatefulSetController(ControlLoop):
         is_done = (status.updated_replicas, status.ready_replicas, status.replicas) == (count, count, count)
         if is_done and owner.spec.update_strategy.type != "OnDelete":
             status = replace(status, current_replicas=count, current_revision=status.update_revision)
-        found = self._cluster.find(StatefulSet, owner.metadata.name, owner.metadata.namespace)
-        if found is not None and found.metadata.uid == owner.metadata.uid:
-            self._cluster.replace(replace(found, status=status))
-        later = [time - state.now for time in times if time > state.now]
-        if later:
-            self._queue.add_after(key_of(owner), min(later))
-
-    def _as_it_is(self, pod: Pod) -> Pod | None:
-        return self._cluster.find(Pod, pod.metadata.name, pod.metadata.namespace)
+        set_status(self._cluster, owner, status)
+        self._look_again(key_of(owner), times, state.now)
 
 
 def _ordinal(pod: Pod, prefix: str) -> int | None:
@@ -253,9 +241,6 @@ def _stays_behind(state: _Set, ordinal: int) -> bool:
     return is_rolling and ordinal < state.ordinals.start + state.owner.status.current_replicas
 
 
-# -- claims ------------------------------------------------------------------------------------------------------------
-
-
 class Claims:
     """Makes the claims of stateful sets, and has them go with a set or with a pod, as the set says."""
 
@@ -268,13 +253,13 @@ class Claims:
         selector = owner.spec.selector
         for template, name in zip(owner.spec.volume_claim_templates, claim_names(owner, ordinal), strict=True):
             if self._cluster.find(PersistentVolumeClaim, name, namespace) is None:
-                metadata = _mapping(template, "metadata")
-                labels = {**_mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
+                metadata = mapping(template, "metadata")
+                labels = {**mapping(metadata, "labels"), **(selector.match_labels if selector is not None else {})}
                 written: dict[str, object] = {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
                     "metadata": {**metadata, "name": name, "namespace": namespace, "labels": labels},
-                    "spec": _mapping(template, "spec"),
+                    "spec": mapping(template, "spec"),
                 }
                 self._cluster.add(convert(written, kind_of(PersistentVolumeClaim)), written=written)
 
@@ -292,18 +277,16 @@ class Claims:
             wanted: ApiObject | None = pod
         else:
             wanted = owner if policy.when_deleted == "Delete" else None
-        for claim in self._of(owner, ordinal):
-            self._own(claim, (owner, pod), wanted)
-
-    def _own(self, claim: PersistentVolumeClaim, both: tuple[StatefulSet, Pod], wanted: ApiObject | None) -> None:
+        both: tuple[ApiObject, ...] = (owner, pod)
         ours = {(kind_of(each).name, each.metadata.name): each.metadata.uid for each in both}
-        references = claim.metadata.owner_references
-        if any(each.uid != ours.get((each.kind, each.name), each.uid) for each in references):
-            return  # they belong to a set or pod of before, and go with it
-        others = tuple(each for each in references if (each.kind, each.name) not in ours)
-        if wanted is not None and not any(each.controller for each in others):
-            others = (*others, owner_reference(wanted))
-        self._cluster.replace(replace(claim, metadata=replace(claim.metadata, owner_references=others)))
+        for claim in self._of(owner, ordinal):
+            references = claim.metadata.owner_references
+            if any(each.uid != ours.get((each.kind, each.name), each.uid) for each in references):
+                continue  # they belong to a set or pod of before, and go with it
+            others = tuple(each for each in references if (each.kind, each.name) not in ours)
+            if wanted is not None and not any(each.controller for each in others):
+                others = (*others, owner_reference(wanted))
+            self._cluster.replace(replace(claim, metadata=replace(claim.metadata, owner_references=others)))
 
     def _of(self, owner: StatefulSet, ordinal: int) -> Iterator[PersistentVolumeClaim]:
         for name in claim_names(owner, ordinal):
@@ -339,13 +322,8 @@ def with_claims(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) ->
 
 
 def _template_names(owner: StatefulSet) -> list[str]:
-    return [str(_mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
+    return [str(mapping(each, "metadata").get("name", "")) for each in owner.spec.volume_claim_templates]
 
 
 def _policy(owner: StatefulSet) -> ClaimRetentionPolicy:
     return owner.spec.persistent_volume_claim_retention_policy or ClaimRetentionPolicy()
-
-
-def _mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    found = data.get(field)
-    return cast("dict[str, object]", found) if isinstance(found, dict) else {}

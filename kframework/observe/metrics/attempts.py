@@ -61,28 +61,15 @@ class Attempts(Observer):
         self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()])
         self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
         self._lives = Histograms(families.POD_SCHEDULING_SLI_DURATION, _of_tries, scale=NANOSECONDS)
-        self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
         self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
+        self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
         self._plugins = Histograms(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
         self._evaluations = Counts(families.PLUGIN_EVALUATION, _of_an_evaluation)
         self._waits = Histograms(families.PERMIT_WAIT_DURATION, _of_a_verdict, scale=NANOSECONDS)
         self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
         self._victims = Histograms(families.PREEMPTION_VICTIMS, as_labels, always=[()])
-        #: All that is counted here.
-        self.series: tuple[Series, ...] = (
-            self._results,
-            self._ends,
-            self._searches,
-            self._tries,
-            self._lives,
-            self._flushed,
-            self._points,
-            self._plugins,
-            self._evaluations,
-            self._waits,
-            self._preemptions,
-            self._victims,
-        )
+        #: All that is counted here: the attributes above.
+        self.series: tuple[Series, ...] = tuple(vars(self).values())
         self._usual = _Usual(self._points)
         self._search, self._try = self._searches[()].waiting, self._tries[()].waiting
         #: The last attempt whose plugins were timed.
@@ -90,20 +77,27 @@ class Attempts(Observer):
         #: The attempts whose pods are being bound.
         self._binding: dict[int, Decision] = {}
 
-    # -- the observer ----------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         spent, behind = self._points_of(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
         self._search.append(spent - behind)
         if len(self._search) >= _MANY_ATTEMPTS:
-            self._settle()
+            for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
+                histograms.settle()
         if decision.plugins:
             self._plugins_of(decision)
-            self._evaluated(decision)
+            # An attempt that is timed stands for all since the one before.
+            stands_for, self._timed = decision.attempt - self._timed, decision.attempt
+            for hook, plugin, _, code in decision.plugins:
+                if hook in _EVALUATING and code is not _SKIP:
+                    self._evaluations[plugin, hook, decision.profile] += stands_for
         if decision.result is _SCHEDULED:
             self._binding[decision.attempt] = decision
-        else:
-            self._failed(decision, spent)
+            return
+        self._ended(decision.result, decision.profile, spent)
+        if any(point == "post_filter" for point, _, _ in decision.timings):
+            self._preemptions[()] += 1
+        if decision.victims:
+            self._victims[()].observe(len(decision.victims))
 
     def bound(self, binding: Binding) -> None:
         decision = self._binding.pop(binding.attempt, None)
@@ -113,7 +107,10 @@ class Attempts(Observer):
         if binding.plugins:
             self._plugins_of(binding)
         if binding.waited:
-            spent += self._waited(binding)
+            noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
+            waited = round(binding.waited * NANOSECONDS)
+            self._waits[code].observe(waited)
+            spent += max(waited - noticed, 0)  # in virtual time this machine does not notice the wait
         spent += binding.started - decision.started - behind
         if binding.code is _SUCCESS:
             tries = decision.tries
@@ -130,8 +127,6 @@ class Attempts(Observer):
         """Observe a run of PreEnqueue, of which no record tells."""
         self._points["pre_enqueue", code, profile].observe(spent)
 
-    # -- parts of it -----------------------------------------------------------------------------------------------
-
     def _points_of(self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]) -> tuple[int, int]:
         """Observe how long each point took; return how long all did, and how long those that come behind."""
         usual, together, apart = self._usual[profile], 0, 0
@@ -143,40 +138,13 @@ class Attempts(Observer):
                 apart += spent
         return together, apart
 
-    def _settle(self) -> None:
-        """Let nothing wait for ever that nobody asks for."""
-        for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
-            histograms.settle()
-
     def _plugins_of(self, record: Decision | Binding) -> None:
         for hook, plugin, spent, code in record.plugins:
             self._plugins[hook, plugin, code].waiting.append(spent)
 
-    def _evaluated(self, decision: Decision) -> None:
-        """Count the plugins that were asked: an attempt that is timed stands for all since the one before."""
-        stands_for, self._timed = decision.attempt - self._timed, decision.attempt
-        for hook, plugin, _, code in decision.plugins:
-            if hook in _EVALUATING and code is not _SKIP:
-                self._evaluations[plugin, hook, decision.profile] += stands_for
-
     def _ended(self, result: Result, profile: str, spent: int) -> None:
-        """Count an attempt that has ended."""
         self._results[result, profile] += 1
         self._ends[result, profile].waiting.append(spent)
-
-    def _failed(self, decision: Decision, spent: int) -> None:
-        self._ended(decision.result, decision.profile, spent)
-        if any(point == "post_filter" for point, _, _ in decision.timings):
-            self._preemptions[()] += 1
-        if decision.victims:
-            self._victims[()].observe(len(decision.victims))
-
-    def _waited(self, binding: Binding) -> int:
-        """Count a wait on Permit; return for how long this machine did not notice it, as in virtual time."""
-        noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
-        waited = round(binding.waited * NANOSECONDS)
-        self._waits[code].observe(waited)
-        return max(waited - noticed, 0)
 
 
 class _Usual(dict[str, "_UsualPoints"]):
@@ -191,8 +159,6 @@ class _Usual(dict[str, "_UsualPoints"]):
 
 
 class _UsualPoints(dict[str, _Observe]):
-    """The extension points of one profile that ended well."""
-
     def __init__(self, points: Histograms[tuple[str, Code, str]], profile: str) -> None:
         self._points = points
         self._profile = profile
@@ -206,9 +172,6 @@ class _UsualPoints(dict[str, _Observe]):
         if point not in EXTENSION_POINTS:
             return _observe_nothing
         return self._points[point, code, self._profile].waiting.append
-
-
-# -- from keys to labels -------------------------------------------------------------------------------------------
 
 
 def _of_an_end(key: tuple[Result, str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ scheduler works meanwhile. DELETE begins to count anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -30,7 +30,12 @@ _SLICE = 0.001
 
 def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthResults) -> list[web.RouteDef]:
     """Return the routes that show what is counted of a scheduler and of its health checks."""
-    own = (*series, *_leadership(scheduler))
+    election = scheduler.configuration.settings.leader_election
+    own = tuple(series)
+    if election.leader_elect:
+        name = election.resource_name
+        leads = Readings(families.LEADER_ELECTION_MASTER_STATUS, lambda: {(name,): int(not scheduler.standing_by)})
+        own = (*own, leads)
     resources = pod_resources(scheduler.engine)
 
     async def everything() -> AsyncIterator[bytes]:
@@ -49,18 +54,6 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
         *_routes("/metrics/resources", of_pods, resources),
         *_routes("/metrics/slis", lambda: _sliced(_text(health.series)), health.series),
     ]
-
-
-def _leadership(scheduler: Scheduler[E]) -> tuple[Series, ...]:
-    """Return what tells whether this process leads; nothing where nobody is elected."""
-    election = scheduler.configuration.settings.leader_election
-    if not election.leader_elect:
-        return ()
-
-    def master_status() -> Mapping[tuple[str, ...], int]:
-        return {(election.resource_name,): int(not scheduler.standing_by)}
-
-    return (Readings(families.LEADER_ELECTION_MASTER_STATUS, master_status),)
 
 
 def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Iterable[Series]) -> list[web.RouteDef]:

@@ -121,8 +121,6 @@ class DeviceCounts:
 
 
 class _OfProfile(DeviceObserver):
-    """Counts for one profile."""
-
     def __init__(self, counts: DeviceCounts, profile: str) -> None:
         self._counts = counts
         self._profile = profile
@@ -146,9 +144,13 @@ class EventTimes:
     """How long events took to be taken in, and hints to be asked."""
 
     def __init__(self) -> None:
-        self.handling: Histograms[str] = Histograms(families.EVENT_HANDLING_DURATION, _of_an_event, scale=NANOSECONDS)
+        self.handling: Histograms[str] = Histograms(
+            families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
+        )
         self.hints: Histograms[tuple[str, str, bool]] = Histograms(
-            families.QUEUEING_HINT_EXECUTION_DURATION, _of_a_hint, scale=NANOSECONDS
+            families.QUEUEING_HINT_EXECUTION_DURATION,
+            lambda key: (*key[:2], "Queue" if key[2] else "QueueSkip"),
+            scale=NANOSECONDS,
         )
         #: All that is observed here.
         self.series: tuple[Series, ...] = (self.handling, self.hints)
@@ -217,8 +219,6 @@ class _TimedRules(QueueRules):
         self._hints[plugin, event.label, wakes].observe(perf_counter_ns() - began)
         return wakes
 
-    # -- what is not timed -----------------------------------------------------------------------------------------
-
     def sort_key(self, queued: QueuedPod) -> Hashable:
         return self._rules.sort_key(queued)
 
@@ -233,12 +233,3 @@ _ADDED, _UPDATED, _DELETED = (
     Occurrence(EventResource.UNSCHEDULABLE_POD, action).label
     for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
 )
-
-
-def _of_an_event(label: str) -> tuple[str, ...]:
-    return (label,)
-
-
-def _of_a_hint(key: tuple[str, str, bool]) -> tuple[str, ...]:
-    plugin, event, wakes = key
-    return plugin, event, "Queue" if wakes else "QueueSkip"

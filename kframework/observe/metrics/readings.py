@@ -25,22 +25,13 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
     """Return the series that an engine's state answers for."""
     queue, cluster = engine.queue, engine.cluster
 
-    def pending_pods() -> Mapping[tuple[str, ...], int]:
-        return {(name,): count for name, count in queue.pending().items()}
-
-    def unschedulable_pods() -> Mapping[tuple[str, ...], int]:
-        return {(plugin, profile): count for (profile, plugin), count in queue.holders().items()}
-
     def inflight_events() -> Mapping[tuple[str, ...], int]:
         in_flight = queue.in_flight
         return {("PodPopped",): len(in_flight), **{(label,): count for label, count in in_flight.kept.items()}}
 
     def cache_size() -> Mapping[tuple[str, ...], int]:
-        return {
-            ("nodes",): len(cluster.nodes),
-            ("pods",): len(cluster.pods),
-            ("assumed_pods",): len(cluster.assumed),
-        }
+        sizes = {"nodes": len(cluster.nodes), "pods": len(cluster.pods), "assumed_pods": len(cluster.assumed)}
+        return {(name,): size for name, size in sizes.items()}
 
     def by_source(read: Callable[[Source[object]], int | None]) -> Mapping[tuple[str, ...], int]:
         found = {(source.profile, source.plugin, source.name): read(source) for source in engine.sources}
@@ -64,19 +55,16 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
                 since.setdefault((EXTENSION_POINTS[hook], plugin), []).append(moment)
         return since
 
-    def binding_waits() -> Mapping[tuple[str, ...], int]:
-        return {where: len(since) for where, since in binding_since().items()}
-
     def binding_longest_wait() -> Mapping[tuple[str, ...], float]:
         return {where: engine.clock.now() - min(since) for where, since in binding_since().items()}
 
     return (
-        Readings(families.PENDING_PODS, pending_pods),
+        Readings(families.PENDING_PODS, lambda: {(name,): count for name, count in queue.pending().items()}),
         Readings(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
-        Readings(families.UNSCHEDULABLE_PODS, unschedulable_pods),
+        Readings(families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.holders().items()}),
         Readings(families.INFLIGHT_EVENTS, inflight_events),
         Readings(families.CACHE_SIZE, cache_size),
-        Readings(families.BINDING_WAITS, binding_waits),
+        Readings(families.BINDING_WAITS, lambda: {where: len(since) for where, since in binding_since().items()}),
         Readings(families.BINDING_LONGEST_WAIT, binding_longest_wait),
         Readings(families.GOROUTINES, lambda: {("binding",): len(cluster.waiting)}),
         Readings(families.SOURCE_AGE, lambda: by_source(age)),
@@ -84,9 +72,6 @@ def engine_readings(engine: PodEngine) -> tuple[Series, ...]:
         Readings(families.SOURCE_FRESH, lambda: by_source(lambda source: int(source.fresh))),
         Readings(families.SOURCE_FETCHES, fetches),
     )
-
-
-# -- what every pod asks for ----------------------------------------------------------------------------------------
 
 
 def pod_resources(engine: Engine) -> tuple[Series, ...]:
@@ -126,7 +111,8 @@ class _PodResources(Series):
         priority = "" if spec.priority is None else str(spec.priority)
         common = label_pairs(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
         return tuple(
-            f"{common},{label_pairs(('resource', 'unit'), (name, _unit(name)))}}} {_amount(name, amount)}\n"
+            f"{common},{label_pairs(('resource', 'unit'), (name, _unit(name)))}}}"
+            f" {amount / 1000 if name == 'cpu' else amount}\n"
             for name, amount in sorted(self._amounts(spec).items())
             if amount
         )
@@ -141,7 +127,3 @@ def _unit(resource: str) -> str:
     if resource.startswith("attachable-volumes-"):
         return "integer"
     return _UNITS.get(resource, "")
-
-
-def _amount(resource: str, amount: int) -> float | int:
-    return amount / 1000 if resource == "cpu" else amount

@@ -11,9 +11,6 @@ from kframework.errors import ClusterError
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, Counts, Histograms, Series, as_labels
 
-#: In place of a status code where there was no answer.
-_NO_ANSWER = "<error>"
-
 
 class RequestCounts:
     """Counts and measures requests to API servers; `host` is a server's name and port."""
@@ -47,7 +44,7 @@ class RequestCounts:
 
 def _of_an_end(key: tuple[int, str, str]) -> tuple[str, ...]:
     status, method, host = key
-    return str(status) if status else _NO_ANSWER, method, host
+    return str(status) if status else "<error>", method, host
 
 
 class MeteredTransport(TransportLayer):

@@ -186,9 +186,6 @@ def as_labels(key: L) -> L:
     return key
 
 
-# -- the text format -----------------------------------------------------------------------------------------------
-
-
 def written(series: Series) -> Iterator[str]:
     """Yield what is shown of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
     family = series.family

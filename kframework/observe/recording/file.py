@@ -20,7 +20,7 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -75,6 +75,8 @@ class RecordingFile:
         self._file = file
         self._limit = limit // PARTS
         self.failed: bool = False
+        self._raw: BinaryIO
+        self._packed: gzip.GzipFile
         self._waiting: deque[Entry | Opening] = deque()
         self._scribe = Scribe(annotations)
         self._begun = self._over = self._turning = self._closing = False
@@ -147,10 +149,13 @@ class RecordingFile:
             self._give_up(error)
         finally:
             self._waiting.clear()
-            self._shut()
+            for file in (self._packed, self._raw) if self._begun else ():
+                try:
+                    file.close()
+                except OSError as error:
+                    self._give_up(error.strerror or error)
 
     def _write_waiting(self) -> None:
-        """Write what has come by now."""
         lines: list[bytes] = []
         for _ in range(len(self._waiting)):
             entry = self._waiting.popleft()
@@ -170,11 +175,18 @@ class RecordingFile:
             self._packed.write(b"".join(lines))
 
     def _turn_over(self, opening: Opening) -> None:
-        """Begin a new part."""
         if self._begun:
             self._packed.close()
             self._raw.close()
-        self._open()
+        if self._rotates and self._file.stat().st_size:
+            # Every part that is there gets the next number, and the last one goes.
+            for number in range(PARTS - 1, 0, -1):
+                part = self._part(number - 1)
+                if part.exists():
+                    part.replace(self._part(number))
+        self._raw = open(self._create(os.O_TRUNC), "wb")
+        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
+        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
         self._begun = True
         lines = self._scribe.opening(opening)
         while some := list(islice(lines, _PACK)):
@@ -187,41 +199,12 @@ class RecordingFile:
         """Return whether the part is as large as it may be, yet not for its opening alone."""
         return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
 
-    def _open(self) -> None:
-        if self._rotates:
-            self._make_way()
-        self._raw = open(self._create(os.O_TRUNC), "wb")
-        # No name and no time go into it: the name of the file is its owner's, the times are the run's.
-        self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
-        self._opened_with = 0
-
     def _create(self, more: int) -> int:
         """Open the file as it is, made if there is none; others have no business with a cluster's objects."""
         return os.open(self._file, os.O_WRONLY | os.O_CREAT | more, 0o600)
 
-    def _make_way(self) -> None:
-        """Give every part that is there the next number, and the last one up; an empty file makes way for nothing."""
-        if not self._file.stat().st_size:
-            return
-        for number in range(PARTS - 1, 0, -1):
-            part = self._part(number - 1)
-            if part.exists():
-                part.replace(self._part(number))
-
     def _part(self, number: int) -> Path:
         return self._file.with_name(f"{self._file.name}.{number}") if number else self._file
-
-    def _shut(self) -> None:
-        if not self._begun:
-            return
-        for file in (self._packed, self._raw):
-            try:
-                file.close()
-            except OSError as error:
-                self._give_up(error.strerror or error)
-
-
-# -- lines -----------------------------------------------------------------------------------------------------------
 
 
 class Scribe:
@@ -275,13 +258,10 @@ class Scribe:
         yield from self._decisions.values()
         yield from (self.line(entry) for entry in opening.after)
 
-    # -- what is nobody's business -------------------------------------------------------------------------------------
-
     def _encoded(self, obj: ApiObject) -> bytes:
         encoded = encode(without_values(obj, self._kept, self._fingerprint))
-        return self._without_secrets(encoded) if type(obj).__name__ == "Secret" else encoded
-
-    def _without_secrets(self, encoded: bytes) -> bytes:
+        if type(obj).__name__ != "Secret":
+            return encoded
         secret = msgspec.json.decode(encoded)
         for field in ("data", "stringData"):
             values = secret.get(field)

@@ -61,9 +61,6 @@ class Continued(msgspec.Struct, frozen=True):
     rotation: int
 
 
-# -- recorded --------------------------------------------------------------------------------------------------------
-
-
 def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
     """Return what makes the engine that a configuration asks for, and has a recorder write what reaches it."""
 
@@ -114,8 +111,6 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
             if source.error:
                 yield SourceFailed(source.key, source.error)
 
-
-# -- replayed ----------------------------------------------------------------------------------------------------------
 
 P = TypeVar("P", bound=PodEngine)
 

@@ -7,7 +7,6 @@ Chance makes no difference: where the recorded choice is among the best, it is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -111,8 +110,10 @@ class _DryAttempt(Attempt, kw_only=True):
     recorded: Decision
 
     def place(self, search: Search, result: ScheduleResult) -> Concluded:
-        if self.recorded.node in _best(search, result):
-            result = msgspec.structs.replace(result, node=self.recorded.node)
+        if result.ties > 1:  # others are as good as the one that was drawn
+            places = (search.totals == result.score).nonzero()[0].tolist()
+            if self.recorded.node in (search.nodes[int(search.feasible[place])].name for place in places):
+                result = msgspec.structs.replace(result, node=self.recorded.node)
         return self.decision(result), Failure(Status(Code.SUCCESS))
 
     def way_out(self, answer: PostFilterAnswer) -> Failure:
@@ -124,13 +125,6 @@ class _DryAttempt(Attempt, kw_only=True):
             result = msgspec.structs.replace(result, candidates=tuple(others_last))
             answer = msgspec.structs.replace(answer, result=result)
         return super().way_out(answer)
-
-
-def _best(search: Search, found: ScheduleResult) -> Iterator[str]:
-    """List the nodes that are as good as the one that was drawn."""
-    if found.ties > 1:
-        places = (search.totals == found.score).nonzero()[0].tolist()
-        yield from (search.nodes[int(search.feasible[place])].name for place in places)
 
 
 def _kind(recorded: Decision, now: Decision) -> str:

@@ -73,12 +73,18 @@ class Replay(Host, Generic[E]):
         mode: Mode = Mode.STRICT,
         observers: Iterable[Observer] = (),
     ) -> None:
-        _refuse_foreign(recorded, kind, mode)
+        header = recorded.header
+        if mode is Mode.FOLLOW and header.engine:
+            raise recorded.error(f"is of the engine {header.engine!r}, which decides as it did or not at all")
+        if header.engine != kind.name:
+            raise recorded.error(f"is a recording of {_engine(header.engine)} and not of {_engine(kind.name)}")
+        if mode is Mode.STRICT and header.part > 1:
+            raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
         self.recorded: Recorded = recorded
         #: The time at which the recording is.
         self.clock: FrozenClock = FrozenClock(SystemClock())
-        self.clock.freeze(recorded.header.at)
-        self.engine: E = kind.again(recorded.header.configuration, str(recorded.file), self.clock, self)
+        self.clock.freeze(header.at)
+        self.engine: E = kind.again(header.configuration, str(recorded.file), self.clock, self)
         #: Where a strict replay ended before the recording did.
         self.difference: DecisionDiff | None = None
         self._kind = kind
@@ -222,17 +228,6 @@ class Replay(Host, Generic[E]):
 
     def accounted(self, account: msgspec.Struct) -> None:
         self._made.append(account)
-
-
-def _refuse_foreign(recorded: Recorded, kind: EngineKind[E], mode: Mode) -> None:
-    """Refuse a recording that cannot be replayed to this kind of engine in this mode."""
-    header = recorded.header
-    if mode is Mode.FOLLOW and header.engine:
-        raise recorded.error(f"is of the engine {header.engine!r}, which decides as it did or not at all")
-    if header.engine != kind.name:
-        raise recorded.error(f"is a recording of {_engine(header.engine)} and not of {_engine(kind.name)}")
-    if mode is Mode.STRICT and header.part > 1:
-        raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
 
 
 def _engine(name: str) -> str:

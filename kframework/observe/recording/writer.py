@@ -171,8 +171,7 @@ class Recorder(Observer, Accounting):
         self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
         opening = engine.opening(self._header, self.clock.now())
         if opening is None:
-            why = "it has as many bytes as one part may have, and this engine's recordings have no other"
-            self._file.end(why)
+            self._file.end("it has as many bytes as one part may have, and this engine's recordings have no other")
         else:
             self._file.begin(opening)
 

@@ -104,8 +104,6 @@ class Tracing(Observer):
         if draw < self.share:
             make().end(self._traces, self._traces.trace(name))
 
-    # -- the observer ----------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         if decision.draw >= self.share:
             return
@@ -133,8 +131,10 @@ class Tracing(Observer):
         faulty = binding.code is not Code.SUCCESS and not binding.code.rejected
         failed = Status(StatusCode.ERROR, binding.message) if faulty else UNSET
         left = self._points(own, _STEPS, started, steps, binding.plugins)
-        said = _attributes_of_pod(binding) | _attributes_of_binding(binding) | left
-        self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said, failed, links)
+        said = _attributes_of_pod(binding) | {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
+        if binding.message:
+            said["kframework.message"] = binding.message
+        self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said | left, failed, links)
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
         """Return what the hooks of an attempt are called in: their span is current there; None if it is not traced."""
@@ -146,8 +146,6 @@ class Tracing(Observer):
             return use_span(NonRecordingSpan(_point(trace, _POINT_OF.get(hook, hook))), record_exception=False)
 
         return within
-
-    # -- spans -----------------------------------------------------------------------------------------------------
 
     def _points(
         self,
@@ -166,7 +164,9 @@ class Tracing(Observer):
             begun, start = start, start + nanoseconds
             if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
                 continue
-            said = _status(code) | _attributes_of_plugins(asked.pop(point, ()))
+            # Of Success, which most have, nothing is said, as every word is paid for.
+            said: _Attributes = {} if code is _SUCCESS else {"kframework.status": code.title}
+            said |= _attributes_of_plugins(asked.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
             # What a plugin began inside knows the first span of its point; a second one is known by its place.
             own = context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
@@ -178,9 +178,6 @@ class Tracing(Observer):
 def _point(trace: int, point: str) -> SpanContext:
     """Return what the span of a point is known by, also before it is made."""
     return context(trace, _NAMED + crc32(point.encode()))
-
-
-# -- from records to attributes ------------------------------------------------------------------------------------
 
 
 def _attributes_of_decision(decision: Decision) -> _Attributes:
@@ -202,11 +199,6 @@ def _attributes_of_decision(decision: Decision) -> _Attributes:
     return attributes | {name: value for name, value in said.items() if value}
 
 
-def _attributes_of_binding(binding: Binding) -> _Attributes:
-    attributes: _Attributes = {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
-    return attributes | ({"kframework.message": binding.message} if binding.message else {})
-
-
 def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
     """Return the seconds of each plugin, normalising together with scoring, and how it ended."""
     seconds: dict[str, float] = {}
@@ -217,11 +209,6 @@ def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
         if code is not _SUCCESS:
             ends[f"{name}.status"] = code.title
     return seconds | ends
-
-
-def _status(code: Code) -> _Attributes:
-    """Return how something ended; of Success, which most do, nothing is said, as every word is paid for."""
-    return {} if code is _SUCCESS else {"kframework.status": code.title}
 
 
 def _attributes_of_pod(record: Decision | Binding) -> _Attributes:

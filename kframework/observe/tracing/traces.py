@@ -118,20 +118,13 @@ def resource() -> Resource:
 
 
 def otlp_line(span: ReadableSpan) -> str:
-    """Write a span as a line of an OTLP file, which collectors read; one span a line."""
-    scope = span.instrumentation_scope
-    spans = [_otlp_span(span)]
-    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": spans}]
-    resource = {"attributes": _otlp_attributes(span.resource.attributes)}
-    line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
-    return visible_json(msgspec.json.encode(line).decode()) + "\n"
+    """Write a span as a line of an OTLP file, which collectors read; one span a line.
 
-
-def _otlp_span(span: ReadableSpan) -> dict[str, object]:
-    """Return a span in protobuf's JSON form: ids in hexadecimal, 64-bit integers as text."""
-    context = span.get_span_context()
+    It is protobuf's JSON form: ids in hexadecimal, 64-bit integers as text.
+    """
+    context, scope = span.get_span_context(), span.instrumentation_scope
     assert context is not None  # only a span that was never started has none
-    return {
+    written = {
         **_otlp_ids(context),
         "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
         "name": span.name,
@@ -142,6 +135,10 @@ def _otlp_span(span: ReadableSpan) -> dict[str, object]:
         "links": [_otlp_ids(link.context) for link in span.links],
         "status": {"code": span.status.status_code.value, "message": span.status.description or ""},
     }
+    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": [written]}]
+    resource = {"attributes": _otlp_attributes(span.resource.attributes)}
+    line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
+    return visible_json(msgspec.json.encode(line).decode()) + "\n"
 
 
 def _otlp_ids(context: SpanContext) -> dict[str, object]:

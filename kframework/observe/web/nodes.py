@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 import numpy as np
 
 from kframework.plugins.dynamic_resources.devices import NodeDevice, node_devices
 from kframework.state.cluster import ClusterState
-from kframework.state.nodes import NodeInfo, NodeTable
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PodInfo
 
 #: So many resources are shown, and so many of the pods of a node and of its devices.
@@ -98,7 +96,7 @@ def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
     return NodePods(
         name,
         dict(info.labels),
-        tuple(_taints(info)),
+        tuple(f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in info.taints),
         len(pods),
         tuple(NodePod(pod.key, pod.priority, pod.terminating, pod.on_node) for pod in pods[:PODS]),
         len(devices),
@@ -109,8 +107,3 @@ def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
 def _size(pod: PodInfo) -> tuple[int, int, str]:
     cpu, memory = pod.non_zero
     return cpu, memory, pod.key
-
-
-def _taints(info: NodeInfo) -> Iterator[str]:
-    for taint in info.taints:
-        yield f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"

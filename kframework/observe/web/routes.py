@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _Query = Mapping[str, str]
 
-_NUMBER = re.compile("[0-9]{1,18}")
 
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -63,7 +62,7 @@ def web_routes(shown: Shown[E]) -> list[web.RouteDef]:
 
     def wanted_attempts(query: _Query) -> object:
         after = query.get("after", "0")
-        if not _NUMBER.fullmatch(after):
+        if not re.fullmatch("[0-9]{1,18}", after):
             raise _Wrong(400, "after must be the number of an attempt")
         return attempts(history, after=int(after), pod=query.get("pod", ""))
 

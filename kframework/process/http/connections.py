@@ -87,8 +87,7 @@ async def listening(
     await runner.setup()
     try:
         assert runner.server is not None
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(connections.to(runner.server), address, port)
+        server = await asyncio.get_running_loop().create_server(connections.to(runner.server), address, port)
         try:
             host, found, *_ = server.sockets[0].getsockname()
             yield host, found
@@ -112,8 +111,6 @@ class _Connection(asyncio.Protocol):
         self._idle = self._lost = False
         #: Whether no request is under way.
         self.waiting: bool = True
-
-    # -- what it waits for ---------------------------------------------------------------------------------------------
 
     def asks(self) -> None:
         """A request is there: no time is kept while it is answered."""
@@ -139,8 +136,6 @@ class _Connection(asyncio.Protocol):
     def _end(self, timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
             timer.cancel()
-
-    # -- what the transport tells --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -44,10 +44,6 @@ REQUESTS = 64
 #: What says whether we are well, which a kubelet must hear however many others ask.
 HEALTH = ("healthz", "livez", "readyz")
 
-#: What changes nothing.
-_READING = ("GET", "HEAD")
-
-_NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _WITHHELD = "--- REDACTED ---"
 
 
@@ -93,9 +89,6 @@ def scheduler_routes(
     ]
 
 
-# -- health ------------------------------------------------------------------------------------------------------------
-
-
 def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody) -> list[web.RouteDef]:
     """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`.
 
@@ -121,9 +114,6 @@ def _answer(response: Response) -> web.Response:
     return web.Response(status=response.status, body=response.body, headers=response.headers)
 
 
-# -- configuration -----------------------------------------------------------------------------------------------------
-
-
 def configz_route(configuration: Configuration) -> web.RouteDef:
     """Return the route `/configz`: the effective configuration in JSON, private keys left out."""
     from aiohttp import web
@@ -133,7 +123,7 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
     shown = _without_keys({name: document for name, document in documents.items() if document is not None})
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response(shown, headers=_NO_SNIFFING)
+        return web.json_response(shown, headers={"X-Content-Type-Options": "nosniff"})
 
     return web.get("/configz", answer)
 
@@ -147,9 +137,6 @@ def _without_keys(document: object) -> object:
     return without_password(document) if isinstance(document, str) else document
 
 
-# -- the server --------------------------------------------------------------------------------------------------------
-
-
 @asynccontextmanager
 async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> AsyncIterator[str]:
     """Answer requests meanwhile, and yield the URL to send them to; on leaving, answers under way get 5 s.
@@ -161,8 +148,15 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
     certificate = await asyncio.to_thread(_certificate, listener)
     connections = Connections(tls=lambda: certificate.context if certificate is not None else None)
     async with AsyncExitStack() as stack:
-        who = await stack.enter_async_context(_who_may_ask(listener))
-        middlewares = [_not_too_many(connections), _for_us(listener.bind_address), who]
+        if listener.delegation is None:
+            who = _others_only_read()
+        elif not listener.tls_cert_file and not is_loopback(listener.bind_address):
+            message = "tokens of those who ask would go over plain HTTP, where anybody on the way can read them"
+            remedy = "give --tls-cert-file and --tls-private-key-file, or a --bind-address of this machine"
+            raise ConfigError(f"{message}: {remedy}")
+        else:
+            who = await stack.enter_async_context(delegating(listener.delegation))
+        middlewares = [_only_for_us(connections, listener.bind_address), who]
         application = web.Application(client_max_size=LARGEST_BODY, middlewares=middlewares)
         application.add_routes(routes)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
@@ -180,13 +174,12 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
 
 
 def _certificate(listener: Listener) -> Certificate | None:
-    """Return what to show, None for plain HTTP."""
     certificate, key = listener.tls_cert_file, listener.tls_private_key_file
     return Certificate(certificate, key) if certificate or key else None
 
 
-def _not_too_many(connections: Connections) -> Middleware:
-    """Answer no more requests at once than REQUESTS, but for those after our health."""
+def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
+    """Answer at most REQUESTS requests at once, beside those after our health, and only who means this machine."""
     from aiohttp import web
 
     @web.middleware
@@ -194,37 +187,11 @@ def _not_too_many(connections: Connections) -> Middleware:
         with connections.asked(request):
             if connections.under_way > REQUESTS and request.path.split("/")[1] not in HEALTH:
                 return _answer(plain("too many requests at once; ask again\n", 503))
+            if not is_meant_for_us(bind_address, request.host):
+                return _answer(plain(f"{MISDIRECTED}\n", 421))
             return await handler(request)
 
     return check
-
-
-def _for_us(bind_address: str) -> Middleware:
-    """Answer who means this machine, if it is for this machine alone."""
-    from aiohttp import web
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not is_meant_for_us(bind_address, request.host):
-            return _answer(plain(f"{MISDIRECTED}\n", 421))
-        return await handler(request)
-
-    return check
-
-
-@asynccontextmanager
-async def _who_may_ask(listener: Listener) -> AsyncIterator[Middleware]:
-    """Have the API server say who may ask, or else let everybody read."""
-    if listener.delegation is None:
-        yield _others_only_read()
-        return
-    if not listener.tls_cert_file and not is_loopback(listener.bind_address):
-        message = "tokens of those who ask would go over plain HTTP, where anybody on the way can read them"
-        raise ConfigError(
-            f"{message}: give --tls-cert-file and --tls-private-key-file, or a --bind-address of this machine"
-        )
-    async with delegating(listener.delegation) as delegated:
-        yield delegated
 
 
 def _others_only_read() -> Middleware:
@@ -233,7 +200,7 @@ def _others_only_read() -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method not in _READING and not is_loopback(request.remote or ""):
+        if request.method not in ("GET", "HEAD") and not is_loopback(request.remote or ""):
             return _answer(plain(f"{request.method} is for this machine alone\n", 403))
         return await handler(request)
 

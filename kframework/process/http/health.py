@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -57,18 +57,14 @@ def health(
             problems.append(f"{check.name}: {problem}")
         else:
             lines.append(f"[+]{check.name} ok")
-    lines += _unmatched(excluded, checks)
+    if unknown := {*excluded}.difference(check.name for check in checks):
+        names = ",".join(map(json.dumps, sorted(unknown)))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
     if problems:
         _log.info("%s check failed: %s", endpoint, "; ".join(problems))
         return plain("\n".join([*lines, f"{endpoint} check failed\n"]), 500)
     is_verbose = any(name == "verbose" for name, _ in query)
     return plain("\n".join([*lines, f"{endpoint} check passed\n"]) if is_verbose else "ok")
-
-
-def _unmatched(excluded: Collection[str], checks: Sequence[Check]) -> list[str]:
-    unknown = sorted({*excluded}.difference(check.name for check in checks))
-    names = ",".join(map(json.dumps, unknown))
-    return [f"warn: some health checks cannot be excluded: no matches for {names}"] if unknown else []
 
 
 def health_of(check: Check) -> Response:

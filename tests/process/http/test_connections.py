@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import ClientSession, web
 
-from kframework.clock import run_virtual
+from kframework.clock import VirtualTimeLoop, run_virtual
 from kframework.process.http import connections as module
 from kframework.process.http.connections import HEADERS, IDLE, STALLED, Connections, listening
 
@@ -96,38 +96,28 @@ class Port:
         await self.server.shutdown(0)
 
 
-def lasting(story: Callable[[], Awaitable[None]]) -> None:
-    """Run a story on virtual time."""
-
-    async def main() -> None:
-        await story()
-
-    run_virtual(main)
+@pytest.fixture
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-def test_a_peer_that_never_asks_is_cut() -> None:
-    async def story() -> None:
-        port, began = Port(), asyncio.get_running_loop().time()
-        wire = port.connect()
-        await asyncio.sleep(10 * HEADERS)
-        assert wire.ended_at == began + HEADERS
-        assert not len(port.connections)
-        await port.close()
-
-    lasting(story)
+async def test_a_peer_that_never_asks_is_cut() -> None:
+    port, began = Port(), asyncio.get_running_loop().time()
+    wire = port.connect()
+    await asyncio.sleep(10 * HEADERS)
+    assert wire.ended_at == began + HEADERS
+    assert not len(port.connections)
+    await port.close()
 
 
-def test_a_peer_that_sends_byte_by_byte_is_cut() -> None:
-    async def story() -> None:
-        port, began = Port(), asyncio.get_running_loop().time()
-        wire = port.connect()
-        for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"x" * 100:
-            wire.peer_sends(bytes([byte]))
-            await asyncio.sleep(1)
-        assert wire.ended_at == began + HEADERS
-        await port.close()
-
-    lasting(story)
+async def test_a_peer_that_sends_byte_by_byte_is_cut() -> None:
+    port, began = Port(), asyncio.get_running_loop().time()
+    wire = port.connect()
+    for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"x" * 100:
+        wire.peer_sends(bytes([byte]))
+        await asyncio.sleep(1)
+    assert wire.ended_at == began + HEADERS
+    await port.close()
 
 
 def test_a_peer_that_shakes_no_hands_is_cut() -> None:
@@ -141,42 +131,35 @@ def test_a_peer_that_shakes_no_hands_is_cut() -> None:
         assert not len(port.connections)
         await port.close()
 
-    lasting(story)
+    run_virtual(story)  # which passes over what such a wire lacks
 
 
 @pytest.mark.parametrize(("first_byte", "ends"), [(None, IDLE), (5.0, 5.0 + HEADERS), (IDLE - 1, IDLE - 1 + HEADERS)])
-def test_a_connection_that_lies_idle_is_cut(first_byte: float | None, ends: float) -> None:
+async def test_a_connection_that_lies_idle_is_cut(first_byte: float | None, ends: float) -> None:
     """The next request has its time, and from its first byte on no more than a first one."""
+    port = Port()
+    wire = port.connect()
+    wire.peer_sends(REQUEST)
+    await asyncio.sleep(0.001)
+    assert wire.sent.startswith(b"HTTP/1.1 200")
+    answered = asyncio.get_running_loop().time()
+    if first_byte is not None:
+        await asyncio.sleep(first_byte)
+        wire.peer_sends(b"G")
+    await asyncio.sleep(10 * IDLE)
+    assert wire.ended_at == pytest.approx(answered + ends, abs=0.01)
+    await port.close()
 
-    async def story() -> None:
-        port = Port()
-        wire = port.connect()
+
+async def test_a_connection_that_asks_in_time_stays() -> None:
+    port = Port()
+    wire = port.connect()
+    for _ in range(5):
         wire.peer_sends(REQUEST)
-        await asyncio.sleep(0.001)
-        assert wire.sent.startswith(b"HTTP/1.1 200")
-        answered = asyncio.get_running_loop().time()
-        if first_byte is not None:
-            await asyncio.sleep(first_byte)
-            wire.peer_sends(b"G")
-        await asyncio.sleep(10 * IDLE)
-        assert wire.ended_at == pytest.approx(answered + ends, abs=0.01)
-        await port.close()
-
-    lasting(story)
-
-
-def test_a_connection_that_asks_in_time_stays() -> None:
-    async def story() -> None:
-        port = Port()
-        wire = port.connect()
-        for _ in range(5):
-            wire.peer_sends(REQUEST)
-            await asyncio.sleep(IDLE - 1)
-        assert wire.ended_at is None
-        assert wire.sent.count(b"HTTP/1.1 200") == 5
-        await port.close()
-
-    lasting(story)
+        await asyncio.sleep(IDLE - 1)
+    assert wire.ended_at is None
+    assert wire.sent.count(b"HTTP/1.1 200") == 5
+    await port.close()
 
 
 async def streaming(request: web.BaseRequest) -> web.StreamResponse:
@@ -187,70 +170,58 @@ async def streaming(request: web.BaseRequest) -> web.StreamResponse:
         await asyncio.sleep(IDLE)
 
 
-def test_a_long_stream_stays_as_long_as_it_is_read() -> None:
-    async def story() -> None:
-        port = Port(streaming)
-        wire = port.connect()
+async def test_a_long_stream_stays_as_long_as_it_is_read() -> None:
+    port = Port(streaming)
+    wire = port.connect()
+    wire.peer_sends(REQUEST)
+    await asyncio.sleep(50 * IDLE)
+    assert wire.ended_at is None
+    assert wire.sent.count(b"a line") >= 50
+    await port.close()
+
+
+async def test_a_peer_that_does_not_read_is_cut() -> None:
+    port = Port(streaming)
+    wire, began = port.connect(), asyncio.get_running_loop().time()
+    wire.deaf = True
+    wire.peer_sends(REQUEST)
+    await asyncio.sleep(STALLED - 1)
+    wire.peer_reads()  # just in time
+    await asyncio.sleep(IDLE)
+    assert wire.ended_at is None
+    wire.deaf = True
+    await asyncio.sleep(IDLE + STALLED)
+    assert wire.ended_at is not None
+    assert (wire.ended_at - began) % IDLE == pytest.approx(STALLED)
+    await port.close()
+
+
+async def test_too_many_that_wait_make_way_for_who_asks() -> None:
+    port = Port(most=3)
+    busy, *silent = (port.connect() for _ in range(3))
+    busy.peer_sends(REQUEST)
+    await asyncio.sleep(0.001)  # it has been heard, so it has been silent for the shortest time
+    probe = port.connect()
+    probe.peer_sends(REQUEST)
+    await asyncio.sleep(0.001)
+    assert probe.sent.startswith(b"HTTP/1.1 200")
+    assert [wire.ended_at is not None for wire in (busy, *silent, probe)] == [False, True, False, False]
+    assert len(port.connections) == 3
+    await port.close()
+
+
+async def test_answers_under_way_make_way_for_nobody() -> None:
+    port = Port(streaming, most=3)
+    busy = [port.connect() for _ in range(3)]
+    for wire in busy:
         wire.peer_sends(REQUEST)
-        await asyncio.sleep(50 * IDLE)
-        assert wire.ended_at is None
-        assert wire.sent.count(b"a line") >= 50
-        await port.close()
-
-    lasting(story)
-
-
-def test_a_peer_that_does_not_read_is_cut() -> None:
-    async def story() -> None:
-        port = Port(streaming)
-        wire, began = port.connect(), asyncio.get_running_loop().time()
-        wire.deaf = True
-        wire.peer_sends(REQUEST)
-        await asyncio.sleep(STALLED - 1)
-        wire.peer_reads()  # just in time
-        await asyncio.sleep(IDLE)
-        assert wire.ended_at is None
-        wire.deaf = True
-        await asyncio.sleep(IDLE + STALLED)
-        assert wire.ended_at is not None
-        assert (wire.ended_at - began) % IDLE == pytest.approx(STALLED)
-        await port.close()
-
-    lasting(story)
-
-
-def test_too_many_that_wait_make_way_for_who_asks() -> None:
-    async def story() -> None:
-        port = Port(most=3)
-        busy, *silent = (port.connect() for _ in range(3))
-        busy.peer_sends(REQUEST)
-        await asyncio.sleep(0.001)  # it has been heard, so it has been silent for the shortest time
-        probe = port.connect()
-        probe.peer_sends(REQUEST)
-        await asyncio.sleep(0.001)
-        assert probe.sent.startswith(b"HTTP/1.1 200")
-        assert [wire.ended_at is not None for wire in (busy, *silent, probe)] == [False, True, False, False]
-        assert len(port.connections) == 3
-        await port.close()
-
-    lasting(story)
-
-
-def test_answers_under_way_make_way_for_nobody() -> None:
-    async def story() -> None:
-        port = Port(streaming, most=3)
-        busy = [port.connect() for _ in range(3)]
-        for wire in busy:
-            wire.peer_sends(REQUEST)
-        await asyncio.sleep(1)
-        assert port.connections.under_way == 3
-        late = port.connect()
-        assert late.ended_at is not None
-        assert [wire.ended_at for wire in busy] == [None] * 3
-        await port.close()
-        assert port.connections.under_way == len(port.connections) == 0
-
-    lasting(story)
+    await asyncio.sleep(1)
+    assert port.connections.under_way == 3
+    late = port.connect()
+    assert late.ended_at is not None
+    assert [wire.ended_at for wire in busy] == [None] * 3
+    await port.close()
+    assert port.connections.under_way == len(port.connections) == 0
 
 
 # -- over a network ------------------------------------------------------------------------------------------------
