@@ -122,12 +122,13 @@ class _Reader:
             self._problems.append(Problem(path, "contains itself"))
             return None
         self._open.add(id(node))
-        value = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._list(node, path)
+        value: Json
+        if isinstance(node, yaml.MappingNode):
+            value = self._mapping(node, path)
+        else:
+            value = [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         self._open.remove(id(node))
         return value
-
-    def _list(self, node: yaml.Node, path: FieldPath) -> Json:
-        return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> Json:
         values: dict[str, Json] = {}

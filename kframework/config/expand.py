@@ -40,7 +40,10 @@ def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
     chosen = {entry.name: index for index, entry in enumerate(custom.enabled)}  # of duplicates the last
     enabled: list[PluginEntry] = []
     placed: set[int] = set()
-    for entry in _survivors(default, custom):
+    disabled = {entry.name for entry in custom.disabled}
+    for entry in default.enabled:
+        if _ALL in disabled or entry.name in disabled:
+            continue
         if entry.name in chosen:
             placed.add(chosen[entry.name])
             enabled.append(custom.enabled[chosen[entry.name]])
@@ -48,11 +51,6 @@ def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
             enabled.append(entry)
     enabled += [entry for index, entry in enumerate(custom.enabled) if index not in placed]
     return PluginSet(enabled=tuple(enabled), disabled=tuple(PluginEntry(name=entry.name) for entry in custom.disabled))
-
-
-def _survivors(default: PluginSet, custom: PluginSet) -> list[PluginEntry]:
-    disabled = {entry.name for entry in custom.disabled}
-    return [] if _ALL in disabled else [entry for entry in default.enabled if entry.name not in disabled]
 
 
 @dataclass(frozen=True)

@@ -236,14 +236,6 @@ def _flow(value: object) -> str:
 # -- args, from old to new ---------------------------------------------------------------------------------------------
 
 
-def _least(args: _Args) -> _Args:
-    return {"scoringStrategy": {"type": "LeastAllocated", **args}}
-
-
-def _most(args: _Args) -> _Args:
-    return {"scoringStrategy": {"type": "MostAllocated", **args}}
-
-
 def _ratio(args: _Args) -> _Args:
     rest = {name: value for name, value in args.items() if name != "shape"}
     shape: _Args = {"requestedToCapacityRatio": {"shape": args["shape"]}} if "shape" in args else {}
@@ -271,8 +263,8 @@ def _with_defaulting_type(args: _Args) -> _Args:
 
 
 _ARGS: Mapping[str, Callable[[_Args], _Args]] = {
-    _LEAST: _least,
-    "NodeResourcesMostAllocated": _most,
+    _LEAST: lambda args: {"scoringStrategy": {"type": "LeastAllocated", **args}},
+    "NodeResourcesMostAllocated": lambda args: {"scoringStrategy": {"type": "MostAllocated", **args}},
     "RequestedToCapacityRatio": _ratio,
     "NodeLabel": _affinity,
 }

@@ -113,9 +113,6 @@ class AllocatedDevices(Allocated):
         for each in (*before, *results):
             self.log.append(DeviceId(each.driver, each.pool, each.device))
 
-    def __repr__(self) -> str:
-        return f"<AllocatedDevices {len(self._counts.whole)} whole, {len(self._counts.shares)} in shares>"
-
 
 class _Counts:
     """How often each device is allocated as a whole and in shares, and how much of its capacity, in nanos.

@@ -245,7 +245,8 @@ class Feasibility:
             return True
         ways = [asked for requests in self._asked for ways in requests for asked in ways]
         try:
-            return any(self._devices.selects(asked, device, node) for asked in ways for device in pool.devices)
+            selects = self._devices.selection.selects
+            return any(selects(asked, device, node) for asked in ways for device in pool.devices)
         except AllocationError:
             return True
 

@@ -85,6 +85,3 @@ class Inventory:
         self.log.limit = max(_FEWEST, len(self._by_node))
         alone = all(each.node_name == view.node_name for each in self.of_pool(view.pool))
         self.log.append(view.node_name if alone else "")
-
-    def __repr__(self) -> str:
-        return f"<Inventory {sum(map(len, self._by_node.values()))} slices of {len(self._by_pool)} pools>"
