@@ -98,17 +98,14 @@ class _Reading:
             self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
             return
         found = _object(data, kind, place)
-        self._refuse_twice(found, kind, place)
-        self.objects.append(found)
-        self.written.append({"apiVersion": api_version, "kind": name, **data})
-        self.places.append(place)
-
-    def _refuse_twice(self, found: ApiObject, kind: Kind[ApiObject], place: Place) -> None:
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
         first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
         if first is not place:
             problem = Problem((), f"given twice, first at {first}: remove one of them")
             raise _error(place, reference(found), problem)
+        self.objects.append(found)
+        self.written.append({"apiVersion": api_version, "kind": name, **data})
+        self.places.append(place)
 
 
 def read(paths: Iterable[str]) -> Manifest:
@@ -182,20 +179,16 @@ def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) 
     try:
         found = msgspec.convert(data, kind.struct)
     except msgspec.ValidationError:
-        found = _object_without_nulls(data, kind, place)
+        stripped = without_nulls(data)
+        try:
+            found = msgspec.convert(stripped, kind.struct)
+        except msgspec.ValidationError as error:
+            raise _error(place, _subject(data, kind), undecodable(error, stripped)) from error
     problem = first_problem(found)
     if problem is not None:
         subject = reference(found) if found.metadata.name else kind.name
         raise _error(place, subject, problem)
     return found
-
-
-def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) -> ApiObject:
-    stripped = without_nulls(data)
-    try:
-        return msgspec.convert(stripped, kind.struct)
-    except msgspec.ValidationError as error:
-        raise _error(place, _subject(data, kind), undecodable(error, stripped)) from error
 
 
 def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:

@@ -63,12 +63,6 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
     yield from _compare_cycle(recorded, WholeCycle(engine, pod), built)
 
 
-def _compare_claims_on(node: str, recorded: Recorded, cycle: WholeCycle) -> Iterator[Fact]:
-    found = reserved(cycle.engine, cycle.search.pod, cycle.search.state, node)
-    yield from compare_allocations(recorded.allocations.get(node, {}), found, "allocations", node)
-    yield from compare_details(recorded.allocation_details.get(node, {}), found, "allocationDetails", node)
-
-
 def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
     yield from cycle.doubts()
     silenced = sorted((recorded.filter_voices | _named_in(recorded.error)) - built)
@@ -82,10 +76,11 @@ def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> It
     yield Fact(("error",), bool(recorded.error), cycle.failed)
     if recorded.post_filter is not None:
         yield from compare_post_filter(recorded.post_filter, cycle, built)
-    if not recorded.error:
-        for node in recorded.feasible:
-            yield from _compare_claims_on(node, recorded, cycle)
     if recorded.feasible and not recorded.error:
+        for node in recorded.feasible:
+            found = reserved(cycle.engine, cycle.search.pod, cycle.search.state, node)
+            yield from compare_allocations(recorded.allocations.get(node, {}), found, "allocations", node)
+            yield from compare_details(recorded.allocation_details.get(node, {}), found, "allocationDetails", node)
         yield from _compare_totals(recorded, cycle, built)
 
 
@@ -123,8 +118,12 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
     if missing:
         yield from (not_built("postFilter", name) for name in missing)
     else:
-        answer = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis)
-        yield from _compare_whole(recorded, answer.status, cycle)
+        status = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis).status
+        message = "" if status.code == Code.SUCCESS else status.message
+        yield Fact(("postFilter", "code"), recorded.code, status.code.title)
+        yield Fact(("postFilter", "message"), recorded.message, message)
+        after = cycle.fit_error_after(message)
+        yield Fact(("postFilter", "fitErrorAfterPostFilter"), recorded.fit_error_after_post_filter, after)
         yield from compare_writes(cycle.engine, recorded.deallocates, recorded.deletes)
 
 
@@ -159,11 +158,3 @@ def _compare_preemption(recorded: PostFilter, answer: PostFilterAnswer) -> Itera
         yield Fact(("postFilter", "nominatedNode"), recorded.nominated_node, chosen.node)
     victims = got[recorded.nominated_node].victims if recorded.nominated_node in got else ()
     yield Fact(("postFilter", "victims"), recorded.victims, victims)
-
-
-def _compare_whole(recorded: PostFilter, status: Status, cycle: WholeCycle) -> Iterator[Fact]:
-    message = "" if status.code == Code.SUCCESS else status.message
-    yield Fact(("postFilter", "code"), recorded.code, status.code.title)
-    yield Fact(("postFilter", "message"), recorded.message, message)
-    after = cycle.fit_error_after(message)
-    yield Fact(("postFilter", "fitErrorAfterPostFilter"), recorded.fit_error_after_post_filter, after)

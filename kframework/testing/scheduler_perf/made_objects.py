@@ -262,10 +262,9 @@ class _Filling:
             lambda each, device: self._selection.selects(each, device, node),
         )
         chosen = search.run(sys.maxsize)
-        return None if chosen is None else allocation(claim, chosen[0], node.name, self._share_id)
-
-    def _share_id(self) -> str:
-        return str(UUID(int=self._random.getrandbits(128), version=4))
+        if chosen is None:
+            return None
+        return allocation(claim, chosen[0], node.name, lambda: str(UUID(int=self._random.getrandbits(128), version=4)))
 
 
 def _store(cluster: MemoryCluster, kind: type[T]) -> ObjectStore[T]:
