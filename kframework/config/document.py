@@ -100,8 +100,6 @@ def parse_documents(text: str, file: str | None) -> list[Document]:
 
 
 class _Reader:
-    """Turns the nodes of one document into plain values and notes the lines."""
-
     def __init__(self, file: str | None) -> None:
         self._file = file
         self._lines: dict[FieldPath, int] = {}

@@ -88,8 +88,6 @@ def expand(profile: Profile, points_of: PointsOf, known: Collection[str] = ()) -
 
 
 class _Expansion:
-    """The expansion of one profile."""
-
     def __init__(self, profile: Profile, points_of: PointsOf, known: Collection[str]) -> None:
         self._profile = profile
         self._plugins = profile.plugins
@@ -147,7 +145,6 @@ class _Expansion:
         return errors
 
     def _is_expanded(self, name: str, point: str) -> bool:
-        """Return whether a plugin comes to a point by `multi_point` alone."""
         return self._implements(name, point) and name not in self._disabled(point) and name not in self._specific(point)
 
     def _order(self, point: str) -> tuple[str, ...]:

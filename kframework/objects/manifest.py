@@ -75,8 +75,6 @@ class Manifest:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
-
     objects: list[ApiObject] = field(default_factory=list)
     written: list[dict[str, object]] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)

@@ -277,7 +277,6 @@ def _parts(term: NodeSelectorTerm) -> Iterator[tuple[NodeSelectorRequirement, No
 
 
 def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], node: NodeInfo) -> list[NodeSelectorRequirement]:
-    """List the requirements of a term that the node would not meet with these labels."""
     return [
         required
         for required, part in _parts(term)

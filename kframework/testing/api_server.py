@@ -123,7 +123,6 @@ class FakeApi:
         return Clients(file)
 
     def _there(self, work: Coroutine[object, object, R]) -> R:
-        """Do something in the thread that the cluster lives in."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
 
     def _serve(self) -> None:

@@ -264,7 +264,6 @@ class RandomEvents:
         return Changed(other)
 
     def _given(self, given: Sequence[object]) -> bool:
-        """Return whether it is the turn of what is given."""
         return bool(given) and self.random.random() < _GIVEN
 
     def _labels(self) -> dict[str, str]:

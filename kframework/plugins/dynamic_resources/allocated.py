@@ -142,8 +142,6 @@ class _Counts:
 
 
 class _Without(Allocated):
-    """What is allocated beside what is freed."""
-
     def __init__(self, counts: _Counts, freed: _Counts) -> None:
         self._counts = counts
         self._freed = freed

@@ -94,16 +94,12 @@ class Search:
         #: What those get who want all devices.
         self._all: dict[Asked, Sequence[PoolDevice]] = {}
         self.steps: int = 0
-        self._prepare(pools)
-
-    def _prepare(self, pools: Sequence[Pool]) -> None:
-        """Find all devices for those who want all, and see that no claim asks for too many."""
-        for requests in self._asked:
+        for requests in asked:
             fewest = 0
             for ways in requests:
-                for asked in ways:
-                    if asked.all:
-                        self._all[asked] = self._find_all(asked, pools)
+                for way in ways:
+                    if way.all:
+                        self._all[way] = self._find_all(way, pools)
                 fewest += min(map(self._count_of, ways))
             if fewest > MAX_RESULTS:
                 key = key_of(requests[0][0].claim)

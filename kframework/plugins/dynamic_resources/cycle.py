@@ -333,7 +333,6 @@ CLAIMS = StateKey[ClaimsInCycle | None]("DynamicResources")
 
 
 def _rank(claim: ResourceClaim) -> int:
-    """Return how high the alternatives rank that a claim has got."""
     got = {result.request for result in results_of(claim)}
     return sum(
         RANKS - place

@@ -248,7 +248,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             claims.remove_pod(other, self._used_by(other))
 
     def _used_by(self, pod: PodInfo) -> list[ResourceClaim]:
-        """Return the claims that are reserved for a pod."""
         try:
             claims = claims_of(pod, self._claims)
         except ClaimProblem:

@@ -110,7 +110,6 @@ class ExtendedResourceClaims:
 
 
 def _owners(claim: ResourceClaim) -> list[OwnerReference]:
-    """Return the pods whose extended resources a claim is for."""
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return []
     return [each for each in claim.metadata.owner_references if each.controller]

@@ -107,7 +107,6 @@ def _pool(id: PoolId, slices: Slices, slices_of: SlicesOf, make: MakePool) -> Po
 
 
 def _wrong(pool: Pool, slices: Iterable[SliceView]) -> str:
-    """Say what is wrong with a pool, "" if nothing is."""
     names = set[str]()
     for device in pool.devices:
         if device.id.device in names:

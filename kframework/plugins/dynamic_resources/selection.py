@@ -81,13 +81,8 @@ class Selection:
             self._known.move_to_end(expression)
         return known.answer(device.subject)
 
-    def __repr__(self) -> str:
-        return f"<Selection by {len(self._known)} expressions>"
-
 
 class _Expression:
-    """An expression, compiled, and its answers."""
-
     def __init__(self, text: str) -> None:
         self._compiled: Selector | AllocationError = _compiled(text)
         self._answers: WeakKeyDictionary[Device, bool | AllocationError] = WeakKeyDictionary()

@@ -62,7 +62,6 @@ class Answers:
     # -- filter ----------------------------------------------------------------------------------------------------
 
     def _said(self, step: FilterStep) -> Verdict:
-        """Return what the PreFilter of a Filter plugin said."""
         return self._pre_filter.get(step.name, PASSES)
 
     def _compare_filters(self, recorded: Recorded) -> Iterator[Fact]:

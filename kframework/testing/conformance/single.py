@@ -96,7 +96,6 @@ def _compare_totals(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> I
 
 
 def _named_in(message: str) -> Set[str]:
-    """Return the plugins that an error names."""
     return IN_TREE_PLUGINS & set(re.findall(r'"(\w+)"', message))
 
 
@@ -128,7 +127,6 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
 
 
 def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
-    """Ask one plugin by itself."""
     return ask_post_filter(cycle.profile, step, cycle.search.state, cycle.search.pod, diagnosis)
 
 

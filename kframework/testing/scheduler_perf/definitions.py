@@ -451,12 +451,8 @@ def _definitions(file: Path) -> Iterator[Definition]:
         line, path = line_of(text, 0, problem.path), spelled(problem.path)
         raise InputError(problem.message, file=str(file), line=line, path=path) from error
     for case in cases:
-        _refuse_twice(case, file)
+        names = [workload.name for workload in case.workloads]
         for workload in case.workloads:
+            if names.count(workload.name) > 1:
+                raise InputError("this name is given twice", file=str(file), subject=f"{case.name}/{workload.name}")
             yield Definition(file, case, workload)
-
-
-def _refuse_twice(case: TestCase, file: Path) -> None:
-    names = [workload.name for workload in case.workloads]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise InputError("this name is given twice", file=str(file), subject=f"{case.name}/{name}")

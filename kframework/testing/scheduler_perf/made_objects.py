@@ -102,7 +102,6 @@ def _node(operation: CreateNodes, folder: Path, index: int) -> Node:
 
 
 def _prepared(operation: CreateNodes, index: int, name: str) -> dict[str, str]:
-    """Return the labels that a node gets by the strategy of its operation."""
     if operation.label_node_prepare_strategy is not None:
         values = operation.label_node_prepare_strategy.label_values
         return {operation.label_node_prepare_strategy.label_key: values[index % len(values)]}
@@ -145,7 +144,6 @@ def pods(operation: CreatePods, folder: Path, namespace: str, default_template: 
 def _claimed(
     operation: CreatePods, folder: Path, namespace: str, index: int
 ) -> tuple[PersistentVolumeClaim, PersistentVolume]:
-    """Make a claim and a volume that are bound to each other."""
     claim = _of(PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.count)
     volume = _of(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.count)
     claim_name, volume_name, source = f"pvc-{index}", f"{namespace}-vol-{index}", volume.spec
@@ -199,7 +197,6 @@ def claims(operation: CreateResourceClaims, folder: Path) -> Iterator[ResourceCl
 
 
 def _of(kind: type[T], file: Path, index: int, count: int) -> T:
-    """Make an object of a template that must be of this kind."""
     made = template(file).make(index, count)
     if not isinstance(made, kind):
         raise InputError(f"expected a {kind.__name__}, got a {type(made).__name__}", file=str(file))
