@@ -52,20 +52,16 @@ class DeviceColumns:
         backing = self._backed.behind(resource)
         if backing is None:
             return offered, requested
-        counts = self._counts_of(resource, backing, nodes)
+        counts = self._counts.get(resource)
+        if counts is None or counts.device_class is not backing:
+            counts = DeviceCounts(backing, self._inventory, self._selection, self._allocated, nodes)
+            self._counts[resource] = counts
         counts.catch_up()
         plugged = offered.values > 0
         return (
             _column(np.where(plugged, offered.values, counts.offered)),
             _column(np.where(plugged, requested.values, counts.taken)),
         )
-
-    def _counts_of(self, resource: str, backing: DeviceClass, nodes: NodeTable) -> DeviceCounts:
-        counts = self._counts.get(resource)
-        if counts is None or counts.device_class is not backing:
-            counts = DeviceCounts(backing, self._inventory, self._selection, self._allocated, nodes)
-            self._counts[resource] = counts
-        return counts
 
 
 class DeviceCounts:

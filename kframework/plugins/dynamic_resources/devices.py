@@ -132,7 +132,11 @@ def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
         pools = slices.index(Inventory).pools(node)
     except AllocationError:
         return []  # the node is rejected for a selector that cannot be read
-    return [_shown(device, pool, holders) for pool in pools for device in _of_node(pool, node, holders)]
+    return [
+        NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)
+        for pool in pools
+        for device in _of_node(pool, node, holders)
+    ]
 
 
 def _of_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[PoolDevice]:
@@ -145,7 +149,3 @@ def _of_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[Poo
         users = (user.uid for claim in holders.claims_with(device.id) for user in claim.status.reserved_for)
         if not pods.isdisjoint(users):
             yield device
-
-
-def _shown(device: PoolDevice, pool: Pool, holders: DeviceHolders) -> NodeDevice:
-    return NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)

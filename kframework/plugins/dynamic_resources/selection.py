@@ -84,7 +84,14 @@ class Selection:
 
 class _Expression:
     def __init__(self, text: str) -> None:
-        self._compiled: Selector | AllocationError = _compiled(text)
+        from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
+        from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+
+        self._compiled: Selector | AllocationError
+        try:
+            self._compiled = compile_selector(text)
+        except CelError as error:
+            self._compiled = AllocationError(f"CEL compile error: {error.text}")
         self._answers: WeakKeyDictionary[Device, bool | AllocationError] = WeakKeyDictionary()
 
     def answer(self, subject: Device) -> bool | AllocationError:
@@ -95,16 +102,6 @@ class _Expression:
         if answer is None:
             answer = self._answers[subject] = _matches(self._compiled, subject)
         return answer
-
-
-def _compiled(text: str) -> Selector | AllocationError:
-    from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
-    from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
-
-    try:
-        return compile_selector(text)
-    except CelError as error:
-        return AllocationError(f"CEL compile error: {error.text}")
 
 
 def _matches(selector: Selector, subject: Device) -> bool | AllocationError:

@@ -154,36 +154,29 @@ class Shortfalls:
         """Say what keeps a device from a request if nobody else asked for it."""
         if pool.wrong:
             return Loss(Why.POOL, pool.wrong)
-        return (
-            self._class_loss(asked, device)
-            or self._selector_loss(asked, device)
-            or self._use_loss(asked, device)
-            or self._capacity_loss(asked, device)
-            or self._counter_loss(device)
-            or _taint_loss(asked, device)
-        )
+        if of_class := self._class_loss(asked, device):
+            return of_class
+        if device.slice.per_device and not self._reaches(device):
+            return Loss(Why.REACH)
+        if against := self._devices.selection.clause_against(asked.selectors, device):
+            return Loss(Why.SELECTOR, against)
+        if not asked.admin and self._devices.allocated.is_dedicated(device.id):
+            return Loss(Why.IN_USE, " and ".join(holder.text for holder in self._devices.holders.of(device.id)))
+        if too_little := self._capacity_loss(asked, device) or self._counter_loss(device):
+            return too_little
+        untolerated = asked.untolerated(device)
+        return Loss(Why.TAINT, format_taint(untolerated[0])) if untolerated else None
 
     def _class_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
         of_class = asked.device_class
         against = self._devices.selection.clause_against(of_class.spec.selectors, device)
         return Loss(Why.CLASS, of_class.metadata.name) if against else None
 
-    def _selector_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
-        if device.slice.per_device and not self._reaches(device):
-            return Loss(Why.REACH)
-        against = self._devices.selection.clause_against(asked.selectors, device)
-        return Loss(Why.SELECTOR, against) if against else None
-
     def _reaches(self, device: PoolDevice) -> bool:
         try:
             return device.reach.matches(self.node)
         except SelectorError:
             return False
-
-    def _use_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
-        if asked.admin or not self._devices.allocated.is_dedicated(device.id):
-            return None
-        return Loss(Why.IN_USE, " and ".join(holder.text for holder in self._devices.holders.of(device.id)))
 
     def _capacity_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
         amounts = consumed(device.object.capacity, asked.capacity)
@@ -201,11 +194,6 @@ class Shortfalls:
         left = self._available[device.slice.pool]
         lacking = [name for name, amount in left.items() if device.consumes.get(name, 0) > amount]
         return Loss(Why.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
-
-
-def _taint_loss(asked: Asked, device: PoolDevice) -> Loss | None:
-    against = asked.untolerated(device)
-    return Loss(Why.TAINT, format_taint(against[0])) if against else None
 
 
 def _counters_left(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:

@@ -142,7 +142,10 @@ class Remembered:
 
     def __call__(self, questions: Questions) -> None:
         """Compare the answers for equal signatures, and those that are remembered with fresh ones."""
-        _signed_by_no_name(questions)
+        for pod, twin in zip(questions.pods[::2], questions.pods[1::2], strict=True):
+            if _signature(questions, pod) != _signature(questions, twin):
+                answered = "depends on the pod's own names or times"
+                questions.violated("sign", pod, answered, "leave them out, or answer None for such a pod")
         _equal_signatures_answer_equally(questions)
         self.memory_is_true(questions)
 
@@ -166,13 +169,6 @@ class Remembered:
                     " it is anything outside, and in `sign` all of the pod"
                 )
                 questions.violated("memory", pod, answered, remedy)
-
-
-def _signed_by_no_name(questions: Questions) -> None:
-    for pod, twin in zip(questions.pods[::2], questions.pods[1::2], strict=True):
-        if _signature(questions, pod) != _signature(questions, twin):
-            answered = "depends on the pod's own names or times"
-            questions.violated("sign", pod, answered, "leave them out, or answer None for such a pod")
 
 
 def _equal_signatures_answer_equally(questions: Questions) -> None:

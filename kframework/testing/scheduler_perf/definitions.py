@@ -90,37 +90,35 @@ class UniqueNodeLabel(_Strict, frozen=True, kw_only=True):
     label_key: str
 
 
-class CreateNodes(Operation, frozen=True, kw_only=True, tag="createNodes"):
-    """Create nodes, of a template or the default one."""
+class _Counted(Operation, frozen=True, kw_only=True):
+    """A step that makes so many of something."""
 
     count: int = 0
     count_param: str = ""
+
+    def problem(self) -> str | None:
+        return _no_count(self.count)
+
+
+class CreateNodes(_Counted, frozen=True, kw_only=True, tag="createNodes"):
+    """Create nodes, of a template or the default one."""
+
     node_template_path: str = ""
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: UniqueNodeLabel | None = None
 
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
-
-class CreateNamespaces(Operation, frozen=True, kw_only=True, tag="createNamespaces"):
+class CreateNamespaces(_Counted, frozen=True, kw_only=True, tag="createNamespaces"):
     """Create namespaces `prefix-0`, `prefix-1`, ..."""
 
     prefix: str
-    count: int = 0
-    count_param: str = ""
     namespace_template_path: str = ""
 
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
-
-class CreatePods(Operation, frozen=True, kw_only=True, tag="createPods"):
+class CreatePods(_Counted, frozen=True, kw_only=True, tag="createPods"):
     """Create pods at once, and wait until they are scheduled; or keep so many coming for `duration`."""
 
-    count: int = 0
-    count_param: str = ""
     steady_state: bool = False
     steady_state_param: str = ""
     duration: str = "0s"
@@ -141,16 +139,11 @@ class CreatePods(Operation, frozen=True, kw_only=True, tag="createPods"):
         return _no_count(self.count)
 
 
-class CreatePodSets(Operation, frozen=True, kw_only=True, tag="createPodSets"):
+class CreatePodSets(_Counted, frozen=True, kw_only=True, tag="createPodSets"):
     """Create pods in each of the namespaces `prefix-0`, `prefix-1`, ..."""
 
-    count: int = 0
-    count_param: str = ""
     namespace_prefix: str
     create_pods_op: CreatePods
-
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
 
 class DeletePods(Operation, frozen=True, kw_only=True, tag="deletePods"):
@@ -224,16 +217,11 @@ class StopCollectingMetrics(Operation, frozen=True, kw_only=True, tag="stopColle
     """Measure no longer."""
 
 
-class CreateResourceClaims(Operation, frozen=True, kw_only=True, tag="createResourceClaims"):
+class CreateResourceClaims(_Counted, frozen=True, kw_only=True, tag="createResourceClaims"):
     """Create claims to devices, all of one template."""
 
     namespace: str
     template_path: str
-    count: int = 0
-    count_param: str = ""
-
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
 
 class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
