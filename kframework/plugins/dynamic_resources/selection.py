@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -27,7 +27,7 @@ class Selection:
     """Asks selectors about devices; what one says of devices that are alike is remembered while both are there."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, _Expression] = OrderedDict()
+        self._expression = lru_cache(maxsize=MOST_EXPRESSIONS)(_Expression)
 
     def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
         """Return whether class and request choose a device that the node can reach.
@@ -72,14 +72,7 @@ class Selection:
         return True
 
     def _answer(self, expression: str, device: PoolDevice) -> bool | AllocationError:
-        known = self._known.get(expression)
-        if known is None:
-            known = self._known[expression] = _Expression(expression)
-            if len(self._known) > MOST_EXPRESSIONS:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(expression)
-        return known.answer(device.subject)
+        return self._expression(expression).answer(device.subject)
 
 
 class _Expression:

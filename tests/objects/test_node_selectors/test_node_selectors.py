@@ -71,17 +71,6 @@ def test_nothing_required_compiles_to_none() -> None:
     assert required_node_affinity(spec(preferred=[{"weight": 1, "preference": zone("a")}])) is None
 
 
-def test_preferred() -> None:
-    terms = [{"weight": 2, "preference": zone("a")}, {"weight": 5, "preference": named("n1")}]
-    score = preferred_node_score(msgspec.convert(terms, tuple[PreferredSchedulingTerm, ...]))
-    assert [score({"zone": "a"}, "n1"), score({"zone": "a"}, "n2"), score({}, "n2")] == [7, 2, 0]
-
-
-def test_a_preferred_term_that_does_not_parse_is_an_error() -> None:
-    with pytest.raises(SelectorError):
-        preferred_node_score([msgspec.convert({"weight": 1, "preference": BROKEN}, PreferredSchedulingTerm)])
-
-
 @pytest.mark.parametrize(
     ("pod", "nodes"),
     [
