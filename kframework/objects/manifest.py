@@ -75,9 +75,7 @@ class Manifest:
 
 @dataclass(slots=True)
 class _Reading:
-    objects: list[ApiObject] = field(default_factory=list)
-    written: list[dict[str, object]] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    manifest: Manifest = field(default_factory=Manifest)
     first: dict[tuple[str, str, str, str], Place] = field(default_factory=dict)
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -101,9 +99,9 @@ class _Reading:
         if first is not place:
             problem = Problem((), f"given twice, first at {first}: remove one of them")
             raise _error(place, reference(found), problem)
-        self.objects.append(found)
-        self.written.append({"apiVersion": api_version, "kind": name, **data})
-        self.places.append(place)
+        self.manifest.objects.append(found)
+        self.manifest.written.append({"apiVersion": api_version, "kind": name, **data})
+        self.manifest.places.append(place)
 
 
 def read(paths: Iterable[str]) -> Manifest:
@@ -117,8 +115,8 @@ def read(paths: Iterable[str]) -> Manifest:
         for index, document in enumerate(documents_of(source)):
             if document is not None:
                 reading.add(document, Place(source, index, ()), ("", ""))
-    passed_over = [PassedOver(api_version, kind, count) for (api_version, kind), count in reading.unknown.items()]
-    return Manifest(reading.objects, passed_over, reading.written, reading.places)
+    reading.manifest.passed_over.extend(PassedOver(*names, count) for names, count in reading.unknown.items())
+    return reading.manifest
 
 
 def _sources(paths: Iterable[str]) -> Iterator[Source]:
