@@ -74,7 +74,16 @@ def expand_all(
         with collecting(errors):
             expanded.append(expand(profile, points_of, known))
     raise_all(errors)
-    raise_all(_queue_sort_errors(configuration.profiles, expanded))
+    (first,) = expanded[0]["queue_sort"]
+    for profile, points in zip(configuration.profiles, expanded, strict=True):
+        (name,) = points["queue_sort"]
+        if name != first:
+            message = f'different queue sort plugins for profile "{profile.scheduler_name}": "{name}", first: "{first}"'
+            errors.append(profile.place.error(Problem(("plugins",), message)))
+        elif profile.args.get(name) != configuration.profiles[0].args.get(name):
+            message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
+            errors.append(profile.place.error(Problem(("pluginConfig",), message)))
+    raise_all(errors)
     return tuple(expanded)
 
 
@@ -206,17 +215,3 @@ class _Expansion:
 def _interface(point: str) -> str:
     name = camel(point)
     return f"{name[0].upper()}{name[1:]}Plugin"
-
-
-def _queue_sort_errors(profiles: Sequence[Profile], expanded: Sequence[ExtensionPoints]) -> list[ConfigError]:
-    (first,) = expanded[0]["queue_sort"]
-    errors = []
-    for profile, points in zip(profiles, expanded, strict=True):
-        (name,) = points["queue_sort"]
-        if name != first:
-            message = f'different queue sort plugins for profile "{profile.scheduler_name}": "{name}", first: "{first}"'
-            errors.append(profile.place.error(Problem(("plugins",), message)))
-        elif profile.args.get(name) != profiles[0].args.get(name):
-            message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
-            errors.append(profile.place.error(Problem(("pluginConfig",), message)))
-    return errors

@@ -85,5 +85,5 @@ def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:
     best = cycle.best
     yield Fact(("steps", number, "best"), list(step.best), best)
     yield Fact(("steps", number, "host"), step.host, best[0] if best else "")
-    yield Fact(("steps", number, "fitError"), step.fit_error, cycle.fit_error)
+    yield Fact(("steps", number, "fitError"), step.fit_error, cycle.fit_error())
     yield Fact(("steps", number, "error"), bool(step.error), cycle.failed or isinstance(totals, Status))

@@ -72,7 +72,7 @@ def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> It
     if recorded.nodes or not recorded.error:
         yield from beside(in_our_words(recorded.nodes, cycle.verdicts), cycle.verdicts, "nodes")
         yield Fact(("feasible",), list(recorded.feasible), cycle.feasible)
-    yield Fact(("fitError",), recorded.fit_error, cycle.fit_error)
+    yield Fact(("fitError",), recorded.fit_error, cycle.fit_error())
     yield Fact(("error",), bool(recorded.error), cycle.failed)
     if recorded.post_filter is not None:
         yield from compare_post_filter(recorded.post_filter, cycle, built)
@@ -121,7 +121,7 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
         message = "" if status.code == Code.SUCCESS else status.message
         yield Fact(("postFilter", "code"), recorded.code, status.code.title)
         yield Fact(("postFilter", "message"), recorded.message, message)
-        after = cycle.fit_error_after(message)
+        after = cycle.fit_error(message)
         yield Fact(("postFilter", "fitErrorAfterPostFilter"), recorded.fit_error_after_post_filter, after)
         yield from compare_writes(cycle.engine, recorded.deallocates, recorded.deletes)
 

@@ -6,7 +6,7 @@ Fields, defaults and what is refused are those of `test/integration/scheduler_pe
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -417,13 +417,9 @@ def chosen(definitions: Iterable[Definition], globs: Sequence[str], labels: Sequ
     return [
         each
         for each in definitions
-        if all(_has(each.labels, label) for label in wanted)
+        if all((label.lstrip("+-") in each.labels) != label.startswith("-") for label in wanted)
         and (not globs or any(fnmatchcase(name, glob) for glob in globs for name in (each.name, each.case.name)))
     ]
-
-
-def _has(labels: Collection[str], wanted: str) -> bool:
-    return (wanted.lstrip("+-") in labels) != wanted.startswith("-")
 
 
 def _definitions(file: Path) -> Iterator[Definition]:

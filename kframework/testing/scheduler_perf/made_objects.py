@@ -82,8 +82,9 @@ _POD = Pod(
 
 def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObject]:
     """Make nodes, and what goes with them; `first` numbers them among all nodes of the workload."""
+    path = operation.node_template_path
     for index in range(operation.count):
-        node = _node(operation, folder, index)
+        node = _of(Node, folder / path, index, operation.count) if path else _NODE
         name = node.metadata.name or generated_name(node.metadata.generate_name, first + index + 1)
         labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared(operation, index, name)}
         node = replace(node, metadata=replace(node.metadata, name=name, labels=labels))
@@ -93,12 +94,6 @@ def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObjec
             yield _csi_node(name, strategy)
             node = replace(node, status=replace(node.status, allocatable=allocatable))
         yield node
-
-
-def _node(operation: CreateNodes, folder: Path, index: int) -> Node:
-    if not operation.node_template_path:
-        return _NODE
-    return _of(Node, folder / operation.node_template_path, index, operation.count)
 
 
 def _prepared(operation: CreateNodes, index: int, name: str) -> dict[str, str]:
