@@ -6,7 +6,7 @@ selectors match, tolerations put up with taints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -67,7 +67,7 @@ class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
 def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact]:
     """Compare what a selector or toleration says; of errors only the fact counts."""
     try:
-        got = _OPERATIONS[given.op](given)
+        got = _answered(given)
     except SelectorError as error:
         got = {"error": str(error)}
     for key in ("error", "parseError", "matchError"):
@@ -76,53 +76,37 @@ def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact
     yield from beside(recorded, got)
 
 
-def _label_selector(given: SelectorQuestion) -> Answer:
-    selector = label_selector(given.selector)
-    return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
-
-
-def _node_selector(given: SelectorQuestion) -> Answer:
-    selector = NodeSelectorTerms(given.node_selector.node_selector_terms)
-    matches = selector.matches(given.node.metadata.labels, given.node.metadata.name)
-    answer: Answer = {"matches": matches}
-    if selector.errors:
-        answer["parseError"] = str(selector.errors[0])
-        if not matches:
-            answer["matchError"] = str(selector.errors[0])
-    return answer
-
-
-def _pod_required_node_affinity(given: SelectorQuestion) -> Answer:
-    required = required_node_affinity(given.pod.spec)
+def _answered(given: SelectorQuestion) -> Answer:
     labels, name = given.node.metadata.labels, given.node.metadata.name
-    matches = required is None or required(labels, name)
-    answer: Answer = {"matches": matches}
-    # nodeSelector is asked first: where it does not match, the terms are not.
-    selector = required_node_selector(given.pod.spec)
-    if not matches and selector is not None and exact(given.pod.spec.node_selector).matches(labels):
-        for error in NodeSelectorTerms(selector.node_selector_terms).errors[:1]:
-            answer["matchError"] = str(error)
-    return answer
-
-
-def _preferred_node_affinity(given: SelectorQuestion) -> Answer:
-    score = preferred_node_score(given.terms)
-    return {"score": score(given.node.metadata.labels, given.node.metadata.name)}
-
-
-def _untolerated_taint(given: SelectorQuestion) -> Answer:
-    taint = first_untolerated(given.taints, given.tolerations, given.effects)
-    return {"untolerated": taint is not None} | ({"taint": msgspec.to_builtins(taint)} if taint is not None else {})
-
-
-_OPERATIONS: Mapping[Operation, Callable[[SelectorQuestion], Answer]] = {
-    "labelSelector": _label_selector,
-    "nodeSelector": _node_selector,
-    "podRequiredNodeAffinity": _pod_required_node_affinity,
-    "preferredNodeAffinity": _preferred_node_affinity,
-    "toleration": lambda given: {"tolerates": tolerates(given.toleration, given.taint)},
-    "untoleratedTaint": _untolerated_taint,
-}
+    match given.op:
+        case "labelSelector":
+            selector = label_selector(given.selector)
+            return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
+        case "nodeSelector":
+            terms = NodeSelectorTerms(given.node_selector.node_selector_terms)
+            answer: Answer = {"matches": terms.matches(labels, name)}
+            for error in terms.errors[:1]:
+                answer["parseError"] = str(error)
+                if not answer["matches"]:
+                    answer["matchError"] = str(error)
+            return answer
+        case "podRequiredNodeAffinity":
+            predicate, required = required_node_affinity(given.pod.spec), required_node_selector(given.pod.spec)
+            answer = {"matches": predicate is None or predicate(labels, name)}
+            # nodeSelector is asked first: where it does not match, the terms are not.
+            if not answer["matches"] and required and exact(given.pod.spec.node_selector).matches(labels):
+                for error in NodeSelectorTerms(required.node_selector_terms).errors[:1]:
+                    answer["matchError"] = str(error)
+            return answer
+        case "preferredNodeAffinity":
+            return {"score": preferred_node_score(given.terms)(labels, name)}
+        case "toleration":
+            return {"tolerates": tolerates(given.toleration, given.taint)}
+        case "untoleratedTaint":
+            taint = first_untolerated(given.taints, given.tolerations, given.effects)
+            return (
+                {"untolerated": False} if taint is None else {"untolerated": True, "taint": msgspec.to_builtins(taint)}
+            )
 
 
 # -- quantities ------------------------------------------------------------------------------------------------------
