@@ -106,7 +106,7 @@ def test_a_pre_filter_rejects_every_node() -> None:
     made = cycle(None, Refusing)
     never = Verdict(code="Unschedulable", reasons=("never",), plugin="Refusing")
     assert made.verdicts == dict.fromkeys(("plain", "hard", "soft"), never)
-    assert made.fit_error == "0/3 nodes are available: never."
+    assert made.fit_error() == "0/3 nodes are available: never."
 
 
 def test_a_nominated_node_that_passes_is_the_only_feasible_one() -> None:
