@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from kframework.config.configuration import Configuration, Profile, RawArgs, without_kind
+from kframework.config.configuration import Configuration, Profile, without_kind
 from kframework.config.decode import ApiModel, decode
 from kframework.config.load import KINDS
 from kframework.config.models import API_VERSION, KIND
@@ -48,18 +48,16 @@ def _decode_profile(
     enabled = profile.plugins.enabled_names()
     decoded: dict[str, PluginArgs] = {}
     for name in dict.fromkeys((*profile.args, *enabled)):
-        if name in models:
-            with collecting(errors):
-                args = _decode(name, profile.raw_args(name), models[name])
-                if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):
-                    raise_all([profile.raw_args(name).place.error(problem) for problem in args.problems()])
-                decoded[name] = args
+        if name not in models:
+            continue
+        written, model = profile.raw_args(name), models[name]
+        version = written.value.get("apiVersion", API_VERSION)
+        with collecting(errors):
+            if issubclass(model, ApiArgs) and version not in KINDS[KIND]:
+                message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
+                raise written.place.error(Problem(("apiVersion",), message))
+            args = decode(model, without_kind(written.value, name, written.place), written.place)
+            if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):
+                raise_all([written.place.error(problem) for problem in args.problems()])
+            decoded[name] = args
     return {name: decoded[name] for name in enabled if name in decoded}
-
-
-def _decode(name: str, written: RawArgs, model: type[PluginArgs]) -> PluginArgs:
-    version = written.value.get("apiVersion", API_VERSION)
-    if issubclass(model, ApiArgs) and version not in KINDS[KIND]:
-        message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
-        raise written.place.error(Problem(("apiVersion",), message))
-    return decode(model, without_kind(written.value, name, written.place), written.place)

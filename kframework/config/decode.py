@@ -46,12 +46,10 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
-def _shortest(number: float) -> int | float:
-    return int(number) if number.is_integer() else number
-
-
 #: A number that is written as 50 rather than 50.0.
-Float = Annotated[float, Strict(), PlainSerializer(_shortest, when_used="json")]
+Float = Annotated[
+    float, Strict(), PlainSerializer(lambda number: int(number) if number.is_integer() else number, when_used="json")
+]
 
 
 def _default_when_zero(value: T) -> T:
@@ -207,14 +205,11 @@ def _siblings(model: type[BaseModel], path: FieldPath) -> list[str]:
     models = [model]
     for step in path[:-1]:
         if isinstance(step, str):
-            models = [inner for outer in models for inner in _models_of_field(outer, step)]
+            fields = [entry for outer in models for entry in outer.model_fields.items()]
+            models = [
+                m for name, field in fields if (field.alias or name) == step for m in _models_in(field.annotation)
+            ]
     return [name for found in models for name in field_names(found)]
-
-
-def _models_of_field(model: type[BaseModel], alias: str) -> Iterator[type[BaseModel]]:
-    for name, field in model.model_fields.items():
-        if (field.alias or name) == alias:
-            yield from _models_in(field.annotation)
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:

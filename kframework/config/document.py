@@ -100,8 +100,6 @@ def parse_documents(text: str, file: str | None) -> list[Document]:
 
 
 class _Reader:
-    """Turns the nodes of one document into plain values and notes the lines."""
-
     def __init__(self, file: str | None) -> None:
         self._file = file
         self._lines: dict[FieldPath, int] = {}
@@ -122,12 +120,13 @@ class _Reader:
             self._problems.append(Problem(path, "contains itself"))
             return None
         self._open.add(id(node))
-        value = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._list(node, path)
+        value: Json
+        if isinstance(node, yaml.MappingNode):
+            value = self._mapping(node, path)
+        else:
+            value = [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         self._open.remove(id(node))
         return value
-
-    def _list(self, node: yaml.Node, path: FieldPath) -> Json:
-        return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> Json:
         values: dict[str, Json] = {}

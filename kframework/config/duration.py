@@ -29,8 +29,18 @@ class Duration(float):
 
     def __str__(self) -> str:
         nanoseconds = round(Fraction(float(self)) * 10**9)
+        if nanoseconds == 0:
+            return "0s"
         sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
-        return sign + (_below_a_second(rest) if rest < 10**9 else _hours_minutes_seconds(rest))
+        if rest < _UNITS["s"]:
+            unit = next(unit for unit in ("ms", "µs", "ns") if rest >= _UNITS[unit])
+            return sign + _decimal(rest, _UNITS[unit]) + unit
+        minutes, rest = divmod(rest, _UNITS["m"])
+        hours, minutes = divmod(minutes, 60)
+        seconds = _decimal(rest, _UNITS["s"]) + "s"
+        if hours:
+            return f"{sign}{hours}h{minutes}m{seconds}"
+        return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
 
     def __repr__(self) -> str:
         return f"Duration({str(self)!r})"
@@ -73,22 +83,6 @@ def _nanoseconds(digits: str, text: str) -> int:
     if total > _LARGEST:
         raise ValueError(f'time: invalid duration "{text}"')
     return int(total)
-
-
-def _below_a_second(nanoseconds: int) -> str:
-    if nanoseconds == 0:
-        return "0s"
-    unit = next(unit for unit in ("ms", "µs", "ns") if nanoseconds >= _UNITS[unit])
-    return _decimal(nanoseconds, _UNITS[unit]) + unit
-
-
-def _hours_minutes_seconds(nanoseconds: int) -> str:
-    minutes, rest = divmod(nanoseconds, _UNITS["m"])
-    hours, minutes = divmod(minutes, 60)
-    seconds = _decimal(rest, _UNITS["s"]) + "s"
-    if hours:
-        return f"{hours}h{minutes}m{seconds}"
-    return f"{minutes}m{seconds}" if minutes else seconds
 
 
 def _decimal(nanoseconds: int, unit: int) -> str:

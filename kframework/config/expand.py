@@ -40,7 +40,10 @@ def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
     chosen = {entry.name: index for index, entry in enumerate(custom.enabled)}  # of duplicates the last
     enabled: list[PluginEntry] = []
     placed: set[int] = set()
-    for entry in _survivors(default, custom):
+    disabled = {entry.name for entry in custom.disabled}
+    for entry in default.enabled:
+        if _ALL in disabled or entry.name in disabled:
+            continue
         if entry.name in chosen:
             placed.add(chosen[entry.name])
             enabled.append(custom.enabled[chosen[entry.name]])
@@ -48,11 +51,6 @@ def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
             enabled.append(entry)
     enabled += [entry for index, entry in enumerate(custom.enabled) if index not in placed]
     return PluginSet(enabled=tuple(enabled), disabled=tuple(PluginEntry(name=entry.name) for entry in custom.disabled))
-
-
-def _survivors(default: PluginSet, custom: PluginSet) -> list[PluginEntry]:
-    disabled = {entry.name for entry in custom.disabled}
-    return [] if _ALL in disabled else [entry for entry in default.enabled if entry.name not in disabled]
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,16 @@ def expand_all(
         with collecting(errors):
             expanded.append(expand(profile, points_of, known))
     raise_all(errors)
-    raise_all(_queue_sort_errors(configuration.profiles, expanded))
+    (first,) = expanded[0]["queue_sort"]
+    for profile, points in zip(configuration.profiles, expanded, strict=True):
+        (name,) = points["queue_sort"]
+        if name != first:
+            message = f'different queue sort plugins for profile "{profile.scheduler_name}": "{name}", first: "{first}"'
+            errors.append(profile.place.error(Problem(("plugins",), message)))
+        elif profile.args.get(name) != configuration.profiles[0].args.get(name):
+            message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
+            errors.append(profile.place.error(Problem(("pluginConfig",), message)))
+    raise_all(errors)
     return tuple(expanded)
 
 
@@ -90,8 +97,6 @@ def expand(profile: Profile, points_of: PointsOf, known: Collection[str] = ()) -
 
 
 class _Expansion:
-    """The expansion of one profile."""
-
     def __init__(self, profile: Profile, points_of: PointsOf, known: Collection[str]) -> None:
         self._profile = profile
         self._plugins = profile.plugins
@@ -149,7 +154,6 @@ class _Expansion:
         return errors
 
     def _is_expanded(self, name: str, point: str) -> bool:
-        """Return whether a plugin comes to a point by `multi_point` alone."""
         return self._implements(name, point) and name not in self._disabled(point) and name not in self._specific(point)
 
     def _order(self, point: str) -> tuple[str, ...]:
@@ -211,17 +215,3 @@ class _Expansion:
 def _interface(point: str) -> str:
     name = camel(point)
     return f"{name[0].upper()}{name[1:]}Plugin"
-
-
-def _queue_sort_errors(profiles: Sequence[Profile], expanded: Sequence[ExtensionPoints]) -> list[ConfigError]:
-    (first,) = expanded[0]["queue_sort"]
-    errors = []
-    for profile, points in zip(profiles, expanded, strict=True):
-        (name,) = points["queue_sort"]
-        if name != first:
-            message = f'different queue sort plugins for profile "{profile.scheduler_name}": "{name}", first: "{first}"'
-            errors.append(profile.place.error(Problem(("plugins",), message)))
-        elif profile.args.get(name) != profiles[0].args.get(name):
-            message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
-            errors.append(profile.place.error(Problem(("pluginConfig",), message)))
-    return errors

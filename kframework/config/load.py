@@ -183,14 +183,11 @@ def options_of(document: Place) -> Options:
 
 
 def _options(document: Place) -> Options:
-    own = decode(Options, _without_header(document), document)
+    assert isinstance(document.value, dict)  # _kind has refused everything else
+    fields = {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
+    own = decode(Options, fields, document)
     raise_all([document.error(problem) for problem in own.problems()])
     return own
-
-
-def _without_header(document: Place) -> dict[str, Json]:
-    assert isinstance(document.value, dict)  # _kind has refused everything else
-    return {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
 
 
 def _body(document: Place, warnings: list[ConfigError], errors: list[ConfigError]) -> Json:
@@ -356,34 +353,23 @@ def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]
         if profile.scheduler_name in names[:index]:
             yield duplicate((*path, "schedulerName"), profile.scheduler_name)
         yield from _percentage_problems((*path, "percentageOfNodesToScore"), profile.percentage_of_nodes_to_score or 0)
-        yield from _removed_plugin_problems(path, profile)
-        yield from _weight_problems((*path, "plugins"), written)
-        yield from _plugin_config_problems((*path, "pluginConfig"), [entry.name for entry in written.plugin_config])
+        for point in POINTS:
+            for at, entry in enumerate(profile.plugins.key(point).enabled):
+                if entry.name in REMOVED_PLUGINS:
+                    yield _removed((*path, "plugins", camel(point), "enabled", at), entry.name)
+        # A negative weight would turn a score round; kube-scheduler lets it pass.
+        for key, plugins in written.plugins.sets().items():
+            for at, entry in enumerate(plugins.enabled):
+                if entry.weight < 0:
+                    detail = "must be non-negative; to leave a score out, disable the plugin under score"
+                    yield invalid((*path, "plugins", camel(key), "enabled", at, "weight"), entry.weight, detail)
+        configured = [entry.name for entry in written.plugin_config]
+        for at, name in enumerate(configured):
+            if name in configured[:at]:
+                yield duplicate((*path, "pluginConfig", at), name)
+            if name in REMOVED_PLUGINS:
+                yield _removed((*path, "pluginConfig", at), name)
     yield from _queue_sort_problems(profiles, [block.plugin_config for block in blocks])
-
-
-def _weight_problems(path: FieldPath, block: ProfileBlock) -> Iterator[Problem]:
-    """List weights that would turn a score round; kube-scheduler lets them pass."""
-    for key, plugins in block.plugins.sets().items():
-        for index, entry in enumerate(plugins.enabled):
-            if entry.weight < 0:
-                detail = "must be non-negative; to leave a score out, disable the plugin under score"
-                yield invalid((*path, camel(key), "enabled", index, "weight"), entry.weight, detail)
-
-
-def _removed_plugin_problems(path: FieldPath, profile: Profile) -> Iterator[Problem]:
-    for point in POINTS:
-        for index, entry in enumerate(profile.plugins.key(point).enabled):
-            if entry.name in REMOVED_PLUGINS:
-                yield _removed((*path, "plugins", camel(point), "enabled", index), entry.name)
-
-
-def _plugin_config_problems(path: FieldPath, names: Sequence[str]) -> Iterator[Problem]:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            yield duplicate((*path, index), name)
-        if name in REMOVED_PLUGINS:
-            yield _removed((*path, index), name)
 
 
 def _removed(path: FieldPath, name: str) -> Problem:

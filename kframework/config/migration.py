@@ -7,6 +7,7 @@ to do instead. What the versions had is in `default_plugins.go` and `types_plugi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 import yaml
@@ -70,18 +71,16 @@ def migrated(
     return _Migration(block, version, place, warnings, errors).result()
 
 
+@dataclass
 class _Migration:
-    """One profile on its way to v1."""
+    _block: ProfileBlock
+    _version: str
+    _place: Place
+    _warnings: list[ConfigError]
+    _errors: list[ConfigError]
 
-    def __init__(
-        self, block: ProfileBlock, version: str, place: Place, warnings: list[ConfigError], errors: list[ConfigError]
-    ) -> None:
-        self._sets = block.plugins.sets()
-        self._block = block
-        self._version = version
-        self._place = place
-        self._warnings = warnings
-        self._errors = errors
+    def __post_init__(self) -> None:
+        self._sets = self._block.plugins.sets()
         self._keeps_selector_spread = bool(entry_points(group="kframework.plugins", name=_SELECTOR_SPREAD))
 
     def result(self) -> ProfileBlock:
@@ -120,7 +119,9 @@ class _Migration:
                 self._refuse(at, f"{entry.name} is not in v1: {_GONE[entry.name]}")
             elif successor is None:
                 enabled.append(entry)
-            elif _names((*enabled, *plugins.enabled)) & {successor} or self._runs_anyway(entry.name, successor, key):
+            elif _names((*enabled, *plugins.enabled)) & {successor} or (
+                entry.name not in _STRATEGIES and self._is_default(successor, key)  # a strategy brings a weight along
+            ):
                 self._tell(at, f"{self._is(entry.name)}, which is there already: leave it out")
             else:
                 enabled.append(entry.model_copy(update={"name": successor}))
@@ -144,10 +145,6 @@ class _Migration:
         if _SUCCESSORS.get(name) == _SPREAD and self._keeps_selector_spread:
             return None if name == _SELECTOR_SPREAD else _SELECTOR_SPREAD
         return _SUCCESSORS.get(name)
-
-    def _runs_anyway(self, name: str, successor: str, key: str) -> bool:
-        """Return whether a successor is at a key by default; a strategy brings a weight along."""
-        return name not in _STRATEGIES and self._is_default(successor, key)
 
     def _is_default(self, name: str, key: str) -> bool:
         disabled = _names((*self._sets[key].disabled, *self._sets["multi_point"].disabled))
@@ -212,7 +209,6 @@ class _Migration:
         return PluginConfigEntry.model_validate(form)
 
     def _entry(self, name: str) -> Place:
-        """Return where the args of a plugin stand, or would stand."""
         names = [entry.name for entry in self._block.plugin_config]
         place = self._place / "pluginConfig"
         return place / names.index(name) if name in names else place
@@ -234,14 +230,6 @@ def _flow(value: object) -> str:
 
 
 # -- args, from old to new ---------------------------------------------------------------------------------------------
-
-
-def _least(args: _Args) -> _Args:
-    return {"scoringStrategy": {"type": "LeastAllocated", **args}}
-
-
-def _most(args: _Args) -> _Args:
-    return {"scoringStrategy": {"type": "MostAllocated", **args}}
 
 
 def _ratio(args: _Args) -> _Args:
@@ -271,8 +259,8 @@ def _with_defaulting_type(args: _Args) -> _Args:
 
 
 _ARGS: Mapping[str, Callable[[_Args], _Args]] = {
-    _LEAST: _least,
-    "NodeResourcesMostAllocated": _most,
+    _LEAST: lambda args: {"scoringStrategy": {"type": "LeastAllocated", **args}},
+    "NodeResourcesMostAllocated": lambda args: {"scoringStrategy": {"type": "MostAllocated", **args}},
     "RequestedToCapacityRatio": _ratio,
     "NodeLabel": _affinity,
 }

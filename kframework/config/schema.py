@@ -108,8 +108,6 @@ def _if(properties: JsonSchemaValue, then: JsonSchemaValue) -> JsonSchemaValue:
 
 
 class _Generator(GenerateJsonSchema):
-    """Describes models as this package reads them."""
-
     ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -157,7 +155,6 @@ def _object(described: JsonSchemaValue, parts: Mapping[str, JsonSchemaValue]) ->
 
 
 def _or_null(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Return a schema that takes null too."""
     if isinstance(schema.get("type"), str):
         enum = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
         return {**schema, "type": list(dict.fromkeys([schema["type"], "null"])), **enum}

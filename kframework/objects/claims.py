@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
-from kframework.objects.meta import ObjectMeta, ResourceList
+from kframework.objects.meta import ObjectMeta
 from kframework.objects.pod import Volume
 from kframework.objects.quantity import nano
 from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
@@ -41,16 +41,12 @@ def claim_name(pod_name: str, volume: Volume) -> str | None:
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
     """Name the storage class of a claim, empty if it has none."""
-    return _class(claim.metadata, claim.spec.storage_class_name)
+    return claim.metadata.annotations.get(_BETA_CLASS, claim.spec.storage_class_name or "")
 
 
 def volume_class(volume: PersistentVolume) -> str:
     """Name the storage class of a volume, empty if it has none."""
-    return _class(volume.metadata, volume.spec.storage_class_name)
-
-
-def _class(metadata: ObjectMeta, named: str | None) -> str:
-    return metadata.annotations.get(_BETA_CLASS, named or "")
+    return volume.metadata.annotations.get(_BETA_CLASS, volume.spec.storage_class_name or "")
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
@@ -92,16 +88,12 @@ def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
 
 def requested(claim: PersistentVolumeClaim) -> int:
     """Return how much storage a claim asks for, in nanos of a byte."""
-    return _storage(claim.spec.resources.requests)
+    return nano(claim.spec.resources.requests.get(_STORAGE, 0))
 
 
 def capacity(volume: PersistentVolume) -> int:
     """Return how much storage a volume has, in nanos of a byte."""
-    return _storage(volume.spec.capacity)
-
-
-def _storage(amounts: ResourceList) -> int:
-    return nano(amounts.get(_STORAGE, 0))
+    return nano(volume.spec.capacity.get(_STORAGE, 0))
 
 
 class Wanted:

@@ -98,16 +98,12 @@ def _path(text: str, data: object, got: str) -> FieldPath:
     path: list[str | int] = []
     for name, index, any_key in _STEP.findall(text):
         if any_key:
-            name = _first_of_type(data, got)
+            entries = data.items() if isinstance(data, Mapping) else ()
+            name = next((str(key) for key, value in entries if _TYPE_NAMES.get(type(value)) == got), "")
         step = int(index) if index else name
         path.append(step)
         data = _below(data, step)
     return tuple(path)
-
-
-def _first_of_type(data: object, type_name: str) -> str:
-    entries = data.items() if isinstance(data, Mapping) else ()
-    return next((str(key) for key, value in entries if _TYPE_NAMES.get(type(value)) == type_name), "")
 
 
 def _below(data: object, step: str | int) -> object:

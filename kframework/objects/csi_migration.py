@@ -181,7 +181,8 @@ def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> Volu
         zones = tuple(sorted(filter(None, names)))
     if zones:
         added = NodeSelectorRequirement(key=_ZONE_LABELS[plugin], operator="In", values=zones)
-        terms = tuple(_and(term, added) for term in terms or (NodeSelectorTerm(),))
+        unzoned = terms or (NodeSelectorTerm(),)
+        terms = tuple(replace(term, match_expressions=(*term.match_expressions, added)) for term in unzoned)
     elif selector is None:
         return volume.spec.node_affinity
     return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=tuple(_with(term, renamed) for term in terms)))
@@ -196,10 +197,6 @@ def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]
         if _BETA_ZONE in keys:
             return _BETA_ZONE, _BETA_REGION
     return _ZONE, _REGION
-
-
-def _and(term: NodeSelectorTerm, requirement: NodeSelectorRequirement) -> NodeSelectorTerm:
-    return replace(term, match_expressions=(*term.match_expressions, requirement))
 
 
 def _with(term: NodeSelectorTerm, renamed: dict[str, str]) -> NodeSelectorTerm:

@@ -141,7 +141,11 @@ def kind(
         declared: Kind[ApiObject] = Kind(*names, namespaced, struct, tuple(short_names), tuple(columns))
         for known in _BY_NAME.values():
             if _clash(known, declared):
-                raise _two_of(known, declared)
+                # In this order, whichever of them was loaded first.
+                pair = sorted([(_source(known), known.name), (_source(declared), declared.name)])
+                (first, one), (second, other) = pair
+                what = one if one == other else f"{one} and {other} ({plural})"
+                raise ConfigError(f"two structs for the kind {api_version} {what}: {first} and {second}; keep one")
         _BY_STRUCT[struct] = _BY_NAME[api_version, declared.name] = declared
         return struct
 
@@ -167,13 +171,6 @@ def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:
     """Return whether two kinds have a name in common; a module that is loaded again declares its own anew."""
     in_common = known.name == declared.name or known.plural == declared.plural
     return known.api_version == declared.api_version and in_common and _source(known) != _source(declared)
-
-
-def _two_of(known: Kind[ApiObject], declared: Kind[ApiObject]) -> ConfigError:
-    # In this order, whichever of them was loaded first.
-    (first, name), (second, other) = sorted([(_source(known), known.name), (_source(declared), declared.name)])
-    what = name if name == other else f"{name} and {other} ({declared.plural})"
-    return ConfigError(f"two structs for the kind {declared.api_version} {what}: {first} and {second}; keep one")
 
 
 def _source(declared: Kind[ApiObject]) -> str:

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from kframework.objects.meta import LabelSelector, LabelSelectorRequirement
 from kframework.objects.node import NodeSelectorRequirement
+from kframework.objects.syntax import label_value, qualified_name
 
 Matcher = Callable[[Mapping[str, str]], bool]
 
-_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]", re.ASCII)
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
 _WORD = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
 _OPERATORS = {"in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt", "=": "=", "==": "==", "!=": "!="}
@@ -107,10 +106,7 @@ def exact(labels: Mapping[str, str]) -> Selector:
 
 def is_qualified_name(name: str) -> bool:
     """Return whether a text may be a label key or an extended resource: `[dns.prefix/]name`."""
-    prefix, slash, last = name.rpartition("/")
-    if slash and not (len(prefix) <= 253 and _SUBDOMAIN.fullmatch(prefix)):
-        return False
-    return len(last) <= 63 and _NAME.fullmatch(last) is not None
+    return not qualified_name(name)
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -210,7 +206,7 @@ def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     if operator in ("Gt", "Lt") and _integer(values[0]) is None:
         raise SelectorError(f"label {key!r}: operator {operator} takes an integer, not {values[0]!r}")
     for value in values:
-        if value and not (len(value) <= 63 and _NAME.fullmatch(value)):
+        if label_value(value):
             raise SelectorError(
                 f"label {key!r}: {value!r} is not a label value: at most 63 letters, digits, '-', '_' and '.',"
                 " a letter or digit at both ends"

@@ -75,11 +75,7 @@ class Manifest:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
-
-    objects: list[ApiObject] = field(default_factory=list)
-    written: list[dict[str, object]] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    manifest: Manifest = field(default_factory=Manifest)
     first: dict[tuple[str, str, str, str], Place] = field(default_factory=dict)
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -98,17 +94,14 @@ class _Reading:
             self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
             return
         found = _object(data, kind, place)
-        self._refuse_twice(found, kind, place)
-        self.objects.append(found)
-        self.written.append({"apiVersion": api_version, "kind": name, **data})
-        self.places.append(place)
-
-    def _refuse_twice(self, found: ApiObject, kind: Kind[ApiObject], place: Place) -> None:
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
         first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
         if first is not place:
             problem = Problem((), f"given twice, first at {first}: remove one of them")
             raise _error(place, reference(found), problem)
+        self.manifest.objects.append(found)
+        self.manifest.written.append({"apiVersion": api_version, "kind": name, **data})
+        self.manifest.places.append(place)
 
 
 def read(paths: Iterable[str]) -> Manifest:
@@ -122,8 +115,8 @@ def read(paths: Iterable[str]) -> Manifest:
         for index, document in enumerate(documents_of(source)):
             if document is not None:
                 reading.add(document, Place(source, index, ()), ("", ""))
-    passed_over = [PassedOver(api_version, kind, count) for (api_version, kind), count in reading.unknown.items()]
-    return Manifest(reading.objects, passed_over, reading.written, reading.places)
+    reading.manifest.passed_over.extend(PassedOver(*names, count) for names, count in reading.unknown.items())
+    return reading.manifest
 
 
 def _sources(paths: Iterable[str]) -> Iterator[Source]:
@@ -182,20 +175,16 @@ def _object(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) 
     try:
         found = msgspec.convert(data, kind.struct)
     except msgspec.ValidationError:
-        found = _object_without_nulls(data, kind, place)
+        stripped = without_nulls(data)
+        try:
+            found = msgspec.convert(stripped, kind.struct)
+        except msgspec.ValidationError as error:
+            raise _error(place, _subject(data, kind), undecodable(error, stripped)) from error
     problem = first_problem(found)
     if problem is not None:
         subject = reference(found) if found.metadata.name else kind.name
         raise _error(place, subject, problem)
     return found
-
-
-def _object_without_nulls(data: Mapping[object, object], kind: Kind[ApiObject], place: Place) -> ApiObject:
-    stripped = without_nulls(data)
-    try:
-        return msgspec.convert(stripped, kind.struct)
-    except msgspec.ValidationError as error:
-        raise _error(place, _subject(data, kind), undecodable(error, stripped)) from error
 
 
 def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:

@@ -55,16 +55,6 @@ def required_node_affinity(spec: PodSpec) -> NodePredicate | None:
     return lambda labels, name: by_labels(labels) and by_affinity(labels, name)
 
 
-def preferred_node_affinity(spec: PodSpec) -> NodeScore | None:
-    """Compile the preferred node affinity to a sum of weights; None when the pod states none.
-
-    Raises SelectorError when a term does not parse.
-    """
-    affinity = node_affinity(spec)
-    preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-    return preferred_node_score(preferred) if preferred else None
-
-
 def node_predicate(selector: NodeSelector) -> NodePredicate:
     """Compile a node selector, as a pod's or a volume's."""
     return NodeSelectorTerms(selector.node_selector_terms).matches

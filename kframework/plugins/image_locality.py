@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -64,17 +63,9 @@ def _wanted(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
 
 
 def _containers_and_images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:
-    return len(spec.init_containers) + len(spec.containers), tuple(sorted(map(_tagged, _images(spec))))
-
-
-def _images(spec: PodSpec) -> Iterator[str]:
-    for container in (*spec.init_containers, *spec.containers):
-        yield container.image
-    for volume in spec.volumes:
-        if volume.image is not None:
-            yield volume.image.reference
-
-
-def _tagged(name: str) -> str:
-    """Return the name as nodes report it: with a tag, `latest` if it has none."""
-    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+    containers = (*spec.init_containers, *spec.containers)
+    names = [container.image for container in containers]
+    names += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    # Nodes report names with a tag, `latest` if there is none.
+    tagged = (name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in names)
+    return len(containers), tuple(sorted(tagged))

@@ -242,11 +242,8 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         return queue_if(self._fits(pod, new) and not matched)
 
     def _fits(self, pod: PendingPod, node: Node) -> bool:
-        return _matches(self._enforced, node) and _matches(_required(pod), node)
-
-
-def _matches(predicate: NodePredicate | None, node: Node) -> bool:
-    return predicate is None or predicate(node.metadata.labels, node.metadata.name)
+        labels, name = node.metadata.labels, node.metadata.name
+        return all(matches is None or matches(labels, name) for matches in (self._enforced, _required(pod)))
 
 
 def _required(pod: PendingPod) -> NodePredicate | None:
@@ -281,7 +278,6 @@ def _parts(term: NodeSelectorTerm) -> Iterator[tuple[NodeSelectorRequirement, No
 
 
 def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], node: NodeInfo) -> list[NodeSelectorRequirement]:
-    """List the requirements of a term that the node would not meet with these labels."""
     return [
         required
         for required, part in _parts(term)

@@ -139,15 +139,11 @@ def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -
         number = np.add.reduce(offered, dtype=np.int64)
         deviation, pairs = _standard_deviation(fractions, offered, number), number == 2
         if pairs.any():
-            deviation = np.where(pairs, _half_distance(fractions, offered), deviation)
+            both = list(zip(fractions, offered, strict=True))
+            high: Fractions = np.maximum.reduce([np.where(there, each, 0.0) for each, there in both])
+            low: Fractions = np.minimum.reduce([np.where(there, each, 1.0) for each, there in both])
+            deviation = np.where(pairs, (high - low) / 2, deviation)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
-
-
-def _half_distance(fractions: Sequence[Fractions], offered: Sequence[Mask]) -> Fractions:
-    both = list(zip(fractions, offered, strict=True))
-    high: Fractions = np.maximum.reduce([np.where(there, each, 0.0) for each, there in both])
-    low: Fractions = np.minimum.reduce([np.where(there, each, 1.0) for each, there in both])
-    return (high - low) / 2
 
 
 def _standard_deviation(fractions: Sequence[Fractions], offered: Sequence[Mask], number: Scores) -> Fractions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -77,8 +77,10 @@ class NodeVolumeLimits(Plugin):
         return None
 
     def _look_up(self, pod: PendingPod) -> Wanted:
-        volumes = self._ids.of_pod(pod)
-        return Wanted(volumes.problems, _by_driver(volumes.ids))
+        volumes, by_driver = self._ids.of_pod(pod), dict[str, list[VolumeId]]()
+        for volume in volumes.ids:
+            by_driver.setdefault(volume.driver, []).append(volume)
+        return Wanted(volumes.problems, by_driver)
 
     def _wanted(self, state: CycleState, pod: PendingPod) -> Wanted:
         """Recall what the pod wants; a profile may have this plugin at Filter and not at PreFilter."""
@@ -110,8 +112,9 @@ class NodeVolumeLimits(Plugin):
         elif wanted.by_driver:
             attachments = self._attachments
             attachments.catch_up()
-            if attachments.faults:
-                _check(attachments.faults, np.arange(nodes.capacity)[rows].tolist())
+            for row in np.arange(nodes.capacity)[rows].tolist() if attachments.faults else ():
+                if row in attachments.faults:
+                    raise VolumeFault(attachments.faults[row].message)
             for driver, volumes in wanted.by_driver.items():
                 bits[attachments.exceeding(driver, volumes)] = _TOO_MANY
         return bits[rows]
@@ -159,20 +162,6 @@ class NodeVolumeLimits(Plugin):
             if claim is not None and claim.spec.volume_name == new.metadata.name:
                 return QueueingHint.QUEUE
         return QueueingHint.SKIP
-
-
-def _by_driver(volumes: Iterable[VolumeId]) -> Mapping[str, list[VolumeId]]:
-    by_driver: dict[str, list[VolumeId]] = {}
-    for volume in volumes:
-        by_driver.setdefault(volume.driver, []).append(volume)
-    return by_driver
-
-
-def _check(faults: Mapping[int, Status], rows: Iterable[int]) -> None:
-    """Raise VolumeFault if something is wrong on one of these rows."""
-    for row in rows:
-        if row in faults:
-            raise VolumeFault(faults[row].message)
 
 
 def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> QueueingHint:

@@ -118,7 +118,6 @@ def _untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> 
 
 
 def _soft_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
-    """Count the soft taints that no toleration covers."""
     soft = (taint for taint in taints if taint.effect == _SOFT)
     return sum(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
 

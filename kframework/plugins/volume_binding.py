@@ -260,24 +260,20 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     async def _until_bound(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> None:
         """Look again and again until everything is bound; BindingError when it will not be, or not in time."""
-        clock = self.handle.clock
+        handle, clock = self.handle, self.handle.clock
         deadline = clock.now() + self.args.bind_timeout_seconds
         while True:
             left = deadline - clock.now()
             await asyncio.sleep(min(_INTERVAL, max(left, 0.0)))
             if left <= _INTERVAL:
                 raise BindingError("context deadline exceeded")
-            if self._is_complete(reservation, pod, node_name):
+            node = handle.nodes.named(node_name)
+            if node is None:
+                raise BindingError(f'failed to get node "{node_name}": node "{node_name}" not found')
+            if pod.uid not in handle.pending and pod.uid not in handle.pods:
+                raise BindingError(f'pod does not exist any more: pod "{pod.name}" not found')
+            if reservation.is_complete(node):
                 return
-
-    def _is_complete(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> bool:
-        handle = self.handle
-        node = handle.nodes.named(node_name)
-        if node is None:
-            raise BindingError(f'failed to get node "{node_name}": node "{node_name}" not found')
-        if pod.uid not in handle.pending and pod.uid not in handle.pods:
-            raise BindingError(f'pod does not exist any more: pod "{pod.name}" not found')
-        return reservation.is_complete(node)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

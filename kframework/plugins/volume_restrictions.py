@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -31,14 +32,12 @@ _DISK, _CLAIM = 1, 2
 _ONE_POD = "ReadWriteOncePod"
 
 
+@dataclass(slots=True)
 class OwnClaims:
     """The pod's ReadWriteOncePod claims, and how many uses of them by pods on nodes stand in its way."""
 
-    __slots__ = ("conflicts", "names")
-
-    def __init__(self, names: frozenset[str], conflicts: int) -> None:
-        self.names: frozenset[str] = names
-        self.conflicts: int = conflicts
+    names: frozenset[str]
+    conflicts: int
 
     def clone(self) -> OwnClaims:
         """Return a copy for a what-if."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +14,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, drop_volumes
-from kframework.objects import PersistentVolume, PersistentVolumeClaim, PodSpec, StorageClass
+from kframework.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
@@ -42,12 +41,8 @@ _LABELS = {
 }
 
 
-class Zones(msgspec.Struct, frozen=True):
-    """The values that a volume's label allows."""
-
-    key: str
-    values: frozenset[str]
-
+#: A label, and the values of it that a volume allows.
+Zones = tuple[str, frozenset[str]]
 
 _ZONES = StateKey[tuple[Zones, ...]]("VolumeZone")
 
@@ -72,7 +67,7 @@ class VolumeZone(Plugin):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        return None if pod.template.once(VolumeZone, _has_claims) else NOTHING
+        return None if pod.claims else NOTHING
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -90,7 +85,7 @@ class VolumeZone(Plugin):
         labels = node.labels
         if not any(key in labels for key in _LABELS):
             return None
-        allowed = all(labels.get(each.key, labels.get(_LABELS[each.key])) in each.values for each in zones)
+        allowed = all(labels.get(key, labels.get(_LABELS[key])) in values for key, values in zones)
         return None if allowed else _ELSEWHERE
 
     @hookimpl
@@ -100,11 +95,11 @@ class VolumeZone(Plugin):
         if isinstance(zones, Status):
             return bits | _UNKNOWN
         zoned = np.logical_or.reduce([nodes.label(key).values[rows] != 0 for key in _LABELS])
-        for each in zones:
-            allowed = _is_among(nodes, each.key, each.values, rows)
-            if _LABELS[each.key] != each.key:
-                absent = nodes.label(each.key).values[rows] == 0
-                allowed |= absent & _is_among(nodes, _LABELS[each.key], each.values, rows)
+        for key, values in zones:
+            allowed = _is_among(nodes, key, values, rows)
+            if _LABELS[key] != key:
+                absent = nodes.label(key).values[rows] == 0
+                allowed |= absent & _is_among(nodes, _LABELS[key], values, rows)
             bits[zoned & ~allowed] = _NO_MATCH
         return bits
 
@@ -183,15 +178,11 @@ def after_volume_change(pod: PendingPod, old: PersistentVolume | None, new: Pers
     return queue_if(old is None or _zones_of(old) != _zones_of(new))
 
 
-def _has_claims(spec: PodSpec) -> bool:
-    return any(volume.persistent_volume_claim is not None for volume in spec.volumes)
-
-
 def _zones_of(volume: PersistentVolume) -> list[Zones]:
     """Read a volume's labels: several values are joined by `__`, and one with an empty part says nothing."""
     labels: Mapping[str, str] = volume.metadata.labels
     split = {key: [part.strip() for part in labels[key].split("__")] for key in _LABELS if key in labels}
-    return [Zones(key, frozenset(parts)) for key, parts in split.items() if all(parts)]
+    return [(key, frozenset(parts)) for key, parts in split.items() if all(parts)]
 
 
 def _is_among(nodes: NodeTable, key: str, values: frozenset[str], rows: Rows) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
@@ -89,28 +89,15 @@ class FakeApi:
 
     def add(self, *objects: ApiObject) -> None:
         """Create these objects; ClusterError for one that is there already."""
-
-        async def create() -> None:
-            for each in objects:
-                self._local.memory.add(each)
-
-        self._there(create())
+        self._there(lambda: [self._local.memory.add(each) for each in objects])
 
     def objects(self, kind: type[T]) -> list[T]:
         """Return the objects of a kind as they are now."""
-
-        async def look() -> list[T]:
-            return self._local.memory.objects(kind)
-
-        return self._there(look())
+        return self._there(lambda: self._local.memory.objects(kind))
 
     def reset(self) -> None:
         """Put the cluster back to where it began, within milliseconds: connections and watches stay."""
-
-        async def renew() -> None:
-            self._local.reset()
-
-        self._there(renew())
+        self._there(self._local.reset)
 
     def clients_of(self, token: str) -> Clients:
         """Return the clients of who has another token than the administrator's."""
@@ -122,9 +109,13 @@ class FakeApi:
         self._others.append(file)
         return Clients(file)
 
-    def _there(self, work: Coroutine[object, object, R]) -> R:
+    def _there(self, work: Callable[[], R]) -> R:
         """Do something in the thread that the cluster lives in."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
+
+        async def there() -> R:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(there(), self._loop).result(_PATIENCE)
 
     def _serve(self) -> None:
         try:
@@ -142,9 +133,6 @@ class FakeApi:
             self._begun.set_result((kubeconfig, local))
             await self._over.wait()
             tasks.cancel_scope.cancel()
-
-    def __repr__(self) -> str:
-        return f"<FakeApi {getattr(self, 'url', 'not begun')}>"
 
 
 def fake_api(

@@ -208,10 +208,11 @@ class RandomEvents:
         some = waiting if waiting and self.random.random() < 0.5 else list(self._pods.values())
         pod = self.random.choice(some)
         other = self._new_pod()
-        deadline = other.spec.active_deadline_seconds
+        deadline, before = other.spec.active_deadline_seconds, pod.spec.active_deadline_seconds
         changes = ["labels", "size", "tolerations", "gates", "nomination"]
         changes += ["claims"] if pod.spec.resource_claims else []
-        changes += ["deadline"] if _may_end_by(pod, deadline) else []
+        if deadline is not None and (before is None or deadline < before):
+            changes.append("deadline")  # an API server lets it be set, and brought forward
         change = self.random.choice(changes)
         if change == "labels":
             pod = altered(pod, "metadata", labels=other.metadata.labels)
@@ -263,7 +264,6 @@ class RandomEvents:
         return Changed(other)
 
     def _given(self, given: Sequence[object]) -> bool:
-        """Return whether it is the turn of what is given."""
         return bool(given) and self.random.random() < _GIVEN
 
     def _labels(self) -> dict[str, str]:
@@ -280,12 +280,6 @@ def _resized(container: Container, other: Container) -> Container:
     changed = {name: amount for name, amount in other.resources.requests.items() if name in _RESIZED}
     resources = msgspec.structs.replace(container.resources, requests=changed | kept)
     return msgspec.structs.replace(container, resources=resources)
-
-
-def _may_end_by(pod: Pod, deadline: int | None) -> bool:
-    """Return whether an API server lets a pod have a deadline: one may be set, and brought forward."""
-    old = pod.spec.active_deadline_seconds
-    return deadline is not None and (old is None or deadline < old)
 
 
 def _may_become(old: ApiObject, new: ApiObject) -> bool:

@@ -114,7 +114,17 @@ class Scenario:
                 # Pods that preempt each other for ever would never end it.
                 last = max((seconds for seconds, _ in self._actions), default=0.0)
                 simulation.run_to_end(last + IDLE_LIMIT)
-        return _result_of(simulation)
+        queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
+        # A queue lists its pods place by place, in the order of its counts.
+        places = (place for place, count in queue.pending().items() for _ in range(count))
+        return Result(
+            cluster=simulation.cluster,
+            decisions=tuple(simulation.decisions),
+            bindings=tuple(simulation.bindings),
+            seconds=simulation.seconds,
+            plugins=next(iter(profiles.values())).plugins,
+            waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
+        )
 
     async def arun(self, until: float | None = None) -> Result:
         """Run as `run` does, from a test that is `async`: on a thread with a loop and a time of its own.
@@ -216,20 +226,6 @@ def _play(script: SourceScript, simulation: Simulation) -> None:
         raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; there is {names}")
     for source in sources:
         script.play(source)
-
-
-def _result_of(simulation: Simulation) -> Result:
-    queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
-    # A queue lists its pods place by place, in the order of its counts.
-    places = (place for place, count in queue.pending().items() for _ in range(count))
-    return Result(
-        cluster=simulation.cluster,
-        decisions=tuple(simulation.decisions),
-        bindings=tuple(simulation.bindings),
-        seconds=simulation.seconds,
-        plugins=next(iter(profiles.values())).plugins,
-        waiting={queued.pod.uid: (place, queued) for place, queued in zip(places, queue, strict=True)},
-    )
 
 
 #: What happens when it is its turn, whatever the cluster is like.

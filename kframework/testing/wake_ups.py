@@ -18,6 +18,7 @@ import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.oracle import Oracle
+from kframework.core.engine import Engine
 from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
@@ -125,17 +126,15 @@ class _Course(RandomOutside, Clock):
         super().__init__(events)
         self.wake_ups = wake_ups
         self.source = source
-        self.engine = PodEngine(
-            ClusterState(), self, self, lambda engine: self._overhear(profiles(engine)), verifying=False
-        )
+
+        def overheard(engine: Engine) -> Profiles:
+            self.profiles: _Overheard = _Overheard(profiles(engine), self.wake_ups)
+            return self.profiles
+
+        self.engine = PodEngine(ClusterState(), self, self, overheard, verifying=False)
         self.engine.inbox = ReadOnlyInbox()
         #: The pods that sleep and that nothing but an event can help.
         self.stuck: set[str] = set()
-
-    def _overhear(self, profiles: Profiles) -> Profiles:
-        """Return the profiles such that what the hints say is noted."""
-        self.profiles: _Overheard = _Overheard(profiles, self.wake_ups)
-        return self.profiles
 
     def run(self) -> None:
         """Let one thing after the other happen, and see after each who sleeps on."""

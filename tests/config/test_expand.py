@@ -132,25 +132,6 @@ def test_a_key_that_disables_everything_has_just_its_own() -> None:
     assert " ".join(points["pre_filter"]) == DEFAULT_ORDER["pre_filter"]
 
 
-def test_a_plugin_disabled_at_a_point_still_runs_at_the_others() -> None:
-    points = plugins("{score: {disabled: [{name: NodeAffinity}]}}")
-    assert "NodeAffinity" not in points["score"]
-    assert "NodeAffinity" not in points.weights
-    assert "NodeAffinity" in points["filter"]
-
-
-def test_disabled_and_enabled_at_a_point_moves_to_the_end() -> None:
-    points = plugins("{score: {disabled: [{name: NodeAffinity}], enabled: [{name: NodeAffinity, weight: 5}]}}")
-    assert points["score"][-1] == "NodeAffinity"
-    assert points["score"][0] == "TaintToleration"
-    assert points.weights["NodeAffinity"] == 5
-
-
-def test_disabled_and_enabled_in_multi_point_moves_to_the_end() -> None:
-    points = plugins("{multiPoint: {disabled: [{name: NodeName}], enabled: [{name: NodeName}]}}")
-    assert points["filter"][-1] == "NodeName"
-
-
 @pytest.mark.parametrize(
     ("body", "weight"),
     [

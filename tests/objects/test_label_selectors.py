@@ -25,29 +25,6 @@ def selector(**fields: object) -> LabelSelector:
     return msgspec.convert(fields, LabelSelector)
 
 
-@pytest.mark.parametrize(
-    ("requirements", "labels", "matches"),
-    [
-        ([], {}, True),
-        ([("a", "In", "1", "2")], {"a": "2"}, True),
-        ([("a", "In", "1", "2")], {"a": "3"}, False),
-        ([("a", "In", "")], {"a": ""}, True),
-        ([("a", "In", "")], {}, False),
-        ([("a", "NotIn", "1")], {"a": "1"}, False),
-        ([("a", "NotIn", "1")], {"a": "2"}, True),
-        ([("a", "NotIn", "")], {}, True),
-        ([("a", "Exists")], {"a": ""}, True),
-        ([("a", "Exists")], {}, False),
-        ([("a", "DoesNotExist")], {"a": ""}, False),
-        ([("a", "DoesNotExist")], {}, True),
-        ([("a", "Exists"), ("a", "NotIn", "1")], {"a": "1"}, False),
-    ],
-)
-def test_label_requirements(requirements: list[tuple[Any, ...]], labels: dict[str, str], matches: bool) -> None:
-    compiled = label_selector(selector(matchExpressions=expressions(*requirements)))
-    assert compiled.matches(labels) is matches
-
-
 def test_an_absent_selector_matches_nothing_and_an_empty_one_everything() -> None:
     assert not label_selector(None).matches({})
     assert label_selector(LabelSelector()).matches({"a": "1"})

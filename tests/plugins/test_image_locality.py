@@ -69,29 +69,6 @@ def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
 # -- single cases ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("pod", "score"),
-    [
-        (running("a:1"), (500 - 23) * 100 // (1000 - 23)),
-        (running("a"), 0),
-        (running("a:1", "a:1"), (1000 - 23) * 100 // (2000 - 23)),
-        (running("b:1"), 100),
-        (running("c:1"), 0),
-        (running("d"), (250 - 23) * 100 // (1000 - 23)),
-        (running("none:1", init=["a:1"]), (500 - 23) * 100 // (2000 - 23)),
-        (running("none:1", mounted=["a:1"]), (500 - 23) * 100 // (1000 - 23)),
-        (running("none:1"), 0),
-    ],
-)
-def test_a_node_with_four_images(pod: Pod, score: int) -> None:
-    images = {"a:1": 500 * MEBI, "b:1": 3000 * MEBI, "c:1": 23 * MEBI, "d:latest": 500 * MEBI}
-    nodes = [make_node("n", images=images), make_node("o", images={**images, "d:latest": 0})]
-    cluster = cluster_of([nodes[0]])
-    if "d" in [container.image for container in pod.spec.containers]:
-        cluster = cluster_of([nodes[0], make_node("empty")])  # half of the nodes have it, so half of it counts
-    assert scored(made(ImageLocality), cluster, pod)["n"] == score
-
-
 def test_all_names_of_an_image_are_known() -> None:
     image = ContainerImage(names=("a:1", "a@sha256:abc"), size_bytes=3000 * MEBI)
     cluster = cluster_of([Node(metadata=ObjectMeta(name="n"), status=NodeStatus(images=(image,)))])

@@ -201,38 +201,6 @@ def test_what_a_node_meets_of_the_preferences_is_its_score(
 
 
 @pytest.mark.parametrize(
-    ("pod", "rejected"),
-    [
-        (pod_of(selector={"disk": "ssd"}), "bc"),
-        (pod_of(selector={"disk": "ssd", "cores": "8"}), "bc"),
-        (pod_of(affinity([labelled(condition("disk", "NotIn", "ssd"))])), "a"),
-        (pod_of(affinity([labelled(condition("cores", "Gt", "4"), condition("cores", "Lt", "9"))])), "bc"),
-        (pod_of(affinity([labelled(condition("disk", "Exists")), named("c")])), ""),
-        (pod_of(affinity([labelled(condition("disk", "Exists"))]), {"cores": "8"}), "bc"),
-        (pod_of(affinity([])), "abc"),
-        (pod_of(affinity([{}])), "abc"),
-        (pod_of(affinity([labelled(condition("disk", "Nonsense")), labelled(condition("cores", "Exists"))])), "bc"),
-        (pod_of(affinity([named("a", operator="NotIn")])), "a"),
-        (pod_of(affinity([named("a", "b")])), "abc"),
-    ],
-)
-def test_one_pod(pod: Pod, rejected: str) -> None:
-    nodes = [
-        make_node("a", labels={"disk": "ssd", "cores": "8"}),
-        make_node("b", labels={"disk": "hdd"}),
-        make_node("c"),
-    ]
-    assert filtered(made(NodeAffinity), cluster_of(nodes), pod) == dict.fromkeys(rejected, NO_MATCH)
-
-
-def test_what_is_enforced_comes_first() -> None:
-    nodes = [make_node("a", labels={"disk": "hdd"}), make_node("b", labels={"pool": "mine"})]
-    plugin = made(NodeAffinity, adding(affinity([labelled(condition("pool", "In", "mine"))])))
-    assert filtered(plugin, cluster_of(nodes), pod_of(selector={"disk": "ssd"})) == {"a": NOT_ENFORCED, "b": NO_MATCH}
-    assert filtered(plugin, cluster_of(nodes), pod_of()) == {"a": NOT_ENFORCED}
-
-
-@pytest.mark.parametrize(
     ("node_affinity", "answer"),
     [
         (None, Skip),

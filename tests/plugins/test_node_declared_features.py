@@ -83,24 +83,6 @@ def test_a_node_must_declare_all_that_is_needed(declared: list[list[str]], pod: 
 # -- single cases ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("pod", "declared", "rejected"),
-    [
-        (PLAIN, [], False),
-        (RESTARTING, [], True),
-        (RESTARTING, [RESTART], False),
-        (RESTARTING, ["Other", RESTART], False),
-        (BOTH, [RESTART], True),
-        (BOTH, [USERS, RESTART], False),
-        (pod_of(host_users=False), [], False),
-        (pod_of(host_network=True, host_users=True), [], False),
-    ],
-)
-def test_one_node(pod: Pod, declared: list[str], rejected: bool) -> None:
-    cluster = cluster_of([declaring(*declared)])
-    assert filtered(made(NodeDeclaredFeatures), cluster, pod) == ({"n": LACKING} if rejected else {})
-
-
 def test_a_feature_that_a_node_comes_to_declare_is_seen() -> None:
     cluster, plugin = cluster_of([declaring()]), made(NodeDeclaredFeatures)
     assert filtered(plugin, cluster, RESTARTING) == {"n": LACKING}

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,27 +74,6 @@ def test_a_node_where_a_wanted_port_is_held_is_rejected(specs: list[list[Spec]],
 
 
 # -- single cases ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("wanted", "used", "rejected"),
-    [
-        ([port(80)], [port(80)], True),
-        ([port(80)], [port(81)], False),
-        ([port(80)], [port(80, protocol="UDP")], False),
-        ([port(80, protocol="TCP")], [port(80)], True),
-        ([port(80, "10.0.0.1")], [port(80, "10.0.0.2")], False),
-        ([port(80, "10.0.0.1")], [port(80)], True),
-        ([port(80)], [port(80, "10.0.0.1")], True),
-        ([port(80, "::")], [port(80, "10.0.0.1")], False),
-        ([port(80, "::")], [port(80)], True),
-        ([port(1), port(2), port(3)], [port(3)], True),
-        ([port(80), port(80)], [], False),
-    ],
-)
-def test_two_pods(wanted: Sequence[ContainerPort], used: Sequence[ContainerPort], rejected: bool) -> None:
-    cluster = cluster_of([make_node("n")], [holding(*used, name="there", node_name="n")])
-    assert filtered(made(NodePorts), cluster, holding(*wanted)) == ({"n": TAKEN} if rejected else {})
 
 
 def test_a_port_is_free_when_the_last_pod_that_holds_it_has_left() -> None:

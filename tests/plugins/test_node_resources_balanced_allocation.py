@@ -104,24 +104,6 @@ def test_a_pod_that_makes_the_use_of_a_node_more_even_likes_it(
 # -- single cases ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("there", "requests", "score"),
-    [
-        ({}, {"cpu": 5, "memory": 50}, 75),
-        ({}, {"cpu": 5}, 50 + (50 + 75 - 100) // 2),
-        ({"cpu": 5}, {"memory": 50}, 50 + (50 + 100 - 75) // 2),
-        ({"cpu": 10}, {"memory": 100}, 50 + (50 + 100 - 50) // 2),
-        ({"cpu": 10}, {"cpu": 10}, 75),
-        ({}, {"cpu": 10}, 50 + (50 + 50 - 100) // 2),
-        ({}, {"cpu": 5, GPU: 1}, 50 + (50 + 75 - 100) // 2),
-    ],
-)
-def test_a_node_of_10_cpus_and_100_bytes(there: dict[str, int], requests: dict[str, int], score: int) -> None:
-    nodes = [make_node("n", cpu=10, memory=100, allocatable={GPU: 1})]
-    cluster = cluster_of(nodes, [asking_for(there, "there", "n")])
-    assert scored(made(NodeResourcesBalancedAllocation), cluster, asking_for(requests)) == {"n": score}
-
-
 def test_a_resource_that_the_pod_does_not_ask_for_counts_if_it_is_native() -> None:
     cluster = cluster_of([make_node("n", cpu=10, memory=100, allocatable={GPU: 2, "ephemeral-storage": 100})])
     pod = asking_for({"cpu": 10})

@@ -27,13 +27,6 @@ TOLERATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("tolerations", "tolerated"), TOLERATIONS)
-def test_a_cordoned_node_takes_only_pods_that_tolerate_it(tolerations: tuple[str, ...], tolerated: bool) -> None:
-    cluster = cluster_of([make_node("open"), make_node("cordoned", unschedulable=True)])
-    expected = {} if tolerated else {"cordoned": CORDONED}
-    assert filtered(made(NodeUnschedulable), cluster, make_pod(tolerations=tolerations)) == expected
-
-
 @given(st.lists(st.booleans()), st.sampled_from(TOLERATIONS))
 def test_nodes_are_judged_one_by_one(cordoned: list[bool], case: tuple[tuple[str, ...], bool]) -> None:
     tolerations, tolerated = case

@@ -52,27 +52,6 @@ def test_hard_taints_reject_and_soft_ones_count(nodes: list[Node], pod: Pod) -> 
     assert scored(plugin, cluster, pod) == soft
 
 
-@pytest.mark.parametrize(
-    ("taints", "tolerations", "rejected", "score"),
-    [
-        ([], [], False, 0),
-        (["a:NoSchedule"], [], True, 0),
-        (["a:NoExecute"], ["b"], True, 0),
-        (["a:NoExecute"], ["a:NoSchedule"], True, 0),
-        (["a=x:NoSchedule"], ["a=x"], False, 0),
-        (["a=x:NoSchedule"], ["a=y"], True, 0),
-        (["a=x:NoSchedule", "b:NoExecute"], ["a", "b"], False, 0),
-        (["a:PreferNoSchedule", "b:PreferNoSchedule", "c:NoSchedule"], ["c", "b:NoExecute"], False, 2),
-        (["a:PreferNoSchedule", "b:PreferNoSchedule"], ["a:PreferNoSchedule"], False, 1),
-        (["a:PreferNoSchedule", "b:PreferNoSchedule"], [":Exists"], False, 0),
-    ],
-)
-def test_one_node(taints: list[str], tolerations: list[str], rejected: bool, score: int) -> None:
-    cluster, pod = cluster_of([make_node("n", taints=taints)]), make_pod(tolerations=tolerations)
-    assert filtered(made(TaintToleration), cluster, pod) == ({"n": UNTOLERATED} if rejected else {})
-    assert scored(made(TaintToleration), cluster, pod) == {"n": score}
-
-
 def test_a_taint_that_came_later_is_seen() -> None:
     cluster, plugin = cluster_of([make_node("n")]), made(TaintToleration)
     assert filtered(plugin, cluster, make_pod()) == {}

@@ -84,29 +84,6 @@ def test_the_zones_of_volumes_keep_nodes_out(nodes: list[dict[str, str]], volume
 
 
 @pytest.mark.parametrize(
-    ("node", "labels", "passes"),
-    [
-        ({}, {ZONE: "a"}, True),
-        ({ZONE: "a"}, {ZONE: "a"}, True),
-        ({ZONE: "b"}, {ZONE: "a"}, False),
-        ({ZONE: "b"}, {ZONE: "a__b"}, True),
-        ({ZONE: "b"}, {ZONE: "a__"}, True),
-        ({REGION: "r"}, {ZONE: "a"}, False),
-        ({ZONE: "a", REGION: "r"}, {ZONE: "a", REGION: "s"}, False),
-        # A node may have today's label where the volume has the old one, not the other way round.
-        ({ZONE: "a"}, {OLD_ZONE: "a"}, True),
-        ({REGION: "r"}, {OLD_REGION: "r"}, True),
-        ({OLD_ZONE: "a"}, {ZONE: "a"}, False),
-        ({OLD_ZONE: "b", ZONE: "a"}, {OLD_ZONE: "a"}, False),
-        ({OLD_ZONE: ""}, {OLD_ZONE: "a"}, False),
-    ],
-)
-def test_one_node_and_one_volume(node: Mapping[str, str], labels: Mapping[str, str], passes: bool) -> None:
-    cluster = cluster_with([claim(bound="v"), volume("v", labels=labels)], [make_node("n", labels=node)])
-    assert filtered(plugin_of(cluster), cluster, using("data")) == ({} if passes else {"n": ELSEWHERE})
-
-
-@pytest.mark.parametrize(
     ("objects", "names", "answer"),
     [
         ([], [], Skip),

@@ -135,14 +135,11 @@ def reachable(names: Iterable[str]) -> Iterator[str]:
         if name not in seen:
             seen.add(name)
             yield name
-            waiting += filter(None, map(_innermost_definition, properties(name).values()))
-
-
-def _innermost_definition(schema: Schema) -> str:
-    """Return the name of the definition that a field holds, in however many lists and maps; empty for none."""
-    while schema.element is not schema:
-        schema = schema.element
-    return schema.definition_name
+            for schema in properties(name).values():
+                while schema.element is not schema:  # it may hold lists of maps
+                    schema = schema.element
+                if schema.definition_name:
+                    waiting.append(schema.definition_name)
 
 
 def short_name(name: str) -> str:

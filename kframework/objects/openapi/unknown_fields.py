@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import cast
 
 from kframework.errors import nearest
 from kframework.objects.openapi.definitions import OBJECT_META, definition_of, properties
@@ -41,14 +41,9 @@ def without(data: dict[str, object], paths: Iterable[FieldPath]) -> dict[str, ob
     return kept
 
 
-class _Field(NamedTuple):
-    """A field to look at: one that holds objects, itself or in a list or a map, or an unknown one, without a type."""
-
-    name: str
-    definition: str
-    is_list: bool
-    is_map: bool
-    nearest: str | None
+#: A field to look at: its name, the definition of the objects that it holds ("" if it is unknown), whether it is a list
+#: or a map of them, and the name that was probably meant.
+_Field = tuple[str, str, bool, bool, str | None]
 
 
 def _collect(data: object, definition: str, path: FieldPath, found: list[Problem]) -> None:
@@ -72,12 +67,11 @@ def _collect(data: object, definition: str, path: FieldPath, found: list[Problem
 def _to_look_at(definition: str, names: tuple[str, ...]) -> tuple[_Field, ...]:
     """List those of an object's fields that hold objects, and those that its type does not have."""
     known = properties(definition)
-    looked_at = []
+    looked_at: list[_Field] = []
     for name in names if known else ():  # what has no fields of its own may have any
         schema = known.get(name)
         if schema is None:
-            looked_at.append(_Field(name, "", is_list=False, is_map=False, nearest=nearest(str(name), known)))
+            looked_at.append((name, "", False, False, nearest(str(name), known)))
         elif inner := schema.element.definition_name:
-            is_list, is_map = schema.items is not None, schema.additional_properties is not None
-            looked_at.append(_Field(name, inner, is_list=is_list, is_map=is_map, nearest=None))
+            looked_at.append((name, inner, schema.items is not None, schema.additional_properties is not None, None))
     return tuple(looked_at)

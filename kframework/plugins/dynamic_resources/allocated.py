@@ -113,9 +113,6 @@ class AllocatedDevices(Allocated):
         for each in (*before, *results):
             self.log.append(DeviceId(each.driver, each.pool, each.device))
 
-    def __repr__(self) -> str:
-        return f"<AllocatedDevices {len(self._counts.whole)} whole, {len(self._counts.shares)} in shares>"
-
 
 class _Counts:
     """How often each device is allocated as a whole and in shares, and how much of its capacity, in nanos.
@@ -145,8 +142,6 @@ class _Counts:
 
 
 class _Without(Allocated):
-    """What is allocated beside what is freed."""
-
     def __init__(self, counts: _Counts, freed: _Counts) -> None:
         self._counts = counts
         self._freed = freed

@@ -94,16 +94,12 @@ class Search:
         #: What those get who want all devices.
         self._all: dict[Asked, Sequence[PoolDevice]] = {}
         self.steps: int = 0
-        self._prepare(pools)
-
-    def _prepare(self, pools: Sequence[Pool]) -> None:
-        """Find all devices for those who want all, and see that no claim asks for too many."""
-        for requests in self._asked:
+        for requests in asked:
             fewest = 0
             for ways in requests:
-                for asked in ways:
-                    if asked.all:
-                        self._all[asked] = self._find_all(asked, pools)
+                for way in ways:
+                    if way.all:
+                        self._all[way] = self._find_all(way, pools)
                 fewest += min(map(self._count_of, ways))
             if fewest > MAX_RESULTS:
                 key = key_of(requests[0][0].claim)
@@ -230,7 +226,10 @@ class Search:
 
     def _take(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
         """Let a claim have a device if it can; AllocationError for a constraint that keeps it from having all."""
-        if self._is_in_use(claim, asked, device) or not self._selects(asked, device):
+        users = self._users.get(device.id, ())
+        # Who administers a device only asks whether its own claim has it already.
+        in_use = claim in users if asked.admin else users or self._allocated.is_dedicated(device.id)
+        if in_use or not self._selects(asked, device):
             return False
         amounts = self._amounts(asked, device)
         if amounts is None or not self._counters_suffice(device) or not asked.tolerates(device):
@@ -259,11 +258,6 @@ class Search:
         else:
             self._users[device.id].discard(claim)
         self._count(device, -1)
-
-    def _is_in_use(self, claim: int, asked: Asked, device: PoolDevice) -> bool:
-        """Whether somebody has the device for himself; whoever administers devices only asks about its own claim."""
-        users = self._users.get(device.id, ())
-        return claim in users if asked.admin else bool(users) or self._allocated.is_dedicated(device.id)
 
     def _amounts(self, asked: Asked, device: PoolDevice) -> Amounts | None:
         """Return what the device's capacities would lose; None if they have not so much left."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 from kframework.clock import seconds_of
-from kframework.objects import AllocatedDeviceStatus, DeviceCondition, DeviceRequestAllocationResult, ResourceClaim
+from kframework.objects import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
 from kframework.plugins.dynamic_resources.allocated import results_of
 
 FAILED = "device binding failed: claim={}, reason={}, message={}"
@@ -27,7 +26,8 @@ def is_ready(claim: ResourceClaim) -> bool:
 def failure(claim: ResourceClaim) -> str:
     """Say which device cannot be made ready, "" if none says so; behind one that is not ready nobody is asked."""
     for result in awaited(claim):
-        for condition in _conditions(claim, result):
+        told = _told(claim, result)
+        for condition in told.conditions if told is not None else ():
             if condition.type in result.binding_failure_conditions and condition.status == "True":
                 message = json.dumps(condition.message, ensure_ascii=False)
                 return FAILED.format(claim.metadata.name, condition.reason, message)
@@ -45,13 +45,11 @@ def has_timed_out(claim: ResourceClaim, now: float, timeout: float) -> bool:
 
 
 def _is_ready(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> bool:
-    true = {condition.type for condition in _conditions(claim, result) if condition.status == "True"}
-    return _told(claim, result) is not None and true.issuperset(result.binding_conditions)
-
-
-def _conditions(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Iterator[DeviceCondition]:
     told = _told(claim, result)
-    yield from () if told is None else told.conditions
+    if told is None:
+        return False
+    true = {condition.type for condition in told.conditions if condition.status == "True"}
+    return true.issuperset(result.binding_conditions)
 
 
 def _told(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from kframework.objects import DeviceAttribute, DeviceConstraint
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 
 
-class Constraint(Protocol):
+class Constraint:
     """A constraint while devices are chosen: once it refuses a device, it does so however many more there are."""
-
-    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        """Take a device in that a request is to get; False if that may not be, and then nothing has changed."""
-        ...
-
-    def remove(self, request: str, subrequest: str) -> None:
-        """Take out the device that was taken in last."""
-        ...
-
-
-class _About:
-    """The requests that a constraint is about, and the values of the attribute that their devices have."""
 
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
         self.attribute: str = attribute
@@ -33,12 +19,17 @@ class _About:
         named = self._requests
         return not named or request in named or bool(subrequest and f"{request}/{subrequest}" in named)
 
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        """Take a device in that a request is to get; False if that may not be, and then nothing has changed."""
+        raise NotImplementedError
+
     def remove(self, request: str, subrequest: str) -> None:
+        """Take out the device that was taken in last."""
         if self.concerns(request, subrequest):
             self._values.pop()
 
 
-class MatchAttribute(_About, Constraint):
+class MatchAttribute(Constraint):
     """All devices have the attribute, of one type and value."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
@@ -51,7 +42,7 @@ class MatchAttribute(_About, Constraint):
         return True
 
 
-class DistinctAttribute(_About, Constraint):
+class DistinctAttribute(Constraint):
     """All devices have the attribute, and no two the same value of it."""
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:

@@ -163,8 +163,7 @@ class ClaimsInCycle:
         if not freed:
             return self._feasibility_of(claims).answers(rows, self._patience)
         allocated = self._devices.without(freed)
-        answers = [self._searched_without(claims, nodes[row], allocated) for row in rows.tolist()]
-        return np.array(answers, dtype=np.int64)
+        return np.array([self._searched_without(claims, nodes[row], allocated) for row in rows.tolist()], np.int64)
 
     def _feasibility_of(self, claims: Sequence[ResourceClaim]) -> Feasibility:
         """Return what is known of claims: of the pod's own it is looked up once."""
@@ -227,14 +226,10 @@ class ClaimsInCycle:
 
     def ranks(self, nodes: NodeTable, rows: Rows) -> Scores:
         """Say of each row how high the alternatives rank that the claims have, or would get on its node."""
-        have = sum(map(_rank, self.claims))
-        return self._measured(rank, nodes, rows, have)
+        return self.measured(rank, nodes, rows, sum(map(_rank, self.claims)))
 
-    def measured(self, measure: Measure, nodes: NodeTable, rows: Rows) -> Scores:
-        """Say of each row what a measure says of the devices that would be allocated; 0 where none need to be."""
-        return self._measured(measure, nodes, rows, 0)
-
-    def _measured(self, measure: Measure, nodes: NodeTable, rows: Rows, more: int) -> Scores:
+    def measured(self, measure: Measure, nodes: NodeTable, rows: Rows, more: int = 0) -> Scores:
+        """Say of each row what a measure says of the devices that would be allocated, and `more`; 0 if none need be."""
         listed = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
         found = np.zeros(len(listed), dtype=np.int64)
         for resources, places in self._by_resources(nodes, listed):
@@ -262,10 +257,8 @@ class ClaimsInCycle:
             claim.metadata.name: allocation(claim, chosen, node.name, share_id)
             for claim, chosen in zip(claims, found, strict=True)
         }
-        return [Placed(claim, got.get(claim.metadata.name)) for claim in self._with_made(claims)]
-
-    def _with_made(self, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
-        return [*self.claims, *(claim for claim in claims if claim.metadata.name == NOT_MADE_YET)]
+        made = [claim for claim in claims if claim.metadata.name == NOT_MADE_YET]
+        return [Placed(claim, got.get(claim.metadata.name)) for claim in (*self.claims, *made)]
 
     def found(self, node: NodeInfo) -> Sequence[Sequence[Chosen]] | None:
         """Search for devices on a node; None if there is no way, AllocationError as in `placed`."""
@@ -294,12 +287,8 @@ class ClaimsInCycle:
         """Return the claims that are to get devices where these extended resources have to be some."""
         if not resources:
             return self._unallocated
-        return [*self._unallocated, self._made_for(resources)]
-
-    def _made_for(self, resources: tuple[str, ...]) -> ResourceClaim:
-        """Return the claim that would be made for extended resources."""
-        known = self._made.get(resources)
-        if known is None:
+        made = self._made.get(resources)
+        if made is None:
             pod, requests = self.pod, self._wanted(resources).requests
             owner = OwnerReference(api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
             metadata = ObjectMeta(
@@ -311,8 +300,8 @@ class ClaimsInCycle:
                 annotations={EXTENDED_RESOURCE_CLAIM: "true"},
             )
             spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests))
-            known = self._made[resources] = ResourceClaim(metadata=metadata, spec=spec)
-        return known
+            made = self._made[resources] = ResourceClaim(metadata=metadata, spec=spec)
+        return [*self._unallocated, made]
 
     def mappings(self, node: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
         """Return which requests of the claim for extended resources the containers use on a node."""
@@ -338,16 +327,12 @@ class ClaimsInCycle:
         """Let a pod that was removed use its claims again."""
         self._removed.pop(pod.uid, None)
 
-    def __repr__(self) -> str:
-        return f"<ClaimsInCycle of {self.pod.key}: {len(self._unallocated)} of {len(self.claims)} to be allocated>"
-
 
 #: The claims of the pod; None when it has none, or one of them cannot be used.
 CLAIMS = StateKey[ClaimsInCycle | None]("DynamicResources")
 
 
 def _rank(claim: ResourceClaim) -> int:
-    """Return how high the alternatives rank that a claim has got."""
     got = {result.request for result in results_of(claim)}
     return sum(
         RANKS - place

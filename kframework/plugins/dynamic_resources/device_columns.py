@@ -52,23 +52,16 @@ class DeviceColumns:
         backing = self._backed.behind(resource)
         if backing is None:
             return offered, requested
-        counts = self._counts_of(resource, backing, nodes)
+        counts = self._counts.get(resource)
+        if counts is None or counts.device_class is not backing:
+            counts = DeviceCounts(backing, self._inventory, self._selection, self._allocated, nodes)
+            self._counts[resource] = counts
         counts.catch_up()
         plugged = offered.values > 0
         return (
             _column(np.where(plugged, offered.values, counts.offered)),
             _column(np.where(plugged, requested.values, counts.taken)),
         )
-
-    def _counts_of(self, resource: str, backing: DeviceClass, nodes: NodeTable) -> DeviceCounts:
-        counts = self._counts.get(resource)
-        if counts is None or counts.device_class is not backing:
-            counts = DeviceCounts(backing, self._inventory, self._selection, self._allocated, nodes)
-            self._counts[resource] = counts
-        return counts
-
-    def __repr__(self) -> str:
-        return f"<DeviceColumns of {', '.join(self._counts) or 'nothing'}>"
 
 
 class DeviceCounts:
@@ -123,7 +116,14 @@ class DeviceCounts:
             self._spread()
         if self._version != self._inventory.log.end:
             self._version = self._inventory.log.end
-            self._take_in_slices()
+            current = {each.name: each for each in self._inventory}
+            for name, known in self._slices.items():
+                if current.get(name) is not known:
+                    self._count_slice(known, -1)
+            for name, each in current.items():
+                if self._slices.get(name) is not each:
+                    self._count_slice(each, 1)
+            self._slices = current
         changed = self._allocated_log.changed()
         for device in list(self._places) if changed is None else changed:
             if device in self._places:
@@ -142,16 +142,6 @@ class DeviceCounts:
             rows = self._rows_of(reached)
             for kind, number in enumerate(tally):
                 self._columns[kind][rows] += number
-
-    def _take_in_slices(self) -> None:
-        current = {each.name: each for each in self._inventory}
-        for name, known in self._slices.items():
-            if current.get(name) is not known:
-                self._count_slice(known, -1)
-        for name, each in current.items():
-            if self._slices.get(name) is not each:
-                self._count_slice(each, 1)
-        self._slices = current
 
     def _count_slice(self, counted: SliceView, sign: int) -> None:
         for device in counted.devices:
@@ -196,9 +186,6 @@ class DeviceCounts:
         if reached not in self._rows:
             self._rows[reached] = _rows_of(reached, self._nodes)
         return self._rows[reached]
-
-    def __repr__(self) -> str:
-        return f"<DeviceCounts of {self.device_class.metadata.name}: {len(self._in_use)} of {len(self._places)} in use>"
 
 
 def _reached(reach: Reach) -> _Reached:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import msgspec
@@ -62,9 +62,6 @@ class NodePools:
             self._known.pop(row, None)
             self.log.append(row)  # of a row that is not known it may be remembered that its pools cannot be gathered
 
-    def __repr__(self) -> str:
-        return f"<NodePools of {len(self._known)} nodes>"
-
 
 class Devices:
     """What there is, and what is in use of it."""
@@ -91,10 +88,6 @@ class Devices:
         self.pools.catch_up()
         return self.pools.of(node)
 
-    def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
-        """Return whether class and request choose a device that a node reaches; raises AllocationError."""
-        return self.selection.selects(asked, device, node)
-
     def without(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocated:
         """Return what would be in use if these devices were given back."""
         return self.allocated.without(results)
@@ -108,14 +101,11 @@ class Devices:
         allocated: Allocated | None = None,
     ) -> Search:
         """Open a search for what claims ask for on a node; AllocationError if they ask for too much."""
-        selects = partial(self._selects_on, node)
+
+        def selects(asked: Asked, device: PoolDevice) -> bool:
+            return self.selection.selects(asked, device, node)
+
         return self.search_with(claims, asked, pools, allocated or self.allocated, selects)
-
-    def _selects_on(self, node: NodeInfo, asked: Asked, device: PoolDevice) -> bool:
-        return self.selection.selects(asked, device, node)
-
-    def __repr__(self) -> str:
-        return f"<Devices: {self.inventory!r}, {self.allocated!r}>"
 
 
 class NodeDevice(msgspec.Struct, frozen=True):
@@ -142,7 +132,11 @@ def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
         pools = slices.index(Inventory).pools(node)
     except AllocationError:
         return []  # the node is rejected for a selector that cannot be read
-    return [_shown(device, pool, holders) for pool in pools for device in _of_node(pool, node, holders)]
+    return [
+        NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)
+        for pool in pools
+        for device in _of_node(pool, node, holders)
+    ]
 
 
 def _of_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[PoolDevice]:
@@ -155,7 +149,3 @@ def _of_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[Poo
         users = (user.uid for claim in holders.claims_with(device.id) for user in claim.status.reserved_for)
         if not pods.isdisjoint(users):
             yield device
-
-
-def _shown(device: PoolDevice, pool: Pool, holders: DeviceHolders) -> NodeDevice:
-    return NodeDevice(*device.id, tuple(holders.of(device.id)), tuple(map(format_taint, device.taints)), pool.wrong)

@@ -99,13 +99,6 @@ class Placement(NamedTuple):
 Measure = Callable[[Placement], int]
 
 
-class _Scope(NamedTuple):
-    """The pools that a search looks at, for a node that reaches them."""
-
-    node: NodeInfo
-    pools: tuple[Pool, ...]
-
-
 class Feasibility:
     """What the search says of claims on each node, kept current; claims that ask for the same share one.
 
@@ -132,7 +125,8 @@ class Feasibility:
 
     def _forget_scopes(self) -> None:
         self._scopes.clear()
-        self._known: list[_Scope | None] = [None]
+        #: By scope, the pools that a search looks at, for a node that reaches them.
+        self._known: list[tuple[NodeInfo, tuple[Pool, ...]] | None] = [None]
         self._chosen: dict[int, Sequence[Sequence[Chosen]]] = {}
         self._with_pool: dict[tuple[str, str], list[int]] = {}
         self._answers = np.full(64, _UNKNOWN)
@@ -226,7 +220,7 @@ class Feasibility:
         scope = self._scopes.get(key)
         if scope is None:
             scope = self._scopes[key] = len(self._known)
-            self._known.append(_Scope(node, pools))
+            self._known.append((node, pools))
             for pool in pools:
                 self._with_pool.setdefault(pool.id, []).append(scope)
             if scope == len(self._answers):
@@ -235,7 +229,7 @@ class Feasibility:
                     self._measured[measure] = np.concatenate((column, np.zeros(scope, dtype=np.int64)))
         elif of_node:
             # The node has other labels now, and may reach other devices of the same pools.
-            self._known[scope] = _Scope(node, pools)
+            self._known[scope] = node, pools
             self._answers[scope] = _UNKNOWN
         return scope
 
@@ -245,15 +239,17 @@ class Feasibility:
             return True
         ways = [asked for requests in self._asked for ways in requests for asked in ways]
         try:
-            return any(self._devices.selects(asked, device, node) for asked in ways for device in pool.devices)
+            selects = self._devices.selection.selects
+            return any(selects(asked, device, node) for asked in ways for device in pool.devices)
         except AllocationError:
             return True
 
     def _search(self, scope: int) -> int:
-        found = self._known[scope]
-        assert found is not None
+        known = self._known[scope]
+        assert known is not None
+        node, pools = known
         try:
-            search = self._devices.search(self._claims, self._asked, found.node, found.pools)
+            search = self._devices.search(self._claims, self._asked, node, pools)
             try:
                 chosen = search.run(self._budget)
             finally:
@@ -268,7 +264,7 @@ class Feasibility:
             answer = TOO_FEW
             if chosen is not None:
                 answer, self._chosen[scope] = FITS, chosen
-                placement = Placement(chosen, found.pools, self._devices.allocated)
+                placement = Placement(chosen, pools, self._devices.allocated)
                 for measure, column in self._measured.items():
                     column[scope] = measure(placement)
         self._answers[scope] = answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from kframework.objects import ResourceSlice
@@ -35,7 +35,8 @@ class Inventory:
 
     def pools(self, node: NodeInfo) -> list[Pool]:
         """Gather the pools that a node can reach, in order; AllocationError for a selector that cannot be read."""
-        return gather(node, self._candidates(node.name), self.of_pool, self._pool)
+        candidates = chain(self._by_node.get(node.name, {}).values(), self._by_node.get("", {}).values())
+        return gather(node, candidates, self.of_pool, self._pool)
 
     @property
     def for_many(self) -> Iterator[SliceView]:
@@ -49,9 +50,6 @@ class Inventory:
     def __iter__(self) -> Iterator[SliceView]:
         return chain.from_iterable(each.values() for each in self._by_node.values())
 
-    def _candidates(self, node_name: str) -> Iterable[SliceView]:
-        return chain(self._by_node.get(node_name, {}).values(), self._by_node.get("", {}).values())
-
     def _pool(self, id: PoolId, slices: Slices = (), others: Slices = (), *, incomplete: bool = False) -> Pool:
         """Make a pool once for all nodes that reach the same of it."""
         made, key = self._made.setdefault(id, {}), (slices, others, incomplete)
@@ -61,23 +59,19 @@ class Inventory:
 
     def _changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if old is not None:
-            self._drop(old)
+            pool = PoolId(old.spec.driver, old.spec.pool.name)
+            gone = self._by_pool[pool].pop(old.metadata.name)
+            if not self._by_pool[pool]:
+                del self._by_pool[pool]
+            del self._by_node[gone.node_name][gone.name]
+            if not self._by_node[gone.node_name]:
+                del self._by_node[gone.node_name]
+            self._note(gone)
         if new is not None:
             view = SliceView(new)
             self._by_node.setdefault(view.node_name, {})[view.name] = view
             self._by_pool.setdefault(view.pool, {})[view.name] = view
             self._note(view)
-
-    def _drop(self, slice: ResourceSlice) -> None:
-        spec, name = slice.spec, slice.metadata.name
-        pool = PoolId(spec.driver, spec.pool.name)
-        view = self._by_pool[pool].pop(name)
-        if not self._by_pool[pool]:
-            del self._by_pool[pool]
-        del self._by_node[view.node_name][name]
-        if not self._by_node[view.node_name]:
-            del self._by_node[view.node_name]
-        self._note(view)
 
     def _note(self, view: SliceView) -> None:
         """Note who is concerned: a slice of one node may complete, or replace, what others reach of its pool."""
@@ -85,6 +79,3 @@ class Inventory:
         self.log.limit = max(_FEWEST, len(self._by_node))
         alone = all(each.node_name == view.node_name for each in self.of_pool(view.pool))
         self.log.append(view.node_name if alone else "")
-
-    def __repr__(self) -> str:
-        return f"<Inventory {sum(map(len, self._by_node.values()))} slices of {len(self._by_pool)} pools>"

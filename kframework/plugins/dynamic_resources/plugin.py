@@ -249,7 +249,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             claims.remove_pod(other, self._used_by(other))
 
     def _used_by(self, pod: PodInfo) -> list[ResourceClaim]:
-        """Return the claims that are reserved for a pod."""
         try:
             claims = claims_of(pod, self._claims)
         except ClaimProblem:
@@ -302,7 +301,11 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         claims = state[CLAIMS]
         if claims is None:
             return unschedulable(NOTHING_TO_DEALLOCATE)
-        idle = [claim for claim in self._unusable_claims(claims, diagnosis) if _is_used_by_none_but(claim, pod)]
+        idle = [
+            claim
+            for claim in self._unusable_claims(claims, diagnosis)
+            if all(user.uid == pod.uid for user in claim.status.reserved_for)
+        ]
         if idle:
             self._write_behind(partial(self._writes.deallocate, self.handle.random.choice(idle)))
             return unschedulable(DEALLOCATED)
@@ -331,7 +334,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if claims is None or node is None:
             return None
         try:
-            placed = claims.placed(node, self._share_id)
+            placed = claims.placed(node, lambda: str(UUID(int=self.handle.random.getrandbits(128), version=4)))
         except AllocationError as problem:
             return error(str(problem))
         if placed is None:
@@ -339,9 +342,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         suffix = f"{self.handle.random.getrandbits(40):010x}"
         state[RESERVED] = Reservation(self.devices.allocated, placed, claims.mappings(node), suffix)
         return None
-
-    def _share_id(self) -> str:
-        return str(UUID(int=self.handle.random.getrandbits(128), version=4))
 
     @hookimpl
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -385,20 +385,17 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         began = clock.now()
         result: WaitResult = "error"
         try:
-            await self._looked_until_ready(reservation, began + self.args.binding_timeout)
+            while not all(self._is_ready(claim) for claim in reservation.claims):
+                left = began + self.args.binding_timeout - clock.now()
+                if left <= 0:
+                    raise DevicesNotReady(binding_conditions.WAITED_TOO_LONG, "timeout")
+                await asyncio.sleep(min(_INTERVAL, left))
             result = "success"
         except DevicesNotReady as problem:
             result = problem.result
             raise
         finally:
             self._writes.observer.waited(reservation.claims, result, clock.now() - began)
-
-    async def _looked_until_ready(self, reservation: Reservation, deadline: float) -> None:
-        while not all(self._is_ready(claim) for claim in reservation.claims):
-            left = deadline - self.handle.clock.now()
-            if left <= 0:
-                raise DevicesNotReady(binding_conditions.WAITED_TOO_LONG, "timeout")
-            await asyncio.sleep(min(_INTERVAL, left))
 
     def _is_ready(self, written: ResourceClaim) -> bool:
         metadata = written.metadata
@@ -482,7 +479,3 @@ async def _logged(write: Callable[[], Awaitable[object]]) -> None:
 
 def _gives_back(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
     return bool(old and old.status.allocation) and not (new and new.status.allocation)
-
-
-def _is_used_by_none_but(claim: ResourceClaim, pod: PodInfo) -> bool:
-    return all(each.uid == pod.uid for each in claim.status.reserved_for)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from kframework.errors import KFrameworkError
 from kframework.framework.handle import Handle
-from kframework.objects import OwnerReference, PodResourceClaim, ResourceClaim
+from kframework.objects import OwnerReference, ResourceClaim
 from kframework.objects.claims import is_controlled_by
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources.requests import key_of
@@ -32,7 +32,13 @@ def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[Resource
     told = {each.name: each.resource_claim_name for each in pod.claim_statuses}
     found = []
     for named in pod.spec.resource_claims:
-        name = _name(pod, named, told)
+        name = named.resource_claim_name
+        if name is None:
+            if named.resource_claim_template_name is None:
+                raise ClaimProblem(NOT_SAID.format(pod.key, named.name))
+            if named.name not in told:
+                raise ClaimProblem(NOT_CREATED.format(pod.key))
+            name = told[named.name]
         if name is None:
             continue  # its template needs no claim
         claim = claims.get(name, pod.namespace)
@@ -44,16 +50,6 @@ def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[Resource
             raise ClaimProblem(FOREIGN.format(key_of(claim), pod.key))
         found.append(claim)
     return found
-
-
-def _name(pod: PodInfo, named: PodResourceClaim, told: Mapping[str, str | None]) -> str | None:
-    if named.resource_claim_name is not None:
-        return named.resource_claim_name
-    if named.resource_claim_template_name is None:
-        raise ClaimProblem(NOT_SAID.format(pod.key, named.name))
-    if named.name not in told:
-        raise ClaimProblem(NOT_CREATED.format(pod.key))
-    return told[named.name]
 
 
 class ClaimUsers:
@@ -110,7 +106,6 @@ class ExtendedResourceClaims:
 
 
 def _owners(claim: ResourceClaim) -> list[OwnerReference]:
-    """Return the pods whose extended resources a claim is for."""
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return []
     return [each for each in claim.metadata.owner_references if each.controller]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Protocol
 
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.quantity import nano
@@ -15,14 +14,8 @@ from kframework.state.nodes import NodeInfo
 #: All slices of a pool, of whatever generation.
 SlicesOf = Callable[[PoolId], Sequence[SliceView]]
 Slices = tuple[SliceView, ...]
-
-
-class MakePool(Protocol):
-    """Makes a pool of the slices that a node reaches and of those that only others do."""
-
-    def __call__(self, id: PoolId, slices: Slices = (), others: Slices = (), *, incomplete: bool = False) -> Pool:
-        """Return the pool."""
-        ...
+#: Makes a pool of the slices that a node reaches and of those that only others do.
+MakePool = Callable[..., "Pool"]
 
 
 class Pool:
@@ -66,9 +59,6 @@ class Pool:
     def usable(self) -> bool:
         """Whether devices may be allocated from it."""
         return not (self.incomplete or self.wrong)
-
-    def __repr__(self) -> str:
-        return f"<Pool {self.id}: {'incomplete' if self.incomplete else self.wrong or f'{len(self.devices)} devices'}>"
 
 
 def gather(
@@ -117,7 +107,6 @@ def _pool(id: PoolId, slices: Slices, slices_of: SlicesOf, make: MakePool) -> Po
 
 
 def _wrong(pool: Pool, slices: Iterable[SliceView]) -> str:
-    """Say what is wrong with a pool, "" if nothing is."""
     names = set[str]()
     for device in pool.devices:
         if device.id.device in names:

@@ -51,19 +51,18 @@ class Reservation:
 
         The cluster has told then of all that is written, so that in Unreserve, here and in a replay, the rest is not.
         """
+        refused: ClaimWriteError | None = None
         try:
             await self._write(writes, pod)
-        except ClaimWriteError:
-            await self._until_told(writes)
-            raise
-        await self._until_told(writes)
+        except ClaimWriteError as error:
+            refused = error
+        for claim in self._written:
+            await writes.until_told(claim)
+        if refused is not None:
+            raise refused
         for claim in self._reserved:
             if self._allocated.awaits(claim):
                 raise ClaimWriteError(DEALLOCATED.format(key_of(claim)))
-
-    async def _until_told(self, writes: ClaimWrites) -> None:
-        for claim in self._written:
-            await writes.until_told(claim)
 
     async def _write(self, writes: ClaimWrites, pod: PodInfo) -> None:
         claims = self.claims
@@ -86,9 +85,6 @@ class Reservation:
             self._allocated.release(claim)
         claims, self.claims = self.claims, []
         return [claim for claim in claims if claim.metadata.uid]
-
-    def __repr__(self) -> str:
-        return f"<Reservation of {len(self.placed)} claims>"
 
 
 def _named(claim: ResourceClaim, suffix: str) -> ResourceClaim:

@@ -17,7 +17,6 @@ from kframework.objects import (
 )
 from kframework.plugins.dynamic_resources.allocator import Chosen
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.requests import Asked
 
 
 def allocation(
@@ -58,12 +57,9 @@ def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> Iterator[D
             requests = tuple(asked.name for asked in of_class)
             yield DeviceAllocationConfiguration(source="FromClass", requests=requests, opaque=config.opaque)
     for said in claim.spec.devices.config:
-        for _ in range(_times(said.requests, ways)):
+        of_it = [asked for asked in ways if asked.request in said.requests or asked.name in said.requests]
+        for _ in range(len(of_it) if said.requests else 1):
             yield DeviceAllocationConfiguration(source="FromClaim", requests=said.requests, opaque=said.opaque)
-
-
-def _times(requests: Sequence[str], ways: Sequence[Asked]) -> int:
-    return sum(asked.request in requests or asked.name in requests for asked in ways) if requests else 1
 
 
 def _node_selector(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> NodeSelector | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -27,7 +27,7 @@ class Selection:
     """Asks selectors about devices; what one says of devices that are alike is remembered while both are there."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, _Expression] = OrderedDict()
+        self._expression = lru_cache(maxsize=MOST_EXPRESSIONS)(_Expression)
 
     def selects(self, asked: Asked, device: PoolDevice, node: NodeInfo) -> bool:
         """Return whether class and request choose a device that the node can reach.
@@ -72,24 +72,19 @@ class Selection:
         return True
 
     def _answer(self, expression: str, device: PoolDevice) -> bool | AllocationError:
-        known = self._known.get(expression)
-        if known is None:
-            known = self._known[expression] = _Expression(expression)
-            if len(self._known) > MOST_EXPRESSIONS:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(expression)
-        return known.answer(device.subject)
-
-    def __repr__(self) -> str:
-        return f"<Selection by {len(self._known)} expressions>"
+        return self._expression(expression).answer(device.subject)
 
 
 class _Expression:
-    """An expression, compiled, and its answers."""
-
     def __init__(self, text: str) -> None:
-        self._compiled: Selector | AllocationError = _compiled(text)
+        from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
+        from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+
+        self._compiled: Selector | AllocationError
+        try:
+            self._compiled = compile_selector(text)
+        except CelError as error:
+            self._compiled = AllocationError(f"CEL compile error: {error.text}")
         self._answers: WeakKeyDictionary[Device, bool | AllocationError] = WeakKeyDictionary()
 
     def answer(self, subject: Device) -> bool | AllocationError:
@@ -100,16 +95,6 @@ class _Expression:
         if answer is None:
             answer = self._answers[subject] = _matches(self._compiled, subject)
         return answer
-
-
-def _compiled(text: str) -> Selector | AllocationError:
-    from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
-    from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
-
-    try:
-        return compile_selector(text)
-    except CelError as error:
-        return AllocationError(f"CEL compile error: {error.text}")
 
 
 def _matches(selector: Selector, subject: Device) -> bool | AllocationError:

@@ -144,48 +144,39 @@ class Shortfalls:
 
     def _shortfall(self, asked: Asked) -> Shortfall:
         verdicts = {device: self._loss(asked, device, pool) for pool in self._pools for device in pool.devices}
-        verdicts |= {device: self._class_loss(asked, device) or Loss(Why.REACH) for device in self._elsewhere(verdicts)}
+        # Devices that belong to another node are not counted, others out of this node's reach are.
+        for device in chain.from_iterable(each.devices for each in self._devices.inventory.for_many):
+            if device not in verdicts:
+                verdicts[device] = self._class_loss(asked, device) or Loss(Why.REACH)
         return Shortfall(asked, _wanted(asked, verdicts.values()), verdicts)
-
-    def _elsewhere(self, reached: Mapping[PoolDevice, object]) -> Iterator[PoolDevice]:
-        """Yield the devices that this node does not reach, and that belong to no other node."""
-        devices = chain.from_iterable(each.devices for each in self._devices.inventory.for_many)
-        return (device for device in devices if device not in reached)
 
     def _loss(self, asked: Asked, device: PoolDevice, pool: Pool) -> Loss | None:
         """Say what keeps a device from a request if nobody else asked for it."""
         if pool.wrong:
             return Loss(Why.POOL, pool.wrong)
-        return (
-            self._class_loss(asked, device)
-            or self._selector_loss(asked, device)
-            or self._use_loss(asked, device)
-            or self._capacity_loss(asked, device)
-            or self._counter_loss(device)
-            or _taint_loss(asked, device)
-        )
+        if of_class := self._class_loss(asked, device):
+            return of_class
+        if device.slice.per_device and not self._reaches(device):
+            return Loss(Why.REACH)
+        if against := self._devices.selection.clause_against(asked.selectors, device):
+            return Loss(Why.SELECTOR, against)
+        if not asked.admin and self._devices.allocated.is_dedicated(device.id):
+            return Loss(Why.IN_USE, " and ".join(holder.text for holder in self._devices.holders.of(device.id)))
+        if too_little := self._capacity_loss(asked, device) or self._counter_loss(device):
+            return too_little
+        untolerated = asked.untolerated(device)
+        return Loss(Why.TAINT, format_taint(untolerated[0])) if untolerated else None
 
     def _class_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
         of_class = asked.device_class
         against = self._devices.selection.clause_against(of_class.spec.selectors, device)
         return Loss(Why.CLASS, of_class.metadata.name) if against else None
 
-    def _selector_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
-        if device.slice.per_device and not self._reaches(device):
-            return Loss(Why.REACH)
-        against = self._devices.selection.clause_against(asked.selectors, device)
-        return Loss(Why.SELECTOR, against) if against else None
-
     def _reaches(self, device: PoolDevice) -> bool:
         try:
             return device.reach.matches(self.node)
         except SelectorError:
             return False
-
-    def _use_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
-        if asked.admin or not self._devices.allocated.is_dedicated(device.id):
-            return None
-        return Loss(Why.IN_USE, " and ".join(holder.text for holder in self._devices.holders.of(device.id)))
 
     def _capacity_loss(self, asked: Asked, device: PoolDevice) -> Loss | None:
         amounts = consumed(device.object.capacity, asked.capacity)
@@ -203,11 +194,6 @@ class Shortfalls:
         left = self._available[device.slice.pool]
         lacking = [name for name, amount in left.items() if device.consumes.get(name, 0) > amount]
         return Loss(Why.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
-
-
-def _taint_loss(asked: Asked, device: PoolDevice) -> Loss | None:
-    against = asked.untolerated(device)
-    return Loss(Why.TAINT, format_taint(against[0])) if against else None
 
 
 def _counters_left(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
@@ -321,7 +307,10 @@ def _elsewhere(claim: ResourceClaim) -> str:
 def in_words(shortfalls: Shortfalls) -> Iterator[str]:
     """Yield the lines; what belongs to the one before is indented."""
     for shortfall in shortfalls.every:
-        yield _headed(shortfall)
+        asked, left, total = shortfall.asked, len(shortfall.left), len(shortfall.verdicts)
+        wanted = f"{'all of ' if asked.all else ''}{shortfall.wanted}"
+        there = f"{left} of {total} device{'' if total == 1 else 's'}" if total else "none"
+        yield f"{asked.name} of {claim_in_words(asked.claim)} wants {wanted}: {there} can be had"
         yield from (f"  {line}" for line in _losses(shortfall.losses))
     yield from (f"pool {pool}: its driver is still publishing it" for pool in shortfalls.unpublished)
     if shortfalls.are_met:
@@ -336,29 +325,16 @@ def claim_in_words(claim: ResourceClaim) -> str:
     return "the pod's extended resources" if made_up else f"claim {key_of(claim)}"
 
 
-def _headed(shortfall: Shortfall) -> str:
-    asked, left, total = shortfall.asked, len(shortfall.left), len(shortfall.verdicts)
-    wanted = f"{'all of ' if asked.all else ''}{shortfall.wanted}"
-    there = f"{left} of {total} device{'' if total == 1 else 's'}" if total else "none"
-    return f"{asked.name} of {claim_in_words(asked.claim)} wants {wanted}: {there} can be had"
-
-
 def _losses(losses: Mapping[Loss, int]) -> Iterator[str]:
     for why, group in groupby(losses.items(), key=lambda item: item[0].why):
         several = sorted(((loss.what, count) for loss, count in group), key=lambda item: (-item[1], item[0]))
         if why is Why.IN_USE:
-            yield _in_one_line(several)
+            named = ", ".join(f"{who} ({count})" for who, count in several[:_NAMED])
+            rest = len(several) - _NAMED
+            who = several[0][0] if len(several) == 1 else f"{named}{f' and {rest} more' if rest > 0 else ''}"
+            yield f"{sum(count for _, count in several)} {why.value} {who}"
             continue
         yield from (f"{count} {' '.join(filter(None, (why.value, what)))}" for what, count in several[:_NAMED])
         rest = sum(count for _, count in several[_NAMED:])
         if rest:
             yield f"{rest} {why.value} others"
-
-
-def _in_one_line(holders: list[tuple[str, int]]) -> str:
-    total = sum(count for _, count in holders)
-    if len(holders) == 1:
-        return f"{total} {Why.IN_USE.value} {holders[0][0]}"
-    named = ", ".join(f"{who} ({count})" for who, count in holders[:_NAMED])
-    rest = len(holders) - _NAMED
-    return f"{total} {Why.IN_USE.value} {named}{f' and {rest} more' if rest > 0 else ''}"

@@ -110,9 +110,6 @@ class PoolDevice:
         """Whether whoever gets it is tied to the node on which it gets it."""
         return self.reach.node_name is not None or bool(self.object.binds_to_node)
 
-    def __repr__(self) -> str:
-        return f"<PoolDevice {self.id}>"
-
 
 class Reach:
     """From which nodes something can be reached: one by its name, all, or those that a selector chooses."""
@@ -171,6 +168,3 @@ class SliceView:
         if self.reach.is_said:
             return self.reach.matches(node)
         return self.per_device and any(device.reach.matches(node) for device in self.devices)
-
-    def __repr__(self) -> str:
-        return f"<SliceView {self.name}: {len(self.devices)} devices of {self.pool}>"

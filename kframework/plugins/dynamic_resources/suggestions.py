@@ -70,20 +70,15 @@ def suggested(devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node: NodeI
     except AllocationError:
         pass
     else:
-        proposals += _freeing(devices, shortfalls, pods, pod)
+        lacking = [each for each in shortfalls.every if each.short or shortfalls.are_met]
+        wanted = dict.fromkeys(device for each in lacking for device in _taken(devices, shortfalls, each))
+        found = {key_of(claim): claim for device in wanted for claim in devices.holders.claims_with(device.id)}
+        proposals += _given_up(found.values(), pods, pod)
         proposals += _asking_for_less(claims, shortfalls, pod, proposals[-1:])
     yield from proposals or drop_claims(pod)
 
 
 # -- what others have ----------------------------------------------------------------------------------------------
-
-
-def _freeing(devices: Devices, shortfalls: Shortfalls, pods: Pods, pod: PodInfo) -> Iterator[Proposal]:
-    """Suggest to delete the pods that have devices which are lacking: those of one claim, or of all."""
-    lacking = [each for each in shortfalls.every if each.short or shortfalls.are_met]
-    wanted = dict.fromkeys(device for each in lacking for device in _taken(devices, shortfalls, each))
-    found = {key_of(claim): claim for device in wanted for claim in devices.holders.claims_with(device.id)}
-    yield from _given_up(found.values(), pods, pod)
 
 
 def _taken(devices: Devices, shortfalls: Shortfalls, shortfall: Shortfall) -> Iterator[PoolDevice]:
@@ -254,7 +249,6 @@ def _effort(devices: Devices, wanted: int, node: NodeInfo) -> float:
 
 
 def _fewest(claims: Iterable[ResourceClaim]) -> int:
-    """Return how many devices claims ask for at least."""
     requests = chain.from_iterable(claim.spec.devices.requests for claim in claims)
     return sum(
         min(max(way.count, 1) for way in (each.first_available or (each.exactly,)) if way is not None)

@@ -153,16 +153,15 @@ class ClaimWrites:
         Nobody tells of a claim that was made and is gone before it was seen, so the API is asked.
         """
         pause = 0.0
-        while not self._is_told(written):
+        metadata = written.metadata
+        while True:
+            told = self._claims.get(metadata.name, metadata.namespace)
+            if told is not None and (told.metadata.uid != metadata.uid or _version(told) >= _version(written)):
+                return
             if pause == _LAST_LOOK and await self._is_gone(written):
                 return
             await asyncio.sleep(pause)
             pause = min(10 * pause or 0.01, _LAST_LOOK)
-
-    def _is_told(self, written: ResourceClaim) -> bool:
-        metadata = written.metadata
-        told = self._claims.get(metadata.name, metadata.namespace)
-        return told is not None and (told.metadata.uid != metadata.uid or _version(told) >= _version(written))
 
     async def _is_gone(self, written: ResourceClaim) -> bool:
         metadata = written.metadata

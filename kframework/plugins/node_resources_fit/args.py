@@ -59,17 +59,14 @@ class ScoringStrategy(ApiModel):
                 yield invalid((*path, "resources", index, "weight"), resource.weight, detail)
         if self.type not in _STRATEGIES:
             yield not_supported((*path, "type"), self.type, _STRATEGIES)
-        yield from self._ratio_problems((*path, "requestedToCapacityRatio"))
-
-    def _ratio_problems(self, path: FieldPath) -> Iterator[Problem]:
-        ratio = self.requested_to_capacity_ratio
-        if self.type == "RequestedToCapacityRatio":
-            if ratio is None:
-                yield required(path, "must be specified when type is RequestedToCapacityRatio")
-            else:
-                yield from _shape((*path, "shape"), ratio.shape)
-        elif ratio is not None:
-            yield forbidden(path, "must be nil when type is not RequestedToCapacityRatio")
+        ratio, at = self.requested_to_capacity_ratio, (*path, "requestedToCapacityRatio")
+        if self.type != "RequestedToCapacityRatio":
+            if ratio is not None:
+                yield forbidden(at, "must be nil when type is not RequestedToCapacityRatio")
+        elif ratio is None:
+            yield required(at, "must be specified when type is RequestedToCapacityRatio")
+        else:
+            yield from _shape((*at, "shape"), ratio.shape)
 
 
 class NodeResourcesFitArgs(ApiArgs):

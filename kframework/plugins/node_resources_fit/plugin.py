@@ -275,7 +275,6 @@ def after_class_change(pod: PendingPod, old: DeviceClass | None, new: DeviceClas
 
 
 def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
-    """Return what the nodes offer of a resource and what their pods take."""
     nodes.allocatable(resource)  # makes the columns if no node has offered any yet
     return nodes.allocatables[resource], nodes.requesteds[resource]
 

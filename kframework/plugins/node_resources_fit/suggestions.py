@@ -90,7 +90,6 @@ def _examples(node: NodeInfo, shortage: Shortage) -> Sequence[PodInfo]:
 
 
 def _without(pod: PodInfo, missing: Iterable[Shortage]) -> list[Shortage]:
-    """List what would still be missing without a pod."""
     left = (each._replace(missing=each.missing - _held(pod, each.resource)) for each in missing)
     return [each for each in left if each.missing > 0]
 

@@ -62,13 +62,15 @@ class Answers:
     # -- filter ----------------------------------------------------------------------------------------------------
 
     def _said(self, step: FilterStep) -> Verdict:
-        """Return what the PreFilter of a Filter plugin said."""
         return self._pre_filter.get(step.name, PASSES)
 
     def _compare_filters(self, recorded: Recorded) -> Iterator[Fact]:
         running = [step for step in self._profile.filters if self._said(step).code == "Success"]
         columnar = [step for step in running if step.ask_rows is not None]
-        one_by_one = {node.name: {step.name: self._verdict(step, node.row) for step in running} for node in self._nodes}
+        one_by_one = {
+            node.name: {step.name: _filter_verdict(step, step.ask(self._state, self._pod, node)) for step in running}
+            for node in self._nodes
+        }
         at_once: dict[str, dict[str, Verdict]] = {node.name: {} for node in self._nodes}
         for step in columnar:
             for node, verdict in zip(self._nodes, self._verdicts(step), strict=True):
@@ -80,10 +82,6 @@ class Answers:
             yield from beside(in_our_words(expected, got), got, "filter", name)
             expected, got = _rejections(expected, columnar_names), _rejections(at_once.get(name, {}))
             yield from beside(in_our_words(expected, got), got, "filter_nodes", name)
-
-    def _verdict(self, step: FilterStep, row: int) -> Verdict:
-        status = step.ask(self._state, self._pod, self._nodes[row])
-        return _filter_verdict(step, status)
 
     def _verdicts(self, step: FilterStep) -> list[Verdict]:
         """Ask the columnar form about all nodes, in their order."""
@@ -157,13 +155,12 @@ def _rejections(verdicts: Verdicts, of: Set[str] | None = None) -> dict[str, Ver
 
 def in_our_words(expected: Verdicts, got: Verdicts) -> Verdicts:
     """Return what is expected, errors of DynamicResources in our own words: only that they are errors counts."""
-    ours = {name: got[name] for name, verdict in expected.items() if _are_errors(name, verdict, got.get(name))}
+    ours = {
+        name: got[name]
+        for name, verdict in expected.items()
+        if name in got and verdict.code == got[name].code == "Error" and "DynamicResources" in (name, verdict.plugin)
+    }
     return {**expected, **ours}
-
-
-def _are_errors(name: str, expected: Verdict, got: Verdict | None) -> bool:
-    codes = (expected.code, "" if got is None else got.code)
-    return codes == ("Error", "Error") and "DynamicResources" in (name, expected.plugin)
 
 
 def _pre_filter_verdict(answer: PreFilterAnswer) -> Verdict:

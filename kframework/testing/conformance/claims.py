@@ -108,7 +108,10 @@ def compare_allocations(expected: Allocations, found: Reservation | None, *path:
     """Compare the devices that claims get; a claim for extended resources that gets none is not made here."""
     placed = () if found is None else found.placed
     got = {each.claim.metadata.name: results_of(each.allocated) for each in placed if each.allocation is not None}
-    told = {name: _with_any_share(results) for name, results in got.items()}
+    told = {
+        name: tuple(replace(each, share_id=_ANY) if each.share_id is not None else each for each in results)
+        for name, results in got.items()
+    }
     yield from beside({name: tuple(results) for name, results in expected.items() if results}, told, *path)
 
 
@@ -148,9 +151,3 @@ def place(engine: PodEngine, pod: PendingPod, found: Reservation | None) -> None
         reserved_for = (*status.reserved_for, user)
         engine.offer(Changed(replace(claim, metadata=metadata, status=replace(status, reserved_for=reserved_for))))
     engine.step()
-
-
-def _with_any_share(
-    results: Sequence[DeviceRequestAllocationResult],
-) -> tuple[DeviceRequestAllocationResult, ...]:
-    return tuple(replace(each, share_id=_ANY) if each.share_id is not None else each for each in results)

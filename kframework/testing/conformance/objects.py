@@ -6,7 +6,7 @@ selectors match, tolerations put up with taints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -18,7 +18,6 @@ from kframework.objects import (
     Node,
     NodeSelector,
     Pod,
-    PodSpec,
     PreferredSchedulingTerm,
     Taint,
     Toleration,
@@ -26,9 +25,9 @@ from kframework.objects import (
 from kframework.objects.label_selectors import SelectorError, exact, label_selector
 from kframework.objects.node_selectors import (
     NodeSelectorTerms,
-    node_affinity,
     preferred_node_score,
     required_node_affinity,
+    required_node_selector,
 )
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
@@ -68,7 +67,7 @@ class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
 def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact]:
     """Compare what a selector or toleration says; of errors only the fact counts."""
     try:
-        got = _OPERATIONS[given.op](given)
+        got = _answered(given)
     except SelectorError as error:
         got = {"error": str(error)}
     for key in ("error", "parseError", "matchError"):
@@ -77,58 +76,37 @@ def compare_selector(given: SelectorQuestion, recorded: Answer) -> Iterator[Fact
     yield from beside(recorded, got)
 
 
-def _label_selector(given: SelectorQuestion) -> Answer:
-    selector = label_selector(given.selector)
-    return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
-
-
-def _node_selector(given: SelectorQuestion) -> Answer:
-    selector = NodeSelectorTerms(given.node_selector.node_selector_terms)
-    matches = selector.matches(given.node.metadata.labels, given.node.metadata.name)
-    answer: Answer = {"matches": matches}
-    if selector.errors:
-        answer["parseError"] = str(selector.errors[0])
-        if not matches:
-            answer["matchError"] = str(selector.errors[0])
-    return answer
-
-
-def _pod_required_node_affinity(given: SelectorQuestion) -> Answer:
-    required = required_node_affinity(given.pod.spec)
+def _answered(given: SelectorQuestion) -> Answer:
     labels, name = given.node.metadata.labels, given.node.metadata.name
-    matches = required is None or required(labels, name)
-    answer: Answer = {"matches": matches}
-    # nodeSelector is asked first: where it does not match, the terms are not.
-    if not matches and exact(given.pod.spec.node_selector).matches(labels) and (error := _term_error(given.pod.spec)):
-        answer["matchError"] = error
-    return answer
-
-
-def _term_error(spec: PodSpec) -> str:
-    affinity = node_affinity(spec)
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    errors = NodeSelectorTerms(required.node_selector_terms).errors if required else ()
-    return str(errors[0]) if errors else ""
-
-
-def _preferred_node_affinity(given: SelectorQuestion) -> Answer:
-    score = preferred_node_score(given.terms)
-    return {"score": score(given.node.metadata.labels, given.node.metadata.name)}
-
-
-def _untolerated_taint(given: SelectorQuestion) -> Answer:
-    taint = first_untolerated(given.taints, given.tolerations, given.effects)
-    return {"untolerated": taint is not None} | ({"taint": msgspec.to_builtins(taint)} if taint is not None else {})
-
-
-_OPERATIONS: Mapping[Operation, Callable[[SelectorQuestion], Answer]] = {
-    "labelSelector": _label_selector,
-    "nodeSelector": _node_selector,
-    "podRequiredNodeAffinity": _pod_required_node_affinity,
-    "preferredNodeAffinity": _preferred_node_affinity,
-    "toleration": lambda given: {"tolerates": tolerates(given.toleration, given.taint)},
-    "untoleratedTaint": _untolerated_taint,
-}
+    match given.op:
+        case "labelSelector":
+            selector = label_selector(given.selector)
+            return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
+        case "nodeSelector":
+            terms = NodeSelectorTerms(given.node_selector.node_selector_terms)
+            answer: Answer = {"matches": terms.matches(labels, name)}
+            for error in terms.errors[:1]:
+                answer["parseError"] = str(error)
+                if not answer["matches"]:
+                    answer["matchError"] = str(error)
+            return answer
+        case "podRequiredNodeAffinity":
+            predicate, required = required_node_affinity(given.pod.spec), required_node_selector(given.pod.spec)
+            answer = {"matches": predicate is None or predicate(labels, name)}
+            # nodeSelector is asked first: where it does not match, the terms are not.
+            if not answer["matches"] and required and exact(given.pod.spec.node_selector).matches(labels):
+                for error in NodeSelectorTerms(required.node_selector_terms).errors[:1]:
+                    answer["matchError"] = str(error)
+            return answer
+        case "preferredNodeAffinity":
+            return {"score": preferred_node_score(given.terms)(labels, name)}
+        case "toleration":
+            return {"tolerates": tolerates(given.toleration, given.taint)}
+        case "untoleratedTaint":
+            taint = first_untolerated(given.taints, given.tolerations, given.effects)
+            return (
+                {"untolerated": False} if taint is None else {"untolerated": True, "taint": msgspec.to_builtins(taint)}
+            )
 
 
 # -- quantities ------------------------------------------------------------------------------------------------------
@@ -145,34 +123,26 @@ class QuantityQuestion(ApiStruct, frozen=True, kw_only=True):
 
 def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare what a quantity is, or what two come to; of an error only the fact counts."""
+    got: dict[str, object]
     try:
-        got = _of_one(given.value) if given.op == "quantity" else _of_two(given.a, given.b)
+        if given.op == "quantity":
+            quantity = Quantity.parse(given.value)
+            got = {
+                "canonical": str(quantity),
+                "json": str(quantity),
+                "format": quantity.format,
+                "sign": quantity.sign,
+                "value": quantity.value(),
+                "milliValue": quantity.milli_value(),
+            }
+        else:
+            a, b = Quantity.parse(given.a), Quantity.parse(given.b)
+            got = {"cmp": a.cmp(b), "sum": str(a.add(b)), "difference": str(a.sub(b))}
     except QuantityError as error:
         got = {"error": recorded.get("error", str(error))}
-    left_out = {name for name, value in got.items() if name not in recorded and _may_be_left_out(value)}
-    yield from beside(recorded, {name: value for name, value in got.items() if name not in left_out})
-
-
-def _of_one(text: str) -> dict[str, object]:
-    quantity = Quantity.parse(text)
-    return {
-        "canonical": str(quantity),
-        "json": str(quantity),
-        "format": quantity.format,
-        "sign": quantity.sign,
-        "value": quantity.value(),
-        "milliValue": quantity.milli_value(),
-    }
-
-
-def _of_two(one: str, other: str) -> dict[str, object]:
-    a, b = Quantity.parse(one), Quantity.parse(other)
-    return {"cmp": a.cmp(b), "sum": str(a.add(b)), "difference": str(a.sub(b))}
-
-
-def _may_be_left_out(value: object) -> bool:
-    """Return whether this is an amount that may not fit in 64 bits: such are not recorded."""
-    return isinstance(value, int) and abs(value) >= 2**63
+    # Amounts that do not fit in 64 bits are not recorded.
+    large = {name for name, value in got.items() if isinstance(value, int) and abs(value) >= 2**63}
+    yield from beside(recorded, {name: got[name] for name in got if name in recorded or name not in large})
 
 
 # -- resources -------------------------------------------------------------------------------------------------------

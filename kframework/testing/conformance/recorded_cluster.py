@@ -150,7 +150,12 @@ class FaultySearch(Search):
 
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints = super()._constraints_of(claim)
-        return [_Forgetful(each) if isinstance(each, DistinctAttribute) else each for each in constraints]
+        return [
+            _Forgetful(each.attribute, claim.spec.devices.constraints[index].requests)
+            if isinstance(each, DistinctAttribute)
+            else each
+            for index, each in enumerate(constraints)
+        ]
 
 
 class FaultyDevices(Devices):
@@ -169,19 +174,19 @@ def _by_name(pool: PoolId) -> PoolId:
 class _Forgetful(Constraint):
     """Knows only the last value of each request, and none once a device of it has been taken out."""
 
-    def __init__(self, whole: DistinctAttribute) -> None:
-        self._whole = whole
+    def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
+        super().__init__(attribute, requests)
         self._last: dict[str, DeviceAttribute] = {}
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self._whole.concerns(request, subrequest):
+        if not self.concerns(request, subrequest):
             return True
-        value = device.attribute(self._whole.attribute)
+        value = device.attribute(self.attribute)
         if value is None or value in self._last.values():
             return False
         self._last[request] = value
         return True
 
     def remove(self, request: str, subrequest: str) -> None:
-        if self._whole.concerns(request, subrequest):
+        if self.concerns(request, subrequest):
             self._last.pop(request, None)

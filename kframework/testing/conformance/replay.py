@@ -19,6 +19,7 @@ from kframework.testing.conformance.recorded import Recorded
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
 
 Found = Iterator[Fact | Uncompared]
 _Comparer = Callable[[Case, Registry], Found]
@@ -56,20 +57,13 @@ def replay(case: Case, registry: Registry) -> Comparison:
     return Comparison(case.id, case.suite, tuple(facts), tuple(uncompared))
 
 
-def _single(case: Case, registry: Registry) -> Found:
-    yield from _unknown_fields(case, Recorded)
-    yield from single.compare(case.input_as(single.Given), case.expect_as(Recorded), registry)
+def _of_cycles(given: type[T], recorded: type[R], compare: Callable[[T, R, Registry], Found]) -> _Comparer:
+    def compare_case(case: Case, registry: Registry) -> Found:
+        for name in sorted(case.expect.keys() - set(recorded.__struct_encode_fields__)):
+            yield Uncompared(name, "it is no field that this version knows")
+        yield from compare(case.input_as(given), case.expect_as(recorded), registry)
 
-
-def _sequence(case: Case, registry: Registry) -> Found:
-    yield from _unknown_fields(case, sequence.Recorded)
-    yield from sequence.compare(case.input_as(sequence.Given), case.expect_as(sequence.Recorded), registry)
-
-
-def _unknown_fields(case: Case, struct: type[msgspec.Struct]) -> Iterator[Uncompared]:
-    """Name what is recorded and not understood."""
-    for name in sorted(case.expect.keys() - set(struct.__struct_encode_fields__)):
-        yield Uncompared(name, "it is no field that this version knows")
+    return compare_case
 
 
 def _of_objects(question: type[T], compare: Callable[[T, dict[str, object]], Iterator[Fact]]) -> _Comparer:
@@ -77,9 +71,9 @@ def _of_objects(question: type[T], compare: Callable[[T, dict[str, object]], Ite
 
 
 _COMPARERS: Mapping[str, _Comparer] = {
-    "single": _single,
-    "preemption": _single,
-    "sequence": _sequence,
+    "single": _of_cycles(single.Given, Recorded, single.compare),
+    "preemption": _of_cycles(single.Given, Recorded, single.compare),
+    "sequence": _of_cycles(sequence.Given, sequence.Recorded, sequence.compare),
     "resources": _of_objects(objects.ResourcesQuestion, objects.compare_resources),
     "selector": _of_objects(objects.SelectorQuestion, objects.compare_selector),
     "quantity": _of_objects(objects.QuantityQuestion, objects.compare_quantity),

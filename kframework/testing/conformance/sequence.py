@@ -54,7 +54,9 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
     that the nodes which are recorded as feasible are so for the others.
     """
     engine, built = given.engine(registry), frozenset(registry)
-    silenced = [name for name in given.missing(registry) if _chooses(name)]
+    chooses = {"pre_filter", "filter", "score"}
+    missing = (name for name in given.missing(registry) if name not in _SILENT)
+    silenced = [name for name in missing if not chooses.isdisjoint(ALPHA_PLUGINS.get(name, {"filter"}))]
     yield from (not_built("steps", name) for name in silenced)
     yield Fact(("steps",), len(recorded.steps), len(given.pending_pods))
     for number, (step, unscheduled) in enumerate(zip(recorded.steps, given.pending_pods, strict=False)):
@@ -83,11 +85,5 @@ def _compare_step(number: int, step: Step, cycle: WholeCycle) -> Iterator[Fact]:
     best = cycle.best
     yield Fact(("steps", number, "best"), list(step.best), best)
     yield Fact(("steps", number, "host"), step.host, best[0] if best else "")
-    yield Fact(("steps", number, "fitError"), step.fit_error, cycle.fit_error)
+    yield Fact(("steps", number, "fitError"), step.fit_error, cycle.fit_error())
     yield Fact(("steps", number, "error"), bool(step.error), cycle.failed or isinstance(totals, Status))
-
-
-def _chooses(plugin: str) -> bool:
-    """Return whether a plugin may have a say in where pods go."""
-    points = ALPHA_PLUGINS.get(plugin, frozenset({"filter"}))
-    return plugin not in _SILENT and not points.isdisjoint(("pre_filter", "filter", "score"))

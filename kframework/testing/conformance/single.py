@@ -63,12 +63,6 @@ def compare(given: Given, recorded: Recorded, registry: Registry) -> Iterator[Fa
     yield from _compare_cycle(recorded, WholeCycle(engine, pod), built)
 
 
-def _compare_claims_on(node: str, recorded: Recorded, cycle: WholeCycle) -> Iterator[Fact]:
-    found = reserved(cycle.engine, cycle.search.pod, cycle.search.state, node)
-    yield from compare_allocations(recorded.allocations.get(node, {}), found, "allocations", node)
-    yield from compare_details(recorded.allocation_details.get(node, {}), found, "allocationDetails", node)
-
-
 def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
     yield from cycle.doubts()
     silenced = sorted((recorded.filter_voices | _named_in(recorded.error)) - built)
@@ -78,14 +72,15 @@ def _compare_cycle(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> It
     if recorded.nodes or not recorded.error:
         yield from beside(in_our_words(recorded.nodes, cycle.verdicts), cycle.verdicts, "nodes")
         yield Fact(("feasible",), list(recorded.feasible), cycle.feasible)
-    yield Fact(("fitError",), recorded.fit_error, cycle.fit_error)
+    yield Fact(("fitError",), recorded.fit_error, cycle.fit_error())
     yield Fact(("error",), bool(recorded.error), cycle.failed)
     if recorded.post_filter is not None:
         yield from compare_post_filter(recorded.post_filter, cycle, built)
-    if not recorded.error:
-        for node in recorded.feasible:
-            yield from _compare_claims_on(node, recorded, cycle)
     if recorded.feasible and not recorded.error:
+        for node in recorded.feasible:
+            found = reserved(cycle.engine, cycle.search.pod, cycle.search.state, node)
+            yield from compare_allocations(recorded.allocations.get(node, {}), found, "allocations", node)
+            yield from compare_details(recorded.allocation_details.get(node, {}), found, "allocationDetails", node)
         yield from _compare_totals(recorded, cycle, built)
 
 
@@ -101,7 +96,6 @@ def _compare_totals(recorded: Recorded, cycle: WholeCycle, built: Set[str]) -> I
 
 
 def _named_in(message: str) -> Set[str]:
-    """Return the plugins that an error names."""
     return IN_TREE_PLUGINS & set(re.findall(r'"(\w+)"', message))
 
 
@@ -123,13 +117,16 @@ def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]
     if missing:
         yield from (not_built("postFilter", name) for name in missing)
     else:
-        answer = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis)
-        yield from _compare_whole(recorded, answer.status, cycle)
+        status = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis).status
+        message = "" if status.code == Code.SUCCESS else status.message
+        yield Fact(("postFilter", "code"), recorded.code, status.code.title)
+        yield Fact(("postFilter", "message"), recorded.message, message)
+        after = cycle.fit_error(message)
+        yield Fact(("postFilter", "fitErrorAfterPostFilter"), recorded.fit_error_after_post_filter, after)
         yield from compare_writes(cycle.engine, recorded.deallocates, recorded.deletes)
 
 
 def _alone(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
-    """Ask one plugin by itself."""
     return ask_post_filter(cycle.profile, step, cycle.search.state, cycle.search.pod, diagnosis)
 
 
@@ -159,11 +156,3 @@ def _compare_preemption(recorded: PostFilter, answer: PostFilterAnswer) -> Itera
         yield Fact(("postFilter", "nominatedNode"), recorded.nominated_node, chosen.node)
     victims = got[recorded.nominated_node].victims if recorded.nominated_node in got else ()
     yield Fact(("postFilter", "victims"), recorded.victims, victims)
-
-
-def _compare_whole(recorded: PostFilter, status: Status, cycle: WholeCycle) -> Iterator[Fact]:
-    message = "" if status.code == Code.SUCCESS else status.message
-    yield Fact(("postFilter", "code"), recorded.code, status.code.title)
-    yield Fact(("postFilter", "message"), recorded.message, message)
-    after = cycle.fit_error_after(message)
-    yield Fact(("postFilter", "fitErrorAfterPostFilter"), recorded.fit_error_after_post_filter, after)

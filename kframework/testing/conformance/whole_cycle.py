@@ -108,13 +108,8 @@ class WholeCycle:
         """Whether the cycle ended with an error."""
         return isinstance(self.outcome, ScheduleError)
 
-    @property
-    def fit_error(self) -> str:
-        """The message when no node is feasible, before PostFilter; empty otherwise."""
-        return self.fit_error_after("")
-
-    def fit_error_after(self, post_filter_message: str) -> str:
-        """The message when no node is feasible, with what PostFilter adds."""
+    def fit_error(self, post_filter_message: str = "") -> str:
+        """Return the message when no node is feasible, with what PostFilter adds; empty otherwise."""
         unfit = self.outcome
         if not isinstance(unfit, FitError):
             return ""

@@ -118,7 +118,6 @@ def _waiting_told(questions: Questions) -> Iterator[None]:
 
 
 def _modules(plugin: type[Plugin]) -> Iterator[object]:
-    """List the modules that a plugin's own classes stand in."""
     names = dict.fromkeys(each.__module__ for each in plugin.__mro__ if issubclass(each, Plugin) and each is not Plugin)
     yield from (sys.modules[name] for name in names if name in sys.modules)
 
@@ -143,7 +142,6 @@ def without_sleep(plugin: type[Plugin]) -> Iterator[None]:
 
 
 def _sight(nodes: NodeTable, pods: Iterable[PendingPod]) -> Iterator[tuple[str, object]]:
-    """List all that a hook is shown, as values to compare."""
     for column in list(nodes._columns()):
         yield f"column {id(column)}", column.values.tobytes()
     for node in nodes:

@@ -22,7 +22,6 @@ from kframework.core.runtime.hooks import hooks_of
 from kframework.errors import in_words
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
-from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.alone import SourceValues
 from kframework.testing.contract.instances import replays_alike, survives_reload
@@ -143,7 +142,10 @@ class Remembered:
 
     def __call__(self, questions: Questions) -> None:
         """Compare the answers for equal signatures, and those that are remembered with fresh ones."""
-        _signed_by_no_name(questions)
+        for pod, twin in zip(questions.pods[::2], questions.pods[1::2], strict=True):
+            if _signature(questions, pod) != _signature(questions, twin):
+                answered = "depends on the pod's own names or times"
+                questions.violated("sign", pod, answered, "leave them out, or answer None for such a pod")
         _equal_signatures_answer_equally(questions)
         self.memory_is_true(questions)
 
@@ -169,13 +171,6 @@ class Remembered:
                 questions.violated("memory", pod, answered, remedy)
 
 
-def _signed_by_no_name(questions: Questions) -> None:
-    for pod, twin in zip(questions.pods[::2], questions.pods[1::2], strict=True):
-        if _signature(questions, pod) != _signature(questions, twin):
-            answered = "depends on the pod's own names or times"
-            questions.violated("sign", pod, answered, "leave them out, or answer None for such a pod")
-
-
 def _equal_signatures_answer_equally(questions: Questions) -> None:
     known: dict[Hashable, tuple[PendingPod, Answers]] = {}
     for pod in questions.pods:
@@ -185,7 +180,10 @@ def _equal_signatures_answer_equally(questions: Questions) -> None:
         some = questions.random.sample(
             questions.nodes.order.tolist(), questions.random.randint(1, len(questions.nodes))
         )
-        others = questions.answers_given(pod, _part_of(questions.nodes, some), np.array(some))
+        part = copy.copy(questions.nodes)  # with these rows alone, and the same columns
+        part._row_of = {questions.nodes[row].name: row for row in some}
+        part._listed = np.array(some)
+        others = questions.answers_given(pod, part, np.array(some))
         asked = "given other nodes, pre_filter or pre_score"
         remedy = "let neither depend on the nodes it is given, or answer None in `sign`"
         questions.same(asked, pod, others, answers, remedy)
@@ -208,14 +206,6 @@ def _signature(questions: Questions, pod: PendingPod) -> Hashable | None:
         answered = f"answers {first!r}, then {second!r}"
         questions.violated("sign", pod, answered, "answer values that are equal, as text, numbers and tuples of them")
     return first
-
-
-def _part_of(nodes: NodeTable, rows: list[int]) -> NodeTable:
-    """Return the table as if it had only these rows; its columns are the same."""
-    part = copy.copy(nodes)
-    part._row_of = {nodes[row].name: row for row in rows}
-    part._listed = np.array(rows)
-    return part
 
 
 _PLACING = frozenset({"pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes"})
@@ -250,20 +240,6 @@ def _reloaded(subject: Subject) -> Reached:
     return on_random_clusters(subject, ask, at_last=survives_reload)
 
 
-def _woken(subject: Subject) -> None:
-    check_wake_ups(
-        subject.plugin,
-        args=subject.args,
-        beside=subject.beside,
-        nodes=subject.nodes,
-        pods=subject.pods,
-        objects=subject.objects,
-        sources=subject.sources,
-        examples=subject.examples,
-        seed=subject.seed,
-    )
-
-
 #: The promises, by the names of their tests.
 PROMISES: Mapping[str, Promise] = {
     "test_scalar_and_columnar_forms_agree": Promise(
@@ -279,7 +255,7 @@ PROMISES: Mapping[str, Promise] = {
         frozenset({"queue_sort"}), _looked_at(sort_keys_are_total_and_stable)
     ),
     "test_hooks_only_look": Promise(_PLACING | _HOLDING, _looked_at(only_looks(ask_all))),
-    "test_no_wake_up_is_lost": Promise(_HOLDING, _woken),
+    "test_no_wake_up_is_lost": Promise(_HOLDING, lambda subject: check_wake_ups(**msgspec.structs.asdict(subject))),
     "test_an_instance_made_anew_says_the_same": Promise(_PLACING, _reloaded),
     "test_a_replay_says_the_same": Promise(_PLACING | _HOLDING | {"queue_sort", "post_filter"}, replays_alike),
 }
@@ -316,13 +292,9 @@ def check_plugin(
     )
     remembered = Remembered()
     watched = only_looks(_in_turn(forms_agree, scores_are_in_range, remembered, ask_all))
-    undone = [unreserve_undoes_reserve] * _has(subject, "test_unreserve_undoes_reserve")
-    undone += [remove_pod_undoes_add_pod] * _has(subject, "test_remove_pod_undoes_add_pod")
+    undone = [unreserve_undoes_reserve] * PROMISES["test_unreserve_undoes_reserve"].is_made_by(plugin)
+    undone += [remove_pod_undoes_add_pod] * PROMISES["test_remove_pod_undoes_add_pod"].is_made_by(plugin)
     look = _in_turn(watched, sort_keys_are_total_and_stable, *undone)
     reached = on_random_clusters(subject, look, amid=remembered.memory_is_true, at_last=survives_reload)
     replays_alike(subject)
     return reached
-
-
-def _has(subject: Subject, test: str) -> bool:
-    return PROMISES[test].is_made_by(subject.plugin)

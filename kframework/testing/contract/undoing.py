@@ -31,7 +31,11 @@ def unreserve_undoes_reserve(questions: Questions) -> None:
     if len(chosen) > 1:
         _leave_others_alone(questions, chosen[0], chosen[1], before)
     for place in chosen[-1:]:
-        _reserves_like_new(questions, place)
+        # After all that was undone, `reserve` says what an instance says that has reserved nothing yet.
+        said, fresh = _come_and_go(questions, place), _come_and_go(questions.anew(), place)
+        if said != fresh:
+            answered = f"says {said}, and {fresh} where nothing was ever reserved"
+            questions.violated("reserve", place[0], answered, _GIVE_BACK, row=place[1])
 
 
 def places(questions: Questions) -> list[Place]:
@@ -100,14 +104,6 @@ def _leave_others_alone(questions: Questions, held: Place, other: Place, before:
     _as_before(questions, f"reserve and unreserve while pod {held[0].key} is reserved", beside)
     _forgotten(questions, state, held)
     _as_before(questions, "unreserve after that of another pod", before)
-
-
-def _reserves_like_new(questions: Questions, place: Place) -> None:
-    """Expect of `reserve`, after all that was undone, what an instance says that has reserved nothing yet."""
-    said, fresh = _come_and_go(questions, place), _come_and_go(questions.anew(), place)
-    if said != fresh:
-        answered = f"says {said}, and {fresh} where nothing was ever reserved"
-        questions.violated("reserve", place[0], answered, _GIVE_BACK, row=place[1])
 
 
 def _picture(questions: Questions) -> dict[PendingPod, Answers]:

@@ -6,7 +6,7 @@ Fields, defaults and what is refused are those of `test/integration/scheduler_pe
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -90,37 +90,35 @@ class UniqueNodeLabel(_Strict, frozen=True, kw_only=True):
     label_key: str
 
 
-class CreateNodes(Operation, frozen=True, kw_only=True, tag="createNodes"):
-    """Create nodes, of a template or the default one."""
+class _Counted(Operation, frozen=True, kw_only=True):
+    """A step that makes so many of something."""
 
     count: int = 0
     count_param: str = ""
+
+    def problem(self) -> str | None:
+        return _no_count(self.count)
+
+
+class CreateNodes(_Counted, frozen=True, kw_only=True, tag="createNodes"):
+    """Create nodes, of a template or the default one."""
+
     node_template_path: str = ""
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: UniqueNodeLabel | None = None
 
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
-
-class CreateNamespaces(Operation, frozen=True, kw_only=True, tag="createNamespaces"):
+class CreateNamespaces(_Counted, frozen=True, kw_only=True, tag="createNamespaces"):
     """Create namespaces `prefix-0`, `prefix-1`, ..."""
 
     prefix: str
-    count: int = 0
-    count_param: str = ""
     namespace_template_path: str = ""
 
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
-
-class CreatePods(Operation, frozen=True, kw_only=True, tag="createPods"):
+class CreatePods(_Counted, frozen=True, kw_only=True, tag="createPods"):
     """Create pods at once, and wait until they are scheduled; or keep so many coming for `duration`."""
 
-    count: int = 0
-    count_param: str = ""
     steady_state: bool = False
     steady_state_param: str = ""
     duration: str = "0s"
@@ -141,16 +139,11 @@ class CreatePods(Operation, frozen=True, kw_only=True, tag="createPods"):
         return _no_count(self.count)
 
 
-class CreatePodSets(Operation, frozen=True, kw_only=True, tag="createPodSets"):
+class CreatePodSets(_Counted, frozen=True, kw_only=True, tag="createPodSets"):
     """Create pods in each of the namespaces `prefix-0`, `prefix-1`, ..."""
 
-    count: int = 0
-    count_param: str = ""
     namespace_prefix: str
     create_pods_op: CreatePods
-
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
 
 class DeletePods(Operation, frozen=True, kw_only=True, tag="deletePods"):
@@ -224,16 +217,11 @@ class StopCollectingMetrics(Operation, frozen=True, kw_only=True, tag="stopColle
     """Measure no longer."""
 
 
-class CreateResourceClaims(Operation, frozen=True, kw_only=True, tag="createResourceClaims"):
+class CreateResourceClaims(_Counted, frozen=True, kw_only=True, tag="createResourceClaims"):
     """Create claims to devices, all of one template."""
 
     namespace: str
     template_path: str
-    count: int = 0
-    count_param: str = ""
-
-    def problem(self) -> str | None:
-        return _no_count(self.count)
 
 
 class CreateResourceDriver(Operation, frozen=True, kw_only=True, tag="createResourceDriver"):
@@ -429,13 +417,9 @@ def chosen(definitions: Iterable[Definition], globs: Sequence[str], labels: Sequ
     return [
         each
         for each in definitions
-        if all(_has(each.labels, label) for label in wanted)
+        if all((label.lstrip("+-") in each.labels) != label.startswith("-") for label in wanted)
         and (not globs or any(fnmatchcase(name, glob) for glob in globs for name in (each.name, each.case.name)))
     ]
-
-
-def _has(labels: Collection[str], wanted: str) -> bool:
-    return (wanted.lstrip("+-") in labels) != wanted.startswith("-")
 
 
 def _definitions(file: Path) -> Iterator[Definition]:
@@ -451,12 +435,8 @@ def _definitions(file: Path) -> Iterator[Definition]:
         line, path = line_of(text, 0, problem.path), spelled(problem.path)
         raise InputError(problem.message, file=str(file), line=line, path=path) from error
     for case in cases:
-        _refuse_twice(case, file)
+        names = [workload.name for workload in case.workloads]
         for workload in case.workloads:
+            if names.count(workload.name) > 1:
+                raise InputError("this name is given twice", file=str(file), subject=f"{case.name}/{workload.name}")
             yield Definition(file, case, workload)
-
-
-def _refuse_twice(case: TestCase, file: Path) -> None:
-    names = [workload.name for workload in case.workloads]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise InputError("this name is given twice", file=str(file), subject=f"{case.name}/{name}")

@@ -82,8 +82,9 @@ _POD = Pod(
 
 def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObject]:
     """Make nodes, and what goes with them; `first` numbers them among all nodes of the workload."""
+    path = operation.node_template_path
     for index in range(operation.count):
-        node = _node(operation, folder, index)
+        node = _of(Node, folder / path, index, operation.count) if path else _NODE
         name = node.metadata.name or generated_name(node.metadata.generate_name, first + index + 1)
         labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared(operation, index, name)}
         node = replace(node, metadata=replace(node.metadata, name=name, labels=labels))
@@ -95,14 +96,7 @@ def nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[ApiObjec
         yield node
 
 
-def _node(operation: CreateNodes, folder: Path, index: int) -> Node:
-    if not operation.node_template_path:
-        return _NODE
-    return _of(Node, folder / operation.node_template_path, index, operation.count)
-
-
 def _prepared(operation: CreateNodes, index: int, name: str) -> dict[str, str]:
-    """Return the labels that a node gets by the strategy of its operation."""
     if operation.label_node_prepare_strategy is not None:
         values = operation.label_node_prepare_strategy.label_values
         return {operation.label_node_prepare_strategy.label_key: values[index % len(values)]}
@@ -145,7 +139,6 @@ def pods(operation: CreatePods, folder: Path, namespace: str, default_template: 
 def _claimed(
     operation: CreatePods, folder: Path, namespace: str, index: int
 ) -> tuple[PersistentVolumeClaim, PersistentVolume]:
-    """Make a claim and a volume that are bound to each other."""
     claim = _of(PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.count)
     volume = _of(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.count)
     claim_name, volume_name, source = f"pvc-{index}", f"{namespace}-vol-{index}", volume.spec
@@ -199,7 +192,6 @@ def claims(operation: CreateResourceClaims, folder: Path) -> Iterator[ResourceCl
 
 
 def _of(kind: type[T], file: Path, index: int, count: int) -> T:
-    """Make an object of a template that must be of this kind."""
     made = template(file).make(index, count)
     if not isinstance(made, kind):
         raise InputError(f"expected a {kind.__name__}, got a {type(made).__name__}", file=str(file))
@@ -262,10 +254,9 @@ class _Filling:
             lambda each, device: self._selection.selects(each, device, node),
         )
         chosen = search.run(sys.maxsize)
-        return None if chosen is None else allocation(claim, chosen[0], node.name, self._share_id)
-
-    def _share_id(self) -> str:
-        return str(UUID(int=self._random.getrandbits(128), version=4))
+        if chosen is None:
+            return None
+        return allocation(claim, chosen[0], node.name, lambda: str(UUID(int=self._random.getrandbits(128), version=4)))
 
 
 def _store(cluster: MemoryCluster, kind: type[T]) -> ObjectStore[T]:

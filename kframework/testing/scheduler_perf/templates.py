@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
@@ -24,23 +26,12 @@ _WORD = re.compile(r"[()]|[^\s()]+")
 
 
 def _product(*numbers: float) -> float:
-    product = 1.0
-    for number in numbers:
-        product *= number
-    return product
+    return math.prod(numbers, start=1.0)
 
 
 def _whole(function: Callable[..., float], *numbers: float) -> int:
     """Cut the result off towards zero, as Go does."""
     return int(function(*numbers))
-
-
-def _difference(one: float, other: float) -> float:
-    return one - other
-
-
-def _quotient(one: float, other: float) -> float:
-    return one / other
 
 
 def _sum(*numbers: float) -> float:
@@ -56,13 +47,13 @@ def _remainder(one: float, other: float) -> int:
 _FUNCTIONS: dict[str, Callable[..., float]] = {
     "AddFloat": _sum,
     "AddInt": partial(_whole, _sum),
-    "DivideFloat": _quotient,
-    "DivideInt": partial(_whole, _quotient),
+    "DivideFloat": operator.truediv,
+    "DivideInt": partial(_whole, operator.truediv),
     "Mod": _remainder,
     "MultiplyFloat": _product,
     "MultiplyInt": partial(_whole, _product),
-    "SubtractFloat": _difference,
-    "SubtractInt": partial(_whole, _difference),
+    "SubtractFloat": operator.sub,
+    "SubtractInt": partial(_whole, operator.sub),
 }
 
 

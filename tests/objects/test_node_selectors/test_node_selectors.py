@@ -14,7 +14,6 @@ from kframework.objects.node import NodeSelectorTerm
 from kframework.objects.node_selectors import (
     NodeSelectorTerms,
     pinned_nodes,
-    preferred_node_affinity,
     preferred_node_score,
     required_node_affinity,
 )
@@ -70,24 +69,6 @@ def test_required(pod: PodSpec, matches: bool) -> None:
 def test_nothing_required_compiles_to_none() -> None:
     assert required_node_affinity(PodSpec()) is None
     assert required_node_affinity(spec(preferred=[{"weight": 1, "preference": zone("a")}])) is None
-
-
-def test_preferred() -> None:
-    score = preferred_node_affinity(
-        spec(preferred=[{"weight": 2, "preference": zone("a")}, {"weight": 5, "preference": named("n1")}])
-    )
-    assert score is not None
-    assert [score({"zone": "a"}, "n1"), score({"zone": "a"}, "n2"), score({}, "n2")] == [7, 2, 0]
-
-
-def test_nothing_preferred_compiles_to_none() -> None:
-    assert preferred_node_affinity(PodSpec()) is None
-    assert preferred_node_affinity(spec([zone("a")])) is None
-
-
-def test_a_preferred_term_that_does_not_parse_is_an_error() -> None:
-    with pytest.raises(SelectorError):
-        preferred_node_affinity(spec(preferred=[{"weight": 1, "preference": BROKEN}]))
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,6 @@ def test_what_claims_get() -> None:
     assert second.allocated.metadata.finalizers == (DELETE_PROTECTION,)
     assert second.allocated.status.allocation == second.allocation
     assert cycle.placed(here.nodes[1], lambda: "share") is None
-    assert repr(cycle) == "<ClaimsInCycle of default/pod: 1 of 2 to be allocated>"
 
 
 def test_a_finalizer_is_not_added_twice() -> None:

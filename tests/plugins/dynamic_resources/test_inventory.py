@@ -46,14 +46,13 @@ def test_slices_come_change_and_go() -> None:
     everywhere = a_slice("b", "y", pool="q", allNodes=True)
     store.put(everywhere.metadata, everywhere)
     assert (devices(inventory), devices(inventory, "n2")) == (["d/p/x", "d/q/y"], ["d/q/y"])
-    assert (inventory.log.since(0), repr(inventory)) == (["n1", ""], "<Inventory 2 slices of 2 pools>")
+    assert inventory.log.since(0) == ["n1", ""]
     more = a_slice("a", "x", "z", version=2, nodeName="n1")
     store.put(more.metadata, more)
     assert devices(inventory) == ["d/p/x", "d/p/z", "d/q/y"]
     for gone in (more, everywhere):
         store.remove(gone.metadata)
     assert (devices(inventory), inventory.of_pool(PoolId("d", "p"))) == ([], ())
-    assert repr(inventory) == "<Inventory 0 slices of 0 pools>"
 
 
 def _of_pool(views: Sequence[SliceView], pool: PoolId) -> list[SliceView]:

@@ -289,38 +289,6 @@ def test_pods_with_the_same_requests_share_their_answers(one: Pod, other: Pod, a
 # -- scores ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("args", "score"),
-    [
-        pytest.param(NodeResourcesFitArgs(), (40 + 60) // 2, id="the default is LeastAllocated"),
-        pytest.param(scoring("LeastAllocated", {"cpu": 3, "memory": 1}), (3 * 40 + 60) // 4, id="weights"),
-        pytest.param(scoring("MostAllocated", {"cpu": 2, "memory": 1}), (2 * 60 + 40) // 3, id="truncated"),
-        pytest.param(scoring("MostAllocated", {GPU: 1}), 0, id="not asked for"),
-        pytest.param(scoring("MostAllocated", {"cpu": 1, GPU: 9}), 60, id="not asked for, so without weight"),
-        pytest.param(
-            scoring("MostAllocated", {"cpu": 1, "ephemeral-storage": 1}), (60 + 0) // 2, id="native, so it counts"
-        ),
-        pytest.param(scoring("MostAllocated", {"cpu": 1, "pods": 1, "nonsense": 1}), 60, id="not resources to score"),
-        pytest.param(scoring("RequestedToCapacityRatio", shape={0: 0, 100: 10}), (60 + 40) // 2, id="a line upward"),
-        pytest.param(
-            scoring("RequestedToCapacityRatio", {"cpu": 1, "memory": 1}, {0: 0, 40: 3, 80: 6}), 38, id="37.5 goes up"
-        ),
-        pytest.param(
-            scoring("RequestedToCapacityRatio", {"cpu": 1, "memory": 5}, {40: 0, 60: 7}), 70, id="zeros do not count"
-        ),
-        pytest.param(scoring("RequestedToCapacityRatio", shape={100: 0}), 0, id="nothing counts"),
-        pytest.param(
-            scoring("RequestedToCapacityRatio", {"cpu": 1}, {0: 10, 70: 9, 90: 0}), 92, id="a line downward, truncated"
-        ),
-    ],
-)
-def test_score_of_a_node_with_60_percent_cpu_and_40_percent_memory(args: NodeResourcesFitArgs, score: int) -> None:
-    node = make_node("n", cpu=10, memory=1000, allocatable={GPU: 2, "ephemeral-storage": 100})
-    there = make_pod("there", cpu=4, memory=100, node_name="n", requests={GPU: 1})
-    pod = make_pod(cpu=2, memory=300)
-    assert scored(made(NodeResourcesFit, args), cluster_of([node], [there]), pod) == {"n": score}
-
-
 def test_containers_that_ask_for_nothing_count_as_small_ones() -> None:
     node = make_node("n", cpu=1, memory="1000Mi")
     there = make_pod("there", cpu=None, memory=None, node_name="n")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kframework.objects import Affinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from kframework.objects import NodeAffinity as AffinityToNodes
-from kframework.objects.node_selectors import preferred_node_affinity, required_node_affinity
+from kframework.objects.node_selectors import preferred_node_score, required_node_affinity
 from kframework.state import selection
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
@@ -85,8 +85,8 @@ def test_weights_add_up(preferred: list[object], scores: list[int]) -> None:
     affinity = msgspec.convert({"preferredDuringSchedulingIgnoredDuringExecution": preferred}, AffinityToNodes)
     terms = affinity.preferred_during_scheduling_ignored_during_execution
     assert selection.preferred(table, terms, table.order).tolist() == scores
-    alone = preferred_node_affinity(PodSpec(affinity=Affinity(node_affinity=affinity)))
-    assert [alone(node.labels, node.name) if alone else 0 for node in table] == scores
+    alone = preferred_node_score(terms)
+    assert [alone(node.labels, node.name) for node in table] == scores
 
 
 def test_labels_that_come_later_are_seen() -> None:

@@ -76,7 +76,7 @@ def test_the_verdicts_are_those_of_the_search() -> None:
     assert made.feasible == ["plain", "soft"]
     assert made.totals == {"plain": 397, "soft": 97}
     assert made.best == ["plain"]
-    assert (made.fit_error, made.failed) == ("", False)
+    assert (made.fit_error(), made.failed) == ("", False)
 
 
 def test_equals_are_all_best() -> None:
@@ -91,8 +91,8 @@ def test_a_single_node_is_scored() -> None:
 def test_no_node_at_all_leaves_nothing_to_score() -> None:
     made = cycle({"nodes": [node("hard", key="x", effect="NoSchedule")]})
     assert (made.feasible, made.totals, made.best) == ([], {}, [])
-    assert made.fit_error == f"0/1 nodes are available: 1 {TAINT}."
-    assert made.fit_error_after("no way out.") == f"0/1 nodes are available: 1 {TAINT}. no way out."
+    assert made.fit_error() == f"0/1 nodes are available: 1 {TAINT}."
+    assert made.fit_error("no way out.") == f"0/1 nodes are available: 1 {TAINT}. no way out."
 
 
 def test_a_node_that_a_set_leaves_out_says_so() -> None:
@@ -106,7 +106,7 @@ def test_a_pre_filter_rejects_every_node() -> None:
     made = cycle(None, Refusing)
     never = Verdict(code="Unschedulable", reasons=("never",), plugin="Refusing")
     assert made.verdicts == dict.fromkeys(("plain", "hard", "soft"), never)
-    assert made.fit_error == "0/3 nodes are available: never."
+    assert made.fit_error() == "0/3 nodes are available: never."
 
 
 def test_a_nominated_node_that_passes_is_the_only_feasible_one() -> None:

@@ -35,8 +35,7 @@ def test_a_search_sees_what_is_in_reach_and_in_use() -> None:
     assert (got(), got(taken)) == (["y"], ["x"])
     assert devices.allocated.is_dedicated(DeviceId("gpu.example.com", "a", "x"))
     (pool,) = devices.pools_of(other)
-    assert devices.selects(asked[0][0][0], pool.devices[0], other)
-    assert repr(devices) == ("<Devices: <Inventory 2 slices of 2 pools>, <AllocatedDevices 1 whole, 0 in shares>>")
+    assert devices.selection.selects(asked[0][0][0], pool.devices[0], other)
 
 
 def test_all_who_look_at_a_cluster_see_the_same() -> None:
