@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import Any
 
@@ -275,7 +276,9 @@ def binary(steps: Sequence[Step], apply: Callable[..., object], cost: Cost) -> S
         try:
             one = left(run)
         except CelError:
-            _evaluate_anyway(right, run)
+            run.cost += 1
+            with suppress(CelError):
+                right(run)  # for its cost alone
             raise
         try:
             other = right(run)
@@ -309,15 +312,6 @@ def nary(arguments: Sequence[Step], apply: Callable[..., object], cost: Cost) ->
     return call
 
 
-def _evaluate_anyway(step: Step, run: Run) -> None:
-    """Evaluate what stands beside an error, for its cost alone."""
-    run.cost += 1
-    try:
-        step(run)
-    except CelError:
-        return
-
-
 def handling(step: Step) -> Step:
     """Return a step whose values are large now and then, while nothing is charged for their size."""
 
@@ -334,14 +328,16 @@ def handling(step: Step) -> Step:
 # -- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def equals(steps: Sequence[Step]) -> Step:
-    """Return `x == y`."""
-    return binary(steps, equal, comparison)
-
-
 def differs(steps: Sequence[Step]) -> Step:
     """Return `x != y`: what cannot be compared differs."""
-    return binary(steps, _different, ordering)
+
+    def different(left: object, right: object) -> bool:
+        try:
+            return not equal(left, right)
+        except CelError:
+            return True
+
+    return binary(steps, different, ordering)
 
 
 def equals_text(left: Step, text: str) -> Step:
@@ -375,10 +371,3 @@ def among(value: Step, members: frozenset[object]) -> Step:
 
 #: What may be a member of a set of constants.
 SETTABLE = frozenset({bool, int, Uint, float, str})
-
-
-def _different(left: object, right: object) -> bool:
-    try:
-        return not equal(left, right)
-    except CelError:
-        return True

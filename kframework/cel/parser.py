@@ -97,11 +97,12 @@ def _appended(call: _Call, element: Node, condition: Node | None) -> _Quantifier
 
 
 def _quantifier(make: Callable[[_Call, Node], _Quantifier]) -> Callable[[_Call], Node]:
-    return lambda call: call.loop(call.name(0, "argument must be a simple name"), "", make(call, call.args[1]))
+    def loop(call: _Call) -> Node:
+        *names, predicate = call.args
+        variables = _two_names(call) if len(names) == 2 else (call.name(0, "argument must be a simple name"), "")
+        return call.loop(*variables, make(call, predicate))
 
-
-def _quantifier2(make: Callable[[_Call, Node], _Quantifier]) -> Callable[[_Call], Node]:
-    return lambda call: call.loop(*_two_names(call), make(call, call.args[2]))
+    return loop
 
 
 def _two_names(call: _Call) -> tuple[str, str]:
@@ -158,14 +159,6 @@ def _bind(call: _Call) -> Node | None:
     return call.bind(name, call.args[1], call.args[2])
 
 
-def _opt_map(call: _Call) -> Node:
-    return _if_present(call, "optMap", lambda found: call.call("optional.of", found))
-
-
-def _opt_flat_map(call: _Call) -> Node:
-    return _if_present(call, "optFlatMap", lambda found: found)
-
-
 def _if_present(call: _Call, macro: str, wrapped: Callable[[Node], Node]) -> Node:
     name = call.name(0, f"{macro}() variable name must be a simple identifier")
     found = call.bind(name, call.method("value", call.target), call.args[1])
@@ -191,10 +184,10 @@ _MACROS: dict[tuple[str, int, bool], Callable[[_Call], Node | None]] = {
     ("map", 2, True): _map,
     ("map", 3, True): _map,
     ("filter", 2, True): _filter,
-    ("all", 3, True): _quantifier2(_all),
-    ("exists", 3, True): _quantifier2(_exists),
-    ("exists_one", 3, True): _quantifier2(_exists_one),
-    ("existsOne", 3, True): _quantifier2(_exists_one),
+    ("all", 3, True): _quantifier(_all),
+    ("exists", 3, True): _quantifier(_exists),
+    ("exists_one", 3, True): _quantifier(_exists_one),
+    ("existsOne", 3, True): _quantifier(_exists_one),
     ("transformList", 3, True): _transform_list,
     ("transformList", 4, True): _transform_list,
     ("transformMap", 3, True): _transform_map,
@@ -202,8 +195,8 @@ _MACROS: dict[tuple[str, int, bool], Callable[[_Call], Node | None]] = {
     ("transformMapEntry", 3, True): _transform_map_entry,
     ("transformMapEntry", 4, True): _transform_map_entry,
     ("bind", 3, True): _bind,
-    ("optMap", 2, True): _opt_map,
-    ("optFlatMap", 2, True): _opt_flat_map,
+    ("optMap", 2, True): lambda call: _if_present(call, "optMap", lambda found: call.call("optional.of", found)),
+    ("optFlatMap", 2, True): lambda call: _if_present(call, "optFlatMap", lambda found: found),
     ("sortBy", 2, True): _sort_by,
 }
 
@@ -259,8 +252,6 @@ class _Parser:
             raise self._unexpected("expecting <EOF>")
         return node
 
-    # -- tokens --
-
     @property
     def _token(self) -> Token:
         return self._tokens[self._at]
@@ -286,8 +277,6 @@ class _Parser:
 
     def _unexpected(self, expected: str) -> CelError:
         return CelError(f"Syntax error: mismatched input '{self._token.text}' {expected}", self._token.position)
-
-    # -- rules --
 
     def _expression(self) -> Node:
         self._nested += 1
@@ -332,7 +321,17 @@ class _Parser:
     def _member(self, node: Node) -> Node:
         while True:
             if self._token.kind == ".":
-                node = self._selected(node)
+                position = self._next().position
+                if self._skip("?"):
+                    key = Literal(self._token.position, self._identifier())
+                    node = Call(position, "_?._", None, [node, key])
+                    continue
+                name = self._identifier()
+                if self._token.kind == "(":
+                    position, args = self._arguments()
+                    node = expanded(position, name, node, args)
+                else:
+                    node = Select(position, node, name)
             elif self._token.kind == "[":
                 position = self._next().position
                 function = "_[?_]" if self._skip("?") else "_[_]"
@@ -340,17 +339,6 @@ class _Parser:
                 self._expect("]")
             else:
                 return node
-
-    def _selected(self, operand: Node) -> Node:
-        position = self._next().position
-        if self._skip("?"):
-            at = self._token.position
-            return Call(position, "_?._", None, [operand, Literal(at, self._identifier())])
-        name = self._identifier()
-        if self._token.kind != "(":
-            return Select(position, operand, name)
-        position, args = self._arguments()
-        return expanded(position, name, operand, args)
 
     def _arguments(self) -> tuple[int, list[Node]]:
         position = self._expect("(").position

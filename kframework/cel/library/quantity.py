@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.values import INT_MAX, INT_MIN, Opaque
 from kframework.objects import quantity as objects
 
@@ -104,14 +104,6 @@ def _added(left: Scaled | None, right: Scaled | None) -> Scaled | None:
     return (total, scale) if total is not None else None
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        CelQuantity.parse(text)
-    except CelError:
-        return False
-    return True
-
-
 def _as_integer(quantity: CelQuantity) -> int:
     number = quantity.as_integer()
     if number is None:
@@ -135,7 +127,7 @@ _TWO = "kubernetes.Quantity, kubernetes.Quantity"
 
 OVERLOADS = [
     *function("quantity", f"string -> {_ONE}", apply=CelQuantity.parse),
-    *function("isQuantity", "string -> bool", apply=_is_quantity),
+    *function("isQuantity", "string -> bool", apply=readable(CelQuantity.parse)),
     *function("sign", f"{_ONE} -> int", apply=lambda value: (value.nano > 0) - (value.nano < 0)),
     *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.nano > right.nano),
     *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.nano < right.nano),

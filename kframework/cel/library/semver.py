@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.values import UINT_MAX, Opaque
 
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
@@ -81,14 +81,6 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     return Semver.normalized(text) if normalize else Semver.parse(text)
 
 
-def _is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        _semver(text, normalize)
-    except CelError:
-        return False
-    return True
-
-
 def _compare(left: Any, right: Any) -> int:
     return int(left.order > right.order) - int(left.order < right.order)
 
@@ -97,7 +89,7 @@ _TWO = "kubernetes.Semver, kubernetes.Semver"
 
 OVERLOADS = [
     *function("semver", "string -> kubernetes.Semver", "string, bool -> kubernetes.Semver", apply=_semver),
-    *function("isSemver", "string -> bool", "string, bool -> bool", apply=_is_semver),
+    *function("isSemver", "string -> bool", "string, bool -> bool", apply=readable(_semver)),
     *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.order > right.order),
     *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.order < right.order),
     *method("compareTo", f"{_TWO} -> int", apply=_compare),
