@@ -121,9 +121,6 @@ def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> F
 #: What is written, by what clients may call it.
 _ENCODINGS = {JSON: JSON, "application/*": JSON, "*/*": JSON, YAML: YAML}
 
-#: The group of the forms that all kinds have.
-_META_GROUP = "meta.k8s.io"
-
 
 class MediaType(NamedTuple):
     """What is written how: objects as they are, or in a form such as `Table`."""
@@ -149,13 +146,10 @@ def _read(text: str) -> tuple[float, MediaType | None]:
     name, *parameters = (part.strip() for part in text.split(";"))
     said = dict(parameter.partition("=")[::2] for parameter in parameters)
     form = said.get("as", "")
-    if name.lower() not in _ENCODINGS or (form and said.get("g") != _META_GROUP):
+    if name.lower() not in _ENCODINGS or (form and said.get("g") != "meta.k8s.io"):
         return 0.0, None
-    return _weight(said.get("q", "1")), MediaType(_ENCODINGS[name.lower()], form)
-
-
-def _weight(text: str) -> float:
     try:
-        return float(text)
+        weight = float(said.get("q", "1"))
     except ValueError:
-        return 1.0
+        weight = 1.0
+    return weight, MediaType(_ENCODINGS[name.lower()], form)

@@ -36,15 +36,10 @@ def field_selector(text: str, kind: Kind[ApiObject]) -> Callable[[dict[str, obje
     fields = _OF_EVERY_KIND | own
     for requirement in selector.requirements:
         if requirement.key not in fields:
-            raise api_errors.bad_request(_unknown(requirement.key, own))
+            said = f'"{requirement.key}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+            raise api_errors.bad_request(f"field label not supported: {requirement.key}" if own else said)
     reads = {requirement.key: fields[requirement.key] for requirement in selector.requirements}
     return lambda document: selector.matches({field: read(document) for field, read in reads.items()})
-
-
-def _unknown(field: str, own: dict[str, _Read]) -> str:
-    if own:
-        return f"field label not supported: {field}"
-    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _fields(written: str) -> dict[str, _Read]:
@@ -60,10 +55,6 @@ def _fields(written: str) -> dict[str, _Read]:
 def _shown(path: str, default: str, document: dict[str, object]) -> str:
     found = value(document, path)
     return default if not found else "true" if found is True else str(found) if isinstance(found, str | int) else ""
-
-
-def _source(event: dict[str, object]) -> str:
-    return text(event, "source.component") or text(event, "reportingComponent")
 
 
 def _reference(field: str) -> str:
@@ -87,7 +78,7 @@ _FIELDS: dict[tuple[str, str], dict[str, _Read]] = {
     ("resource.k8s.io/v1", "ResourceSlice"): _fields("spec.nodeName, spec.driver"),
     ("v1", "Event"): {
         **_fields(f"{_reference('involvedObject')}, reason, reportingComponent, type"),
-        "source": _source,
+        "source": lambda event: text(event, "source.component") or text(event, "reportingComponent"),
     },
     ("events.k8s.io/v1", "Event"): _fields(f"{_reference('regarding')}, reason, reportingController, type"),
 }
@@ -106,7 +97,10 @@ class Selection:
         self._labels: Callable[[Mapping[str, str]], bool] | None = None
         self._fields: Callable[[Document], bool] | None = None
         if labels := query.get("labelSelector"):
-            self._labels = _label_selector(labels)
+            try:
+                self._labels = parse_label_selector(labels).matches
+            except SelectorError as error:
+                raise api_errors.bad_request(f"unable to parse requirement: {error}") from error
         if fields := query.get("fieldSelector"):
             matches, requirements = field_selector(fields, resource.kind), parse_field_selector(fields).requirements
             parts = {each.key.partition(".")[0] for each in requirements}
@@ -116,11 +110,8 @@ class Selection:
                 self._fields = lambda document: matches(resource.data(document))
             names = (each.values[0] for each in requirements if each.key == "metadata.name" and each.operator == "=")
             self.name = next(names, "")
-
-    @property
-    def selects_all(self) -> bool:
-        """Whether all objects of the namespace are meant."""
-        return self._labels is None and self._fields is None
+        #: Whether all objects of the namespace are meant.
+        self.selects_all: bool = self._labels is None and self._fields is None
 
     def selects(self, document: Document | None) -> bool:
         """Return whether the object is meant; None, where there is no object, never is."""
@@ -132,13 +123,6 @@ class Selection:
             and (self._labels is None or self._labels(metadata.labels))
             and (self._fields is None or self._fields(document))
         )
-
-
-def _label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
-    try:
-        return parse_label_selector(text).matches
-    except SelectorError as error:
-        raise api_errors.bad_request(f"unable to parse requirement: {error}") from error
 
 
 class Page(NamedTuple):
@@ -164,21 +148,23 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
     _check(query)
     limit = _limit(query)
     if query.get("continue"):
-        token = _read(query["continue"])
-        if token.version > collection.version:
-            raise api_errors.expired(token.version, collection.version)  # of another server
-        version, after = token.version, (token.namespace, token.name)
+        begun = _read(query["continue"])
+        if begun.version > collection.version:
+            raise api_errors.expired(begun.version, collection.version)  # of another server
+        version, after = begun.version, (begun.namespace, begun.name)
     else:
-        version, after = _version(collection, query), ("", "")
+        wanted, version, after = number(query, "resourceVersion"), collection.version, ("", "")
+        if wanted > version:
+            raise too_large(wanted, version)
+        if query.get("resourceVersionMatch") == "Exact":
+            version = wanted
     documents: list[Document] = []
     for document in _candidates(collection, selection, version, after):
         if selection.selects(document):
             if limit and len(documents) == limit:
                 last = documents[-1]
-                metadata: dict[str, str | int] = {
-                    "resourceVersion": str(version),
-                    "continue": _written(version, last.key),
-                }
+                token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(version, *last.key))).decode().rstrip("=")
+                metadata: dict[str, str | int] = {"resourceVersion": str(version), "continue": token}
                 if selection.selects_all:
                     metadata["remainingItemCount"] = collection.count(selection.namespace, last.key)
                 return Page(documents, metadata)
@@ -192,14 +178,6 @@ def _candidates(collection: Collection, selection: Selection, version: int, afte
         found = collection.find((selection.namespace, selection.name))
         return iter([found] if found is not None else [])
     return collection.at(version, selection.namespace, after)
-
-
-def _version(collection: Collection, query: Mapping[str, str]) -> int:
-    """Say which moment the list shows: now, unless it must be exactly another."""
-    wanted = number(query, "resourceVersion")
-    if wanted > collection.version:
-        raise too_large(wanted, collection.version)
-    return wanted if query.get("resourceVersionMatch") == "Exact" else collection.version
 
 
 def _limit(query: Mapping[str, str]) -> int:
@@ -244,11 +222,6 @@ def too_large(wanted: int, current: int) -> ClusterError:
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ClusterError(message, status=504, reason="Timeout", retryable=True, causes=(cause,))
-
-
-def _written(version: int, key: Key) -> str:
-    token = msgspec.json.encode(_Token(version, *key))
-    return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
 
 def _read(text: str) -> _Token:

@@ -57,7 +57,7 @@ def issue(hosts: Iterable[str]) -> Issued:
     try:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.x509 import BasicConstraints, SubjectAlternativeName
+        from cryptography.x509 import BasicConstraints, DNSName, GeneralName, IPAddress, SubjectAlternativeName
     except ImportError as error:
         why = "TLS takes the package cryptography: pip install 'kframework-sdk[tls]'"
         raise ConfigError(why) from error
@@ -67,16 +67,27 @@ def issue(hosts: Iterable[str]) -> Issued:
         .add_extension(BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(root_key, hashes.SHA256())
     )
-    names = SubjectAlternativeName([_name(host) for host in dict.fromkeys((*_WITHIN, *hosts))])
+    names: list[GeneralName] = []
+    for host in dict.fromkeys((*_WITHIN, *hosts)):
+        try:
+            names.append(IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            names.append(DNSName(host))
     shown = (
         _certificate("kframework CA", "kube-apiserver", key.public_key())
         .add_extension(BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(names, critical=False)
+        .add_extension(SubjectAlternativeName(names), critical=False)
         .sign(root_key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Issued(_context(shown.public_bytes(pem) + secret), root.public_bytes(pem))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    # The ssl module reads a certificate and its key from a file only: one that nobody else can read.
+    with tempfile.NamedTemporaryFile(prefix="kframework-", suffix=".pem") as file:
+        file.write(shown.public_bytes(pem) + secret)
+        file.flush()
+        context.load_cert_chain(Path(file.name))
+    return Issued(context, root.public_bytes(pem))
 
 
 def _certificate(issuer: str, subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
@@ -96,25 +107,6 @@ def _certificate(issuer: str, subject: str, key: ec.EllipticCurvePublicKey) -> x
         .not_valid_before(now - timedelta(minutes=5))  # clients whose clock is a little behind
         .not_valid_after(now + timedelta(days=_DAYS))
     )
-
-
-def _name(host: str) -> x509.GeneralName:
-    from cryptography.x509 import DNSName, IPAddress
-
-    try:
-        return IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return DNSName(host)
-
-
-def _context(chain: bytes) -> ssl.SSLContext:
-    """Load a certificate and its key, which the ssl module reads from a file only: one that nobody else can read."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with tempfile.NamedTemporaryFile(prefix="kframework-", suffix=".pem") as file:
-        file.write(chain)
-        file.flush()
-        context.load_cert_chain(Path(file.name))
-    return context
 
 
 #: What cluster and context are called in the kubeconfigs written here.

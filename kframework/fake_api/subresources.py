@@ -128,10 +128,20 @@ def evict(cluster: MemoryCluster, call: Call) -> Response:
     runs = bool(pod.spec.node_name) and not has_ended(pod) and pod.metadata.deletion_timestamp is None
     budget = _budget(cluster, pod) if runs else None
     if budget is not None and budget.status.disruptions_allowed <= 0:
-        return _too_many(budget)
+        why = "Cannot evict pod as it would violate the pod's disruption budget."
+        error = ClusterError(why, status=429, reason="TooManyRequests")
+        told, count = budget.status, budget.status.current_healthy
+        needs = f"The disruption budget {budget.metadata.name} needs {told.desired_healthy} healthy pods"
+        causes = [{"reason": "DisruptionBudget", "message": f"{needs} and has {count} currently"}]
+        return answered(status_of(error) | {"details": {"causes": causes}}, error.status)
     if not call.is_dry_run and "All" not in options.dry_run:
         if budget is not None:
-            cluster.replace(_charged(budget, name, cluster.timestamp()))
+            status = structs.replace(
+                budget.status,
+                disruptions_allowed=budget.status.disruptions_allowed - 1,
+                disrupted_pods=budget.status.disrupted_pods | {name: cluster.timestamp()},
+            )
+            cluster.replace(structs.replace(budget, status=status))
         cluster.remove(Pod, name, namespace, uid=uid, grace=options.grace_period_seconds)
     return success(Subject(), status=201)
 
@@ -144,24 +154,3 @@ def _budget(cluster: MemoryCluster, pod: Pod) -> PodDisruptionBudget | None:
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise ClusterError(message, status=500, reason="InternalError")
     return covering[0] if covering else None
-
-
-def _charged(budget: PodDisruptionBudget, name: str, now: str) -> PodDisruptionBudget:
-    status = structs.replace(
-        budget.status,
-        disruptions_allowed=budget.status.disruptions_allowed - 1,
-        disrupted_pods=budget.status.disrupted_pods | {name: now},
-    )
-    return structs.replace(budget, status=status)
-
-
-def _too_many(budget: PodDisruptionBudget) -> Response:
-    error = ClusterError(
-        "Cannot evict pod as it would violate the pod's disruption budget.", status=429, reason="TooManyRequests"
-    )
-    needs = (
-        f"The disruption budget {budget.metadata.name} needs {budget.status.desired_healthy} healthy pods and has "
-        f"{budget.status.current_healthy} currently"
-    )
-    causes = [{"reason": "DisruptionBudget", "message": needs}]
-    return answered(status_of(error) | {"details": {"causes": causes}}, error.status)

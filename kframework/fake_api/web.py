@@ -76,10 +76,10 @@ async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -
         user = _user(server, asked)
         request = await _request(asked, user)
         await server.prepare(request)
-        reviewed = await server.webhooks.reviewed(request)
-        answer = server.begin(reviewed.request)
-        if isinstance(answer, Response) and reviewed.headers:
-            answer = replace(answer, headers={**answer.headers, **reviewed.headers})
+        request, warnings = await server.webhooks.reviewed(request)
+        answer = server.begin(request)
+        if isinstance(answer, Response) and warnings:
+            answer = replace(answer, headers={**answer.headers, **warnings})
     except ClusterError as refused:
         answer = failure(refused, NOBODY)
     except Exception:

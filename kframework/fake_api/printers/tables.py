@@ -38,10 +38,6 @@ def _quota(limits: bool) -> Fill:
 # -- roles -------------------------------------------------------------------------------------------------------------
 
 
-def _role(binding: Document, now: float) -> str:
-    return f"{text(binding, 'roleRef.kind')}/{text(binding, 'roleRef.name')}"
-
-
 def _subjects(kind: str) -> Fill:
     def fill(binding: Document, now: float) -> str:
         meant = [each for each in entries(binding, "subjects") if text(each, "kind") == kind]
@@ -53,7 +49,7 @@ def _subjects(kind: str) -> Fill:
 _BINDING = layout(
     "Name, Role, Age, (Users), (Groups), (ServiceAccounts)",
     {
-        "Role": _role,
+        "Role": lambda binding, now: f"{text(binding, 'roleRef.kind')}/{text(binding, 'roleRef.name')}",
         **{"Users": _subjects("User"), "Groups": _subjects("Group"), "ServiceAccounts": _subjects("ServiceAccount")},
     },
 )
@@ -154,10 +150,6 @@ def _hosts(ingress: Document, now: float) -> str:
     return _few(hosts) if hosts else "*"
 
 
-def _ingress_ports(ingress: Document, now: float) -> str:
-    return "80, 443" if entries(ingress, "spec.tls") else "80"
-
-
 def _ingress_address(ingress: Document, now: float) -> str:
     points = entries(ingress, "status.loadBalancer.ingress")
     return ",".join(text(each, "ip") or text(each, "hostname") for each in points)
@@ -172,10 +164,6 @@ def _parameters(kind: Document, now: float) -> str:
     return f"{what}.{group}/{name}" if group else f"{what}/{name}"
 
 
-def _pods(policy: Document, now: float) -> str:
-    return selector_at(policy, "spec.podSelector")
-
-
 _GROUP = "networking.k8s.io/v1"
 
 #: By apiVersion and kind.
@@ -186,10 +174,15 @@ NETWORKING = {
     ),
     (_GROUP, "Ingress"): layout(
         "Name, Class, Hosts, Address, Ports, Age",
-        {"Class": _class, "Hosts": _hosts, "Address": _ingress_address, "Ports": _ingress_ports},
+        {
+            "Ports": lambda ingress, now: "80, 443" if entries(ingress, "spec.tls") else "80",
+            **{"Class": _class, "Hosts": _hosts, "Address": _ingress_address},
+        },
     ),
     (_GROUP, "IngressClass"): layout("Name, Controller=spec.controller, Parameters, Age", {"Parameters": _parameters}),
-    (_GROUP, "NetworkPolicy"): layout("Name, Pod-Selector, Age", {"Pod-Selector": _pods}),
+    (_GROUP, "NetworkPolicy"): layout(
+        "Name, Pod-Selector, Age", {"Pod-Selector": lambda policy, now: selector_at(policy, "spec.podSelector")}
+    ),
 }
 
 
@@ -305,13 +298,11 @@ def _external_address(service: Document, now: float) -> str:
 
 
 def _ports(service: Document, now: float) -> str:
-    return ",".join(_port(port) for port in entries(service, "spec.ports")) or "<none>"
-
-
-def _port(port: Document) -> str:
-    node_port = number(port, "nodePort")
-    number_text = f"{number(port, 'port')}:{node_port}" if node_port else str(number(port, "port"))
-    return f"{number_text}/{text(port, 'protocol', 'TCP')}"
+    shown = []
+    for port in entries(service, "spec.ports"):
+        node_port = f":{number(port, 'nodePort')}" if number(port, "nodePort") else ""
+        shown.append(f"{number(port, 'port')}{node_port}/{text(port, 'protocol', 'TCP')}")
+    return ",".join(shown) or "<none>"
 
 
 _EVENTS = Layout(

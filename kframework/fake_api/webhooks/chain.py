@@ -78,7 +78,7 @@ def question(subject: Subject, number: int) -> tuple[str, bytes]:
 
 def request_of(subject: Subject, uid: str = "") -> Data:
     """Return what a review asks."""
-    write = subject.write
+    write, user = subject.write, subject.user
     kind = {"group": write.group, "version": write.version, "kind": subject.kind}
     resource = {"group": write.group, "version": write.version, "resource": write.resource}
     return {
@@ -92,7 +92,7 @@ def request_of(subject: Subject, uid: str = "") -> Data:
         **({"name": subject.name} if subject.name else {}),
         **({"namespace": subject.namespace} if subject.namespace else {}),
         "operation": write.operation,
-        "userInfo": _spoken(subject.user),
+        "userInfo": {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {}),
         "object": subject.new,
         "oldObject": subject.old,
         "dryRun": subject.is_dry_run,
@@ -159,11 +159,6 @@ def headers(warnings: Sequence[str]) -> Mapping[str, str]:
 _WARNINGS, _LONGEST_WARNING = 16, 256
 
 
-def _spoken(user: User) -> Data:
-    spoken: Data = {"username": user.name, "groups": list(user.groups)}
-    return spoken | ({"uid": user.uid} if user.uid else {})
-
-
 #: What an API server sets itself: a webhook that has changed a new object sends it without.
 _SET = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
@@ -172,13 +167,6 @@ _OF_CLASS = ("priority", "preemptionPolicy")
 
 #: Answers a request at once; a watch is never asked for.
 Begin = Callable[[Request], object]
-
-
-class Reviewed(NamedTuple):
-    """What is to be written after all, and the headers with what webhooks warn of."""
-
-    request: Request
-    headers: Mapping[str, str]
 
 
 class Webhooks:
@@ -191,26 +179,22 @@ class Webhooks:
         self._validating = built_in_kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
         self._asked = 0
 
-    async def reviewed(self, request: Request) -> Reviewed:
-        """Have webhooks look at a write; raises ClusterError where one refuses it, or cannot be asked."""
-        same = Reviewed(request, {})
-        if not request.writes or not self._has_any():
-            return same
-        subject = self._subject(request)
+    async def reviewed(self, request: Request) -> tuple[Request, Mapping[str, str]]:
+        """Have webhooks look at a write: return what is to be written after all, and headers with their warnings.
+
+        Raises ClusterError where one refuses it, or cannot be asked.
+        """
+        objects = self._store.cluster.objects
+        is_asked = request.writes and (objects(self._mutating.struct) or objects(self._validating.struct))
+        subject = self._subject(request) if is_asked else None
         if subject is None:
-            return same
+            return request, {}
         warnings: list[str] = []
         changed = await self._mutated(subject, warnings)
         await self._validate(changed, warnings)
         if changed.new != subject.new:
             request = _rewritten(request, changed)
-        return Reviewed(request, headers(warnings))
-
-    def _has_any(self) -> bool:
-        objects = self._store.cluster.objects
-        return bool(objects(self._mutating.struct) or objects(self._validating.struct))
-
-    # -- what it is about ----------------------------------------------------------------------------------------------
+        return request, headers(warnings)
 
     def _subject(self, request: Request) -> Subject | None:
         """Find out what a write would come to; None for one that no webhook is asked about, or that will fail."""
@@ -218,23 +202,14 @@ class Webhooks:
         resource = self._store.catalogue.find(path.api_version, path.plural) if path is not None else None
         if path is None or resource is None or resource.is_review or (request.method == "DELETE" and not path.name):
             return None
-        old = self._found(request) if path.name else None
+        old = _document(self._begin(Request(method="GET", path=request.path))) if path.name else None
         if request.method == "DELETE":
             return _about(path, resource, request, None, old) if old is not None else None
-        new = self._tried(request)
-        return _about(path, resource, request, new, old) if new is not None else None
-
-    def _found(self, request: Request) -> Data | None:
-        return _document(self._begin(Request(method="GET", path=request.path)))
-
-    def _tried(self, request: Request) -> Data | None:
         query = (*((name, value) for name, value in request.query if name != "dryRun"), ("dryRun", "All"))
-        answer = _document(self._begin(replace(request, query=query, accept=JSON)))
-        if answer is not None and answer.get("kind") == "Status":
-            return _document(Response(200, request.body, {}))  # something that is only sent, as a binding is
-        return answer
-
-    # -- what webhooks say ---------------------------------------------------------------------------------------------
+        new = _document(self._begin(replace(request, query=query, accept=JSON)))
+        if new is not None and new.get("kind") == "Status":
+            new = _document(Response(200, request.body, {}))  # something that is only sent, as a binding is
+        return _about(path, resource, request, new, old) if new is not None else None
 
     async def _mutated(self, subject: Subject, warnings: list[str]) -> Subject:
         """Return what the mutating webhooks make of a write."""

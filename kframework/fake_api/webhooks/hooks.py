@@ -83,7 +83,8 @@ class Webhook(NamedTuple):
         if labels is not None and not _selects(mapping(self.said, "namespaceSelector"), labels):
             return False
         chosen = mapping(self.said, "objectSelector")
-        return any(_selects(chosen, _labels(each)) for each in objects) if objects else not chosen
+        labelled = [{key: str(value) for key, value in mapping(each, "metadata.labels").items()} for each in objects]
+        return any(_selects(chosen, each) for each in labelled) if objects else not chosen
 
 
 def webhooks_in(configurations: Iterator[Data]) -> list[Webhook]:
@@ -99,16 +100,13 @@ def _covers(rule: Data, write: Write) -> bool:
         and _lists(rule, "apiGroups", write.group)
         and _lists(rule, "apiVersions", write.version)
         and (scope == "*" or (scope == "Namespaced") == write.namespaced)
-        and any(_names(each, write) for each in _texts(rule, "resources"))
+        # As in `*`, `pods`, `pods/*`, `*/scale` and `*/*`.
+        and any(
+            resource in ("*", write.resource)
+            and (subresource in ("*", write.subresource) if slash else not write.subresource)
+            for resource, slash, subresource in (each.partition("/") for each in _texts(rule, "resources"))
+        )
     )
-
-
-def _names(said: str, write: Write) -> bool:
-    """Return whether a resource of a rule is meant: `*`, `pods`, `pods/*`, `*/scale`, `*/*`."""
-    resource, slash, subresource = said.partition("/")
-    if resource not in ("*", write.resource):
-        return False
-    return subresource in ("*", write.subresource) if slash else not write.subresource
 
 
 def _lists(rule: Data, field: str, value: str) -> bool:
@@ -118,10 +116,6 @@ def _lists(rule: Data, field: str, value: str) -> bool:
 def _texts(rule: Data, field: str) -> list[str]:
     found = rule.get(field)
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def _labels(document: Data) -> dict[str, str]:
-    return {key: str(value) for key, value in mapping(document, "metadata.labels").items()}
 
 
 def _selects(selector: Data, labels: Mapping[str, str]) -> bool:

@@ -11,8 +11,6 @@ import msgspec
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
-# -- autoscalers ---------------------------------------------------------------------------------------------------
-
 #: Annotations that hold, in v1, what has no field there; each with its place in v2.
 _ANNOTATED = {
     "autoscaling.alpha.kubernetes.io/metrics": ("spec", "metrics"),
@@ -93,8 +91,6 @@ def _read(written: object, wanted: type) -> object:
 def _without(data: Data, fields: tuple[str, ...]) -> Data:
     return {name: told for name, told in data.items() if name not in fields}
 
-
-# -- events --------------------------------------------------------------------------------------------------------
 
 #: What the fields of events.k8s.io/v1 are called in core/v1, where they differ.
 _CORE_NAMES = {

@@ -77,9 +77,9 @@ class Hooks:
         asked = request(method, path, body, **query)
         server = self.served.server
         await server.prepare(asked)
-        reviewed = await server.webhooks.reviewed(asked)
-        answer = await server.answer(reviewed.request)
-        return replace(answer, headers={**answer.headers, **reviewed.headers})
+        written, warnings = await server.webhooks.reviewed(asked)
+        answer = await server.answer(written)
+        return replace(answer, headers={**answer.headers, **warnings})
 
     async def written(self, method: str, path: str, body: object = None, **query: Any) -> Json:
         response = await self.send(method, path, body, **query)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from kframework.fake_api.schema.causes import (
     Cause,
     duplicate,
@@ -17,6 +19,8 @@ from kframework.fake_api.schema.causes import (
 from kframework.fake_api.schema.shared_specs import SpecMemory
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.objects.label_selectors import label_selector
+from kframework.objects.meta import LabelSelector
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.syntax import dns_label, env_name, label_value, port_name, port_number, qualified_name
 
@@ -255,26 +259,15 @@ def negative_numbers(spec: Data, fields: Iterable[str], path: str = "spec") -> I
             yield invalid(f"{path}.{field}", found, "must be greater than or equal to 0")
 
 
+def _selects(selector: Data, labels: Data) -> bool:
+    """Return whether a selector matches; of one that cannot be read other causes tell."""
+    try:
+        compiled = label_selector(msgspec.convert(selector, LabelSelector))
+    except ValueError:
+        return True
+    return compiled.matches({key: str(label) for key, label in labels.items()})
+
+
 def _template(template: Data, path: str) -> Iterator[Cause]:
     yield from labels_causes(mapping(template, "metadata"), f"{path}.")
     yield from spec_causes(mapping(template, "spec"), f"{path}.spec")
-
-
-def _selects(selector: Data, labels: Data) -> bool:
-    wanted = mapping(selector, "matchLabels").items() <= labels.items()
-    return wanted and all(_holds(each, labels) for each in entries(selector, "matchExpressions"))
-
-
-def _holds(expression: Data, labels: Data) -> bool:
-    found, values = labels.get(str(expression.get("key"))), expression.get("values")
-    among = isinstance(values, list) and found in values
-    match expression.get("operator"):
-        case "In":
-            return among
-        case "NotIn":
-            return not among
-        case "Exists":
-            return found is not None
-        case "DoesNotExist":
-            return found is None
-    return True
