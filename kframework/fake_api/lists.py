@@ -85,10 +85,7 @@ _FIELDS: dict[tuple[str, str], dict[str, _Read]] = {
 
 
 class Selection:
-    """The objects of a namespace (empty: of all) that `labelSelector` and `fieldSelector` of a query select.
-
-    Raises ClusterError 400 for selectors that make no sense.
-    """
+    """The objects of a namespace (empty: of all) that a query's selectors select; ClusterError 400 for nonsense."""
 
     def __init__(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> None:
         self.namespace = namespace

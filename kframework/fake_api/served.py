@@ -287,11 +287,6 @@ class Resource:
         return self.kind.api_version.rpartition("/")[0]
 
     @property
-    def has_status(self) -> bool:
-        """Whether its status is a part of its own."""
-        return "status" in self.subresources
-
-    @property
     def verbs(self) -> tuple[str, ...]:
         """What can be done to objects of the kind."""
         return SENT if self.is_review else self.reading or _ALL_VERBS

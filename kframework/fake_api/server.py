@@ -146,10 +146,7 @@ class ApiServer:
                 yield from self._store.collection(stored).stored()
 
     async def prepare(self, request: Request) -> None:
-        """Read and make outside the loop what an answer would hold it up with: documents, the fields of kinds.
-
-        It takes a thread, and so is not for virtual time.
-        """
+        """Read and make in a thread what an answer would hold the loop up with; not for virtual time."""
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
         elif request.writes and not self._knows_fields:

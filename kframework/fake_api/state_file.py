@@ -73,14 +73,14 @@ class StateFile:
                 documents.append(msgspec.json.decode(line, type=dict[str, object]))
             except (ValueError, RecursionError) as error:
                 raise self._error(f"is damaged here: {error}; {_REMEDY}", number) from error
-        kinds = {
-            _name(each.stored): each.stored for each in (*map(built_in, built_in_kinds()), *map(declared, all_kinds()))
-        }
+        served = [*map(built_in, built_in_kinds()), *map(declared, all_kinds())]
+        kinds = {(each.stored.api_version, each.stored.name): each.stored for each in served}
         for number, document in enumerate(documents, 2):
             if document.get("kind") == _DEFINITION.name:
                 definition = self._object(document, kinds, number)
                 if isinstance(definition, CustomResourceDefinition):
-                    kinds |= {_name(each.stored): each.stored for each in defined(definition)}
+                    stored = [each.stored for each in defined(definition)]
+                    kinds |= {(kind.api_version, kind.name): kind for kind in stored}
         objects = [self._object(document, kinds, number) for number, document in enumerate(documents, 2)]
         return Kept(objects, documents, head.version)
 
@@ -111,7 +111,3 @@ class StateFile:
 
     def _error(self, message: str, line: int | None = None) -> InputError:
         return InputError(message, file=str(self._path), line=line)
-
-
-def _name(kind: Kind[ApiObject]) -> tuple[str, str]:
-    return kind.api_version, kind.name

@@ -34,10 +34,7 @@ _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def with_part(resource: Resource, part: str, old: Data, new: Data, now: str) -> Data:
-    """Return the old object with what the new one says of a part; the main part is "".
-
-    `now` is for conditions that do not say since when they hold.
-    """
+    """Return the old object with what the new one says of a part, "" being the main one; `now` is for conditions."""
     match part:
         case "status":
             kept, said = old.get("metadata"), new.get("metadata")
@@ -58,7 +55,7 @@ def with_part(resource: Resource, part: str, old: Data, new: Data, now: str) -> 
         case "resize":
             spec = _resized(mapping(old, "spec"), mapping(new, "spec"))
             return {**old, "metadata": new.get("metadata"), "spec": spec}
-    if resource.has_status:
+    if "status" in resource.subresources:
         new = _with(new, "status", old)
     match resource.kind.api_version, resource.kind.name:
         case "v1", "Pod":
@@ -150,7 +147,8 @@ class Verbs:
     def patch(self) -> Response:
         """Change an object as a patch says."""
         old, fields, manager = self._found(), FieldValidation(self._call), FieldManager(self._call, self._cluster)
-        new = fields.patched(self._patch(self._resource.data(old)))
+        asked = self._call.request
+        new = fields.patched(apply_patch(self._resource.data(old), asked.body, asked.content_type))
         check_uid(old, new)
         new = manager.updated(self._resource.data(old), self._part(old, new))
         return self._replace(old, new, fields.headers)
@@ -168,9 +166,6 @@ class Verbs:
         new = fields.patched(manager.applied(self._resource.data(old), config))
         check_uid(old, new)
         return self._replace(old, managed_as(new, self._part(old, new)), fields.headers)
-
-    def _patch(self, data: Data) -> Data:
-        return apply_patch(data, self._call.request.body, self._call.request.content_type)
 
     def _create(self, data: Data, headers: Mapping[str, str]) -> Response:
         data = asked_by(data, self._resource, self._call.request.user or ADMIN)
@@ -270,8 +265,9 @@ class ScaleVerbs(Verbs):
         return self._rescale(self._found(), object_in(self._call.request))
 
     def patch(self) -> Response:
-        old = self._found()
-        return self._rescale(old, self._patch(scale_of(self._paths, self._resource.data(old))))
+        old, asked = self._found(), self._call.request
+        scale = scale_of(self._paths, self._resource.data(old))
+        return self._rescale(old, apply_patch(scale, asked.body, asked.content_type))
 
     def apply(self) -> Response:
         manager, old, kind = FieldManager(self._call, self._cluster), self._found(), self._resource.kind

@@ -39,7 +39,8 @@ def asked_by(said: Data, resource: Resource, user: User) -> Data:
 def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Data) -> Draft:
     """Return what creating an object would store; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
     data = _stored(resource, said, namespace)
-    if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
+    # A node is created with its status, as by a kubelet.
+    if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
     if resource.kind.struct is Pod:
         data["status"] = {"qosClass": qos_class(mapping(data, "spec"))}

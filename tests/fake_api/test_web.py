@@ -22,6 +22,11 @@ from kframework.objects import Lease, Node, ObjectMeta
 from tests.fake_api.serving import NODES, PODS, node, read
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 class Line:
     """A client of a server, and the cluster behind that."""
 

@@ -316,14 +316,26 @@ class FieldManager:
 
     def applied(self, live: Data, config: Data) -> Data:
         """Return an object, or {}, with a configuration applied; ClusterError 400, 409 for conflicts, or 500."""
-        self._check(config)
+        said = str(config.get("apiVersion", ""))
+        if said != self._version:
+            raise api_errors.bad_request(
+                "Incorrect version specified in apply patch."
+                f" Specified patch version: {said:.100}, expected: {self._version}"
+            )
+        if "managedFields" in mapping(config, "metadata"):
+            raise api_errors.bad_request("metadata.managedFields must be nil")
+        if wrong := list(problems(self._shape, config)):
+            namespace, own = self._call.path.namespace, name(config)
+            where = f"{namespace}/{own}; {self._version}, Kind={self._resource.kind.name}"
+            told = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
+            raise ClusterError(f"failed to create typed patch object ({where}): {told}", status=500)
         config = self._part(config)
         managers = _managers(live) or self._updated({}, self._part(live), {}, BEFORE_FIRST_APPLY)
         owner, now = Owner(self._name, APPLY, "", self._call.path.subresource), self._cluster.timestamp()
         result = applied(self._shape, live, config, managers, owner, version=self._version, now=now)
         allowed = NO_FIELDS
-        if self._name == KUBECTL and (said := last_applied(live)):
-            allowed = allowed_by_last_applied(self._shape, said, live)
+        if self._name == KUBECTL and (before := last_applied(live)):
+            allowed = allowed_by_last_applied(self._shape, before, live)
         conflicts = {owner: in_order(fields - allowed) for owner, fields in sorted(result.conflicts.items())}
         if any(conflicts.values()) and not flag(self._call.query, "force"):
             raise conflict(conflicts)
@@ -343,7 +355,8 @@ class FieldManager:
         if self._call.path.subresource in ("status", "approval"):
             names = ["apiVersion", "kind", "status", *([] if is_custom(self._resource.kind) else ["metadata"])]
             return {field: data[field] for field in names if field in data}
-        return {field: said for field, said in data.items() if field != "status" or not self._resource.has_status}
+        has_status = "status" in self._resource.subresources
+        return {field: said for field, said in data.items() if field != "status" or not has_status}
 
     def _updated(
         self, old: Data, new: Data, managers: dict[Owner, Managed], manager: str | None = None
@@ -351,21 +364,6 @@ class FieldManager:
         owner = Owner(manager or self._name, UPDATE, self._version, self._call.path.subresource)
         now = self._cluster.timestamp()
         return updated(self._shape, old, new, managers, owner, version=self._version, now=now)
-
-    def _check(self, config: Data) -> None:
-        said = str(config.get("apiVersion", ""))
-        if said != self._version:
-            raise api_errors.bad_request(
-                "Incorrect version specified in apply patch."
-                f" Specified patch version: {said:.100}, expected: {self._version}"
-            )
-        if "managedFields" in mapping(config, "metadata"):
-            raise api_errors.bad_request("metadata.managedFields must be nil")
-        if wrong := list(problems(self._shape, config)):
-            namespace, own = self._call.path.namespace, name(config)
-            where = f"{namespace}/{own}; {self._version}, Kind={self._resource.kind.name}"
-            told = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
-            raise ClusterError(f"failed to create typed patch object ({where}): {told}", status=500)
 
 
 def _managers(data: Data) -> dict[Owner, Managed]:

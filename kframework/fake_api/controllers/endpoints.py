@@ -222,16 +222,14 @@ class EndpointSliceController(_ServiceLoop):
         for ports, left in wanted.items():
             every = [*left.values()]
             for begin in range(0, len(every) or int(ports not in seen), _MOST):
-                self._make(service, ports, tuple(every[begin : begin + _MOST]))
-
-    def _make(self, service: Service, ports: Ports, endpoints: tuple[Endpoint, ...]) -> None:
-        metadata = ObjectMeta(
-            generate_name=f"{service.metadata.name}-",
-            namespace=service.metadata.namespace,
-            labels=_labels(service),
-            owner_references=(owner_reference(service),),
-        )
-        self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=endpoints, ports=ports))
+                metadata = ObjectMeta(
+                    generate_name=f"{service.metadata.name}-",
+                    namespace=service.metadata.namespace,
+                    labels=_labels(service),
+                    owner_references=(owner_reference(service),),
+                )
+                told = tuple(every[begin : begin + _MOST])
+                self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=told, ports=ports))
 
     def _endpoint(self, service: Service, member: Member) -> Endpoint:
         node_name = member.pod.spec.node_name

@@ -27,7 +27,6 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text
 from kframework.objects import ApiObject, Kind, Namespace
 
-_API_VERSION = "admission.k8s.io/v1"
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
@@ -61,19 +60,12 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
     warnings: tuple[str, ...] = ()
 
 
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
+class _Review(msgspec.Struct, frozen=True):
     response: Answer | None = None
 
 
 class Unanswered(Exception):
     """Raised where a webhook could not be asked, or has answered nonsense."""
-
-
-def question(subject: Subject, number: int) -> tuple[str, bytes]:
-    """Write a review of a write; return its uid and the body."""
-    uid = str(uuid.UUID(int=number))
-    asked = request_of(subject, uid)
-    return uid, msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": _API_VERSION, "request": asked})
 
 
 def request_of(subject: Subject, uid: str = "") -> Data:
@@ -100,51 +92,10 @@ def request_of(subject: Subject, uid: str = "") -> Data:
     }
 
 
-def answer_in(body: bytes, uid: str) -> Answer:
-    """Read an answer; Unanswered for one that is none, or is to another question."""
-    try:
-        answer = msgspec.json.decode(body, type=_Review).response
-    except (ValueError, RecursionError) as error:
-        raise Unanswered(f"it has answered no AdmissionReview: {error}") from error
-    if answer is None:
-        raise Unanswered("it has answered an AdmissionReview without a response")
-    if answer.uid != uid:
-        raise Unanswered(f'expected response.uid="{uid}", got "{answer.uid:.100}"')
-    return answer
-
-
-def patch_in(answer: Answer) -> bytes | None:
-    """Return the JSON patch of an answer, None if there is none; Unanswered for one of another type."""
-    if not answer.patch:
-        return None
-    if answer.patch_type != "JSONPatch":
-        raise Unanswered(f'invalid patchType: "{answer.patch_type:.100}"')
-    try:
-        return base64.b64decode(answer.patch, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Unanswered(f"its patch is no base64: {error}") from error
-
-
-def denied(hook: Webhook, answer: Answer) -> ClusterError:
-    """Say that a webhook has refused a write."""
-    status, head = answer.status, f'admission webhook "{hook.name}" denied the request'
-    why = status.message or status.reason
-    message = f"{head}: {why}" if why else f"{head} without explanation"
-    code = status.code if 400 <= status.code < 600 else 400
-    return ClusterError(message, status=code, reason=status.reason or ("BadRequest" if code == 400 else ""))
-
-
 def failed(hook: Webhook, why: Unanswered) -> ClusterError:
     """Say that a webhook could not be asked."""
     message = f'Internal error occurred: failed calling webhook "{hook.name}": {why}'
     return ClusterError(message, status=500, reason="InternalError")
-
-
-def undecided(subject: Subject, why: Exception) -> ClusterError:
-    """Say that it could not be found out whether a webhook is to be asked."""
-    write = subject.write
-    resource = f"{write.resource}.{write.group}" if write.group else write.resource
-    return ClusterError(f'{resource} "{subject.name}" is forbidden: {why}', status=403, reason="Forbidden")
 
 
 def headers(warnings: Sequence[str]) -> Mapping[str, str]:
@@ -180,10 +131,7 @@ class Webhooks:
         self._asked = 0
 
     async def reviewed(self, request: Request) -> tuple[Request, Mapping[str, str]]:
-        """Have webhooks look at a write: return what is to be written after all, and headers with their warnings.
-
-        Raises ClusterError where one refuses it, or cannot be asked.
-        """
+        """Return what webhooks make of a write, and headers of what they warn of; ClusterError if it is refused."""
         objects = self._store.cluster.objects
         is_asked = request.writes and (objects(self._mutating.struct) or objects(self._validating.struct))
         subject = self._subject(request) if is_asked else None
@@ -225,9 +173,14 @@ class Webhooks:
     async def _change(self, hook: Webhook, subject: Subject, warnings: list[str]) -> tuple[Subject, bool]:
         try:
             answer = await self._answer(hook, subject, warnings)
-            patch = patch_in(answer) if subject.new is not None else None
-            if patch is None or subject.new is None:
+            if subject.new is None or not answer.patch:
                 return subject, False
+            if answer.patch_type != "JSONPatch":
+                raise Unanswered(f'invalid patchType: "{answer.patch_type:.100}"')
+            try:
+                patch = base64.b64decode(answer.patch, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise Unanswered(f"its patch is no base64: {error}") from error
             new = apply_patch(subject.new, patch, JSON_PATCH)
         except Unanswered as why:
             if hook.may_fail:
@@ -254,27 +207,53 @@ class Webhooks:
     async def _answer(self, hook: Webhook, subject: Subject, warnings: list[str]) -> Answer:
         """Ask a webhook; ClusterError if it refuses, Unanswered if it cannot be asked."""
         self._asked += 1
-        uid, body = question(subject, self._asked)
-        answer = answer_in(await call_webhook(hook, body), uid)
+        uid = str(uuid.UUID(int=self._asked))
+        review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request_of(subject, uid)}
+        body = await call_webhook(hook, msgspec.json.encode(review))
+        try:
+            answer = msgspec.json.decode(body, type=_Review).response
+        except (ValueError, RecursionError) as error:
+            raise Unanswered(f"it has answered no AdmissionReview: {error}") from error
+        if answer is None:
+            raise Unanswered("it has answered an AdmissionReview without a response")
+        if answer.uid != uid:
+            raise Unanswered(f'expected response.uid="{uid}", got "{answer.uid:.100}"')
         warnings += answer.warnings
         if not answer.allowed:
-            raise denied(hook, answer)
+            why = answer.status.message or answer.status.reason
+            message = f'admission webhook "{hook.name}" denied the request'
+            message += f": {why}" if why else " without explanation"
+            code = answer.status.code if 400 <= answer.status.code < 600 else 400
+            reason = answer.status.reason or ("BadRequest" if code == 400 else "")
+            raise ClusterError(message, status=code, reason=reason)
         return answer
 
     def _wanting(self, kind: Kind[ApiObject], subject: Subject) -> list[Webhook]:
         collection = self._store.collection(kind)
         configurations: Iterator[Data] = (each.data for each in collection.at(collection.version))
-        objects, labels = [each for each in (subject.new, subject.old) if each is not None], self._labels(subject)
+        objects = [each for each in (subject.new, subject.old) if each is not None]
+        labels: Mapping[str, str] | None = None  # of the namespace of what is written, a namespace's own
+        if subject.kind == "Namespace":
+            labels = {key: str(value) for key, value in mapping(next(iter(objects), {}), "metadata.labels").items()}
+        elif subject.namespace and (home := self._store.cluster.find(Namespace, subject.namespace)) is not None:
+            labels = home.metadata.labels
         wanting = [hook for hook in webhooks_in(configurations) if hook.wants(subject.write, labels, objects)]
         return [hook for hook in wanting if not hook.conditions or _meets_conditions(hook, subject)]
 
-    def _labels(self, subject: Subject) -> Mapping[str, str] | None:
-        """Return the labels of the namespace of what is written, a namespace's own; None for what is in none."""
-        if subject.kind == "Namespace":
-            document = subject.new or subject.old or {}
-            return {key: str(value) for key, value in mapping(document, "metadata.labels").items()}
-        home = self._store.cluster.find(Namespace, subject.namespace) if subject.namespace else None
-        return home.metadata.labels if home is not None else None
+
+def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
+    """Return whether a webhook's conditions hold; ClusterError if that cannot be said, and it must not fail."""
+    from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold  # few webhooks have any
+
+    try:
+        return hold(hook.conditions, request_of(subject))
+    except UndecidedError as why:
+        if hook.may_fail:
+            return False
+        write = subject.write
+        resource = f"{write.resource}.{write.group}" if write.group else write.resource
+        message = f'{resource} "{subject.name}" is forbidden: {why}'
+        raise ClusterError(message, status=403, reason="Forbidden") from why
 
 
 def _about(path: Path, resource: Resource, request: Request, new: Data | None, old: Data | None) -> Subject:
@@ -291,18 +270,6 @@ def _about(path: Path, resource: Resource, request: Request, new: Data | None, o
         user=request.user or ADMIN,
         is_dry_run=("dryRun", "All") in request.query,
     )
-
-
-def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
-    """Return whether a webhook's conditions hold; ClusterError if that cannot be said, and it must not fail."""
-    from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold  # few webhooks have any
-
-    try:
-        return hold(hook.conditions, request_of(subject))
-    except UndecidedError as why:
-        if hook.may_fail:
-            return False
-        raise undecided(subject, why) from why
 
 
 def _document(answer: object) -> Data | None:

@@ -23,10 +23,7 @@ Data = dict[str, object]
 
 
 class Document:
-    """An object as it is stored, and the JSON that the API shows for it; neither ever changes.
-
-    In kinds of it that go by the clock the JSON does.
-    """
+    """An object as it is stored, and its JSON in the API; neither changes, but for JSON that goes by the clock."""
 
     __slots__ = ("_body", "subject")
 

@@ -111,14 +111,10 @@ _SHOWN_EMPTY: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None
 
 def to_core(event: dict[str, object]) -> dict[str, object]:
     """Write an event of events.k8s.io/v1 as one of core/v1."""
-    return {**_SHOWN_EMPTY, **_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
+    return {**_SHOWN_EMPTY, **{_CORE_NAMES.get(name, name): told for name, told in event.items()}, "apiVersion": "v1"}
 
 
 def from_core(event: dict[str, object]) -> dict[str, object]:
     """Write an event of core/v1 as one of events.k8s.io/v1."""
-    given = {field: value for field, value in event.items() if value or field not in _SHOWN_EMPTY}
-    return {**_renamed(given, _NAMES), "apiVersion": "events.k8s.io/v1"}
-
-
-def _renamed(event: dict[str, object], names: dict[str, str]) -> dict[str, object]:
-    return {names.get(field, field): value for field, value in event.items()}
+    given = {_NAMES.get(name, name): told for name, told in event.items() if told or name not in _SHOWN_EMPTY}
+    return {**given, "apiVersion": "events.k8s.io/v1"}

@@ -38,11 +38,6 @@ class Rule:
         return isinstance(self.program, Program) and "oldSelf" in self.program.names
 
     @property
-    def is_optional(self) -> bool:
-        """Whether it is asked where nothing was there before, too."""
-        return flag(self.written, "optionalOldSelf")
-
-    @property
     def title(self) -> str:
         """Its message, or its text."""
         return (text(self.written, "message") or text(self.written, "rule")).strip()
@@ -219,17 +214,13 @@ class _Judgement:
         self._left = _BUDGET
 
     def judge(self, tree: Tree, path: str, value: object, old: object, *, is_unchanged: bool) -> None:
-        """Judge a value and what is in it.
-
-        `is_unchanged` says whether something around it is what it was before: what was wrong with that may stay
-        (KEP-4008).
-        """
+        """Judge a value and all in it; what was wrong may stay where what is around `is_unchanged` (KEP-4008)."""
         if value is None:
             return
         around = is_unchanged
         is_unchanged = is_unchanged or (old is not None and value == old)
         for rule in tree.rules:
-            if not rule.is_transition or old is not None or rule.is_optional:
+            if not rule.is_transition or old is not None or flag(rule.written, "optionalOldSelf"):
                 self._ask(rule, tree.schema, path, value, old, is_unchanged)
         for part in tree.all_of:
             self.judge(part, path, value, old, is_unchanged=around)
@@ -326,7 +317,7 @@ def _variables(rule: Rule, schema: Schema, value: object, old: object) -> dict[s
     variables = {"self": seen(schema, value)}
     if rule.is_transition:
         before = seen(schema, old)
-        if rule.is_optional:
+        if flag(rule.written, "optionalOldSelf"):
             before = NONE if old is None else Optional(before)
         variables["oldSelf"] = before
     return variables

@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator
 
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
-from kframework.fake_api.schema.validation.pods import job, kept_running, metadata_causes, negative_numbers, pod_causes
+from kframework.fake_api.schema.validation.pods import (
+    job,
+    kept_running,
+    metadata_causes,
+    name_causes,
+    negative_numbers,
+    pod_causes,
+)
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 from kframework.in_memory.workloads.schedules import ScheduleError, location, schedule
@@ -107,18 +114,13 @@ def _of_conditions(conditions: list[Data], path: str) -> Iterator[Cause]:
         from kframework.fake_api.webhooks.match_conditions import problem  # few webhooks have any, and it needs CEL
     names: set[str] = set()
     for index, condition in enumerate(conditions):
-        place, name = f"{path}[{index}]", text(condition, "name")
+        place = f"{path}[{index}]"
         expression = text(condition, "expression").strip()
         if not expression:
             yield required(f"{place}.expression")
         elif said := problem(expression):
             yield invalid(f"{place}.expression", expression, said)
-        if not name:
-            yield required(f"{place}.name")
-        yield from (invalid(f"{place}.name", name, each) for each in (qualified_name(name) if name else ()))
-        if name and name in names:
-            yield duplicate(f"{place}.name", name)
-        names.add(name)
+        yield from name_causes(text(condition, "name"), f"{place}.name", qualified_name, names)
 
 
 _KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
@@ -180,14 +182,8 @@ def service_causes(data: Data) -> Iterator[Cause]:
 def _ports(ports: list[Data]) -> Iterator[Cause]:
     names, numbers = set[str](), set[tuple[object, object]]()
     for index, port in enumerate(ports):
-        place, name = f"spec.ports[{index}]", text(port, "name")
-        if not name and len(ports) > 1:
-            yield required(f"{place}.name")
-        if name:
-            yield from (invalid(f"{place}.name", name, each) for each in dns_label(name))
-            if name in names:
-                yield duplicate(f"{place}.name", name)
-            names.add(name)
+        place = f"spec.ports[{index}]"
+        yield from name_causes(text(port, "name"), f"{place}.name", dns_label, names, is_needed=len(ports) > 1)
         number, target = port.get("port", 0), port.get("targetPort")
         wrong = port_number(number) if isinstance(number, int) else ()
         yield from (invalid(f"{place}.port", number, each) for each in wrong)

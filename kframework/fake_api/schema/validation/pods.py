@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -71,7 +71,7 @@ def _volumes(volumes: list[Data], path: str) -> Iterator[Cause]:
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         place = f"{path}[{index}]"
-        yield from _named(volume, place, seen)
+        yield from name_causes(text(volume, "name"), f"{place}.name", dns_label, seen)
         sources = [field for field in volume if field != "name"]
         for extra in sources[1:]:
             yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
@@ -80,21 +80,22 @@ def _volumes(volumes: list[Data], path: str) -> Iterator[Cause]:
                 yield required(f"{place}.{source}.{needed}")
 
 
-def _named(subject: Data, path: str, seen: set[str]) -> Iterator[Cause]:
-    """Look at a name that must be a label, and be there once."""
-    name = text(subject, "name")
-    if not name:
-        yield required(f"{path}.name")
-    elif messages := dns_label(name):
-        yield from (invalid(f"{path}.name", name, each) for each in messages)
-    if name and name in seen:
-        yield duplicate(f"{path}.name", name)
-    seen.add(name)
+def name_causes(
+    name: str, path: str, check: Callable[[str], Iterable[str]], seen: set[str], *, is_needed: bool = True
+) -> Iterator[Cause]:
+    """Yield what is wrong with a name by a `check`, and whether it is among those `seen` before, as it is then."""
+    if name:
+        yield from (invalid(path, name, each) for each in check(name))
+        if name in seen:
+            yield duplicate(path, name)
+        seen.add(name)
+    elif is_needed:
+        yield required(path)
 
 
 def container_causes(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
     """Yield what is wrong with a container; `volumes` are those there are, `names` those taken, and its own then."""
-    yield from _named(container, path, names)
+    yield from name_causes(text(container, "name"), f"{path}.name", dns_label, names)
     image = text(container, "image")
     if not image:
         yield required(f"{path}.image")
@@ -114,12 +115,8 @@ def container_causes(container: Data, path: str, volumes: set[str], names: set[s
 def _ports(ports: list[Data], path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for index, port in enumerate(ports):
-        place, name = f"{path}[{index}]", text(port, "name")
-        if name:
-            yield from (invalid(f"{place}.name", name, each) for each in port_name(name))
-            if name in names:
-                yield duplicate(f"{place}.name", name)
-            names.add(name)
+        place = f"{path}[{index}]"
+        yield from name_causes(text(port, "name"), f"{place}.name", port_name, names, is_needed=False)
         number = port.get("containerPort", 0)
         if not number:
             yield required(f"{place}.containerPort")
