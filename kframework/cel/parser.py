@@ -87,13 +87,34 @@ def _exists_one(call: _Call, predicate: Node) -> _Quantifier:
     return call.literal(0), call.literal(True), step, call.call("_==_", call.accu(), call.literal(1))
 
 
-def _gathered(call: _Call, init: Node, added: Node, condition: Node | None) -> _Quantifier:
-    step = added if condition is None else call.call("_?_:_", condition, added, call.accu())
-    return init, call.literal(True), step, call.accu()
+def _appended(call: _Call, names: tuple[str, str], element: Node) -> tuple[Node, Node]:
+    return call.list(), call.call("_+_", call.accu(), call.list(element))
 
 
-def _appended(call: _Call, element: Node, condition: Node | None) -> _Quantifier:
-    return _gathered(call, call.list(), call.call("_+_", call.accu(), call.list(element)), condition)
+def _inserted(call: _Call, names: tuple[str, str], value: Node) -> tuple[Node, Node]:
+    key = Ident(call.position, names[0])
+    return Map(call.position, [], []), call.call("cel.@mapInsert", call.accu(), key, value)
+
+
+def _inserted_entry(call: _Call, names: tuple[str, str], entry: Node) -> tuple[Node, Node]:
+    return Map(call.position, [], []), call.call("cel.@mapInsert", call.accu(), entry)
+
+
+_Gather = Callable[[_Call, tuple[str, str], Node], tuple[Node, Node]]
+
+
+def _gathering(count: int, gather: _Gather) -> Callable[[_Call], Node]:
+    """Return the macro of so many variables that gathers what its last argument makes, of what meets a condition."""
+
+    def loop(call: _Call) -> Node:
+        names = _two_names(call) if count == 2 else (call.name(0, "argument is not an identifier"), "")
+        *condition, made = call.args[count:]
+        init, step = gather(call, names, made)
+        if condition:
+            step = call.call("_?_:_", condition[0], step, call.accu())
+        return call.loop(*names, (init, call.literal(True), step, call.accu()))
+
+    return loop
 
 
 def _quantifier(make: Callable[[_Call, Node], _Quantifier]) -> Callable[[_Call], Node]:
@@ -112,37 +133,12 @@ def _two_names(call: _Call) -> tuple[str, str]:
     return first, second
 
 
-def _map(call: _Call) -> Node:
-    name = call.name(0, "argument is not an identifier")
-    *condition, element = call.args[1:]
-    return call.loop(name, "", _appended(call, element, condition[0] if condition else None))
+_map = _gathering(1, _appended)
 
 
 def _filter(call: _Call) -> Node:
-    name = call.name(0, "argument is not an identifier")
-    return call.loop(name, "", _appended(call, call.args[0], call.args[1]))
-
-
-def _transform_list(call: _Call) -> Node:
-    names = _two_names(call)
-    *condition, element = call.args[2:]
-    return call.loop(*names, _appended(call, element, condition[0] if condition else None))
-
-
-def _transform_map(call: _Call) -> Node:
-    key, value = _two_names(call)
-    *condition, element = call.args[2:]
-    inserted = call.call("cel.@mapInsert", call.accu(), Ident(call.position, key), element)
-    empty = Map(call.position, [], [])
-    return call.loop(key, value, _gathered(call, empty, inserted, condition[0] if condition else None))
-
-
-def _transform_map_entry(call: _Call) -> Node:
-    names = _two_names(call)
-    *condition, entry = call.args[2:]
-    inserted = call.call("cel.@mapInsert", call.accu(), entry)
-    empty = Map(call.position, [], [])
-    return call.loop(*names, _gathered(call, empty, inserted, condition[0] if condition else None))
+    name, condition = call.args
+    return _map(_Call(call.position, call.target, [name, condition, name]))
 
 
 def _has(call: _Call) -> Node:
@@ -175,25 +171,14 @@ def _sort_by(call: _Call) -> Node:
     return call.bind(_SORTED, call.target, call.method("@sortByAssociatedKeys", unsorted, keys))
 
 
+_QUANTIFIERS = {"all": _all, "exists": _exists, "exists_one": _exists_one, "existsOne": _exists_one}
+_TRANSFORMS = {"transformList": _appended, "transformMap": _inserted, "transformMapEntry": _inserted_entry}
 _MACROS: dict[tuple[str, int, bool], Callable[[_Call], Node | None]] = {
     ("has", 1, False): _has,
-    ("all", 2, True): _quantifier(_all),
-    ("exists", 2, True): _quantifier(_exists),
-    ("exists_one", 2, True): _quantifier(_exists_one),
-    ("existsOne", 2, True): _quantifier(_exists_one),
-    ("map", 2, True): _map,
-    ("map", 3, True): _map,
+    **{(name, count, True): _quantifier(make) for name, make in _QUANTIFIERS.items() for count in (2, 3)},
+    **{("map", count, True): _map for count in (2, 3)},
     ("filter", 2, True): _filter,
-    ("all", 3, True): _quantifier(_all),
-    ("exists", 3, True): _quantifier(_exists),
-    ("exists_one", 3, True): _quantifier(_exists_one),
-    ("existsOne", 3, True): _quantifier(_exists_one),
-    ("transformList", 3, True): _transform_list,
-    ("transformList", 4, True): _transform_list,
-    ("transformMap", 3, True): _transform_map,
-    ("transformMap", 4, True): _transform_map,
-    ("transformMapEntry", 3, True): _transform_map_entry,
-    ("transformMapEntry", 4, True): _transform_map_entry,
+    **{(name, count, True): _gathering(2, make) for name, make in _TRANSFORMS.items() for count in (3, 4)},
     ("bind", 3, True): _bind,
     ("optMap", 2, True): lambda call: _if_present(call, "optMap", lambda found: call.call("optional.of", found)),
     ("optFlatMap", 2, True): lambda call: _if_present(call, "optFlatMap", lambda found: found),
