@@ -238,7 +238,8 @@ class Authenticator:
 
     def user(self, headers: Headers) -> User:
         """Return who sends a request with these headers; ClusterError 401 for a token that nobody has."""
-        token = _token(headers)
+        said = headers.get("authorization", "")
+        token = said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
         found = self.find(token) if token else None
         if found is not None:
             return found
@@ -263,11 +264,6 @@ def impersonated(headers: Headers) -> User | None:
         return None
     groups = headers.getall("impersonate-group", ())
     return User(name, (*groups, AUTHENTICATED), headers.get("impersonate-uid", ""))
-
-
-def _token(headers: Headers) -> str:
-    said = headers.get("authorization", "")
-    return said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
 
 
 def read_tokens(file: Path) -> dict[str, User]:

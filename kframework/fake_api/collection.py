@@ -18,7 +18,7 @@ from itertools import takewhile
 import msgspec
 
 from kframework.client import api_errors
-from kframework.fake_api.wire.documents import Complete, Document, Draft, as_it_is
+from kframework.fake_api.wire.documents import Complete, Document, Draft
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import HISTORY, Change
 from kframework.objects import ApiObject, Kind
@@ -48,7 +48,7 @@ class Collection:
     `complete` adds to each what the cluster itself does not know of.
     """
 
-    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Complete = as_it_is) -> None:
+    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Complete = lambda each: each) -> None:
         self.kind = kind
         self._cluster = cluster
         self._complete = complete

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
 from kframework.client import api_errors
 from kframework.errors import ClusterError
-from kframework.fake_api.collection import Collection, Key
+from kframework.fake_api.collection import Collection
 from kframework.fake_api.served import Resource, as_is
 from kframework.fake_api.wire.documents import Document
 from kframework.fake_api.wire.plain_data import text, value
@@ -122,13 +121,6 @@ class Selection:
         )
 
 
-class Page(NamedTuple):
-    """Part of a list: its objects, and the metadata that the list carries."""
-
-    documents: list[Document]
-    metadata: dict[str, str | int]
-
-
 class _Token(msgspec.Struct, frozen=True):
     """Where a list goes on: the version that it shows, and the last object that has been shown."""
 
@@ -137,8 +129,10 @@ class _Token(msgspec.Struct, frozen=True):
     name: str
 
 
-def listed(collection: Collection, selection: Selection, query: Mapping[str, str]) -> Page:
-    """List what is selected, as `limit`, `continue` and `resourceVersion` of the query want it.
+def listed(
+    collection: Collection, selection: Selection, query: Mapping[str, str]
+) -> tuple[list[Document], dict[str, str | int]]:
+    """List what is selected, with the list's metadata, as `limit`, `continue` and `resourceVersion` of a query want it.
 
     ClusterError 400 for a query that makes no sense, 410 for a version that is forgotten, 504 for one still to come.
     """
@@ -156,7 +150,11 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
         if query.get("resourceVersionMatch") == "Exact":
             version = wanted
     documents: list[Document] = []
-    for document in _candidates(collection, selection, version, after):
+    found = collection.at(version, selection.namespace, after)
+    if selection.name and (selection.namespace or not collection.kind.namespaced) and version == collection.version:
+        named = collection.find((selection.namespace, selection.name))
+        found = iter([named] if named is not None else [])
+    for document in found:
         if selection.selects(document):
             if limit and len(documents) == limit:
                 last = documents[-1]
@@ -164,17 +162,9 @@ def listed(collection: Collection, selection: Selection, query: Mapping[str, str
                 metadata: dict[str, str | int] = {"resourceVersion": str(version), "continue": token}
                 if selection.selects_all:
                     metadata["remainingItemCount"] = collection.count(selection.namespace, last.key)
-                return Page(documents, metadata)
+                return documents, metadata
             documents.append(document)
-    return Page(documents, {"resourceVersion": str(version)})
-
-
-def _candidates(collection: Collection, selection: Selection, version: int, after: Key) -> Iterator[Document]:
-    is_named = selection.name and (selection.namespace or not collection.kind.namespaced)
-    if is_named and version == collection.version:
-        found = collection.find((selection.namespace, selection.name))
-        return iter([found] if found is not None else [])
-    return collection.at(version, selection.namespace, after)
+    return documents, {"resourceVersion": str(version)}
 
 
 def _limit(query: Mapping[str, str]) -> int:

@@ -86,9 +86,14 @@ def _of_pod(pod: Data, phase: str) -> Data:
     if phase == "Running" and _lacks(conditions, "Ready"):
         since = text(status, "startTime") or text(pod, "metadata.creationTimestamp")
         status["conditions"] = [*conditions, *(_true(name, since) for name in _RUNNING if _lacks(conditions, name))]
-    state = _state(status, phase)
     began = text(status, "startTime")
-    done: Data = {"terminated": _ENDS["Succeeded"] | ({"startedAt": began, "finishedAt": began} if began else {})}
+    start: Data = {"startedAt": began} if began else {}
+    state: Data = {"running": start}
+    if phase != "Running":
+        ready = (each for each in entries(status, "conditions") if text(each, "type") == "Ready")
+        ended = next((text(each, "lastTransitionTime") for each in ready if text(each, "status") != "True"), "")
+        state = {"terminated": _ENDS[phase] | start | ({"finishedAt": ended} if ended else {})}
+    done: Data = {"terminated": _ENDS["Succeeded"] | start | ({"finishedAt": began} if began else {})}
     for field, place in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
         told = {text(each, "name"): each for each in entries(status, place)}
         statuses = []
@@ -99,15 +104,6 @@ def _of_pod(pod: Data, phase: str) -> Data:
         if statuses:
             status[place] = statuses
     return status
-
-
-def _state(status: Data, phase: str) -> Data:
-    began: Data = {"startedAt": text(status, "startTime")} if text(status, "startTime") else {}
-    if phase == "Running":
-        return {"running": began}
-    ready = (each for each in entries(status, "conditions") if text(each, "type") == "Ready")
-    ended = next((text(each, "lastTransitionTime") for each in ready if text(each, "status") != "True"), "")
-    return {"terminated": _ENDS[phase] | began | ({"finishedAt": ended} if ended else {})}
 
 
 def _container(container: Data, told: Data, state: Data) -> Data:
@@ -204,8 +200,10 @@ class LocalCluster:
             objects, written, version = kept
         if _key(API_SERVICE) not in {_key(each) for each in objects}:
             objects, written = [API_SERVICE, *objects], [_API_SERVICE, *written]
-        self._objects, self._documents = objects, written
-        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents, version)
+        named = {_key(each) for each in objects}
+        more = [each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named]
+        self._beginning = [*objects, *more], written
+        self.memory: MemoryCluster = MemoryCluster(clock, *self._beginning, version)
         self.server: ApiServer = ApiServer(self.memory, clock, partial(_collected, clock), authorize)
         self.server.encode({type(subject) for subject in objects})
         self._controllers = [
@@ -219,12 +217,7 @@ class LocalCluster:
 
     def reset(self) -> None:
         """Put everything back to where it began; who watches is told of all that goes and comes."""
-        self.memory.renew(self._beginning(), self._documents)
-
-    def _beginning(self) -> list[ApiObject]:
-        """Return what a new cluster has: what the files hold, and the roles and classes that are not among that."""
-        named = {_key(each) for each in self._objects}
-        return self._objects + [each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named]
+        self.memory.renew(*self._beginning)
 
     async def run(self) -> None:
         """Run and make pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""

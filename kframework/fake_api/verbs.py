@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from kframework.client import api_errors
 from kframework.client.transitions import FOREGROUND, ORPHAN
@@ -108,9 +107,6 @@ def _resized(old: Data, new: Data) -> Data:
 def _with(data: Data, field: str, source: Data) -> Data:
     rest = {name: value for name, value in data.items() if name != field}
     return rest | {field: source[field]} if field in source else rest
-
-
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Verbs:
@@ -223,11 +219,11 @@ class Verbs:
         """Delete what is selected, and return it as it was."""
         options = DeleteOptions.of(self._call)
         selection = Selection(self._resource, self._call.path.namespace, self._call.query)
-        page = listed(self._collection, selection, self._call.query)
+        documents, metadata = listed(self._collection, selection, self._call.query)
         if not self._call.is_dry_run and "All" not in options.dry_run:
-            for document in page.documents:
+            for document in documents:
                 self._remove(document.subject, options)
-        return self._answer(self._form.many(*page))
+        return self._answer(self._form.many(documents, metadata))
 
     def _remove(self, subject: ApiObject, options: DeleteOptions) -> None:
         metadata, grace = subject.metadata, options.grace_period_seconds
@@ -247,7 +243,7 @@ class Verbs:
             raise api_errors.not_found(self._resource.kind.struct, self._call.path.name)
         return found
 
-    def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
+    def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
         return Response(status, body, {"content-type": JSON, **headers})
 
 

@@ -128,29 +128,25 @@ _NAMELESS = keyed({})
 def problems(shape: Shape, value: object, path: Path = ()) -> Iterator[str]:
     """Yield what keeps a value from being applied, in the words of structured-merge-diff."""
     if isinstance(shape, Elements) and isinstance(value, list):
-        yield from _of_elements(shape, value, path)
+        seen: dict[str, int] = {}
+        for index, item in enumerate(value):
+            name = shape.name(item)
+            if shape.keys and not isinstance(item, dict):
+                yield f"{in_words(path)}: element {index}: associative list with keys may not have non-map elements"
+            elif shape.keys and name == _NAMELESS:
+                lacking = " ".join(f'"{key}"' for key in shape.keys)
+                yield (
+                    f"{in_words(path)}: element {index}: associative list with keys has an element that omits all key"
+                    f" fields [{lacking}] (and doesn't have default values for any key fields)"
+                )
+            elif seen.get(name) == 1:
+                yield f"{in_words(path)}: duplicate entries for key {in_words((name,))}"
+            seen[name] = seen.get(name, 0) + 1
     for element, part in (shape.parts(value) or {}).items():
         if isinstance(shape, Fields) and not shape.others and not part.is_named:
             yield f"{in_words((*path, element))}: field not declared in schema"
         else:
             yield from problems(part.shape, part.value, (*path, element))
-
-
-def _of_elements(shape: Elements, items: list[object], path: Path) -> Iterator[str]:
-    seen: dict[str, int] = {}
-    for index, item in enumerate(items):
-        name = shape.name(item)
-        if shape.keys and not isinstance(item, dict):
-            yield f"{in_words(path)}: element {index}: associative list with keys may not have non-map elements"
-        elif shape.keys and name == _NAMELESS:
-            lacking = " ".join(f'"{key}"' for key in shape.keys)
-            yield (
-                f"{in_words(path)}: element {index}: associative list with keys has an element that omits all key"
-                f" fields [{lacking}] (and doesn't have default values for any key fields)"
-            )
-        elif seen.get(name) == 1:
-            yield f"{in_words(path)}: duplicate entries for key {in_words((name,))}"
-        seen[name] = seen.get(name, 0) + 1
 
 
 #: Fields that Go's types always have, be they empty: structs, and lists with keys.

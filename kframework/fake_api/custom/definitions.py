@@ -230,23 +230,12 @@ class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
     status_replicas_path: str = ""
     label_selector_path: str = ""
 
-    @property
-    def paths(self) -> ScalePaths:
-        """The same without the dot that each begins with."""
-        written = (self.spec_replicas_path, self.status_replicas_path, self.label_selector_path)
-        return ScalePaths(*(path.removeprefix(".") for path in written))
-
 
 class Subresources(ApiStruct, frozen=True, kw_only=True):
     """Whether the status and the scale have paths of their own."""
 
     status: dict[str, object] | None = None
     scale: ScaleSubresource | None = None
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Which of the two have."""
-        return frozenset(name for name in ("status", "scale") if getattr(self, name) is not None)
 
 
 class Validation(ApiStruct, frozen=True, kw_only=True):
@@ -300,7 +289,9 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
     marked = (kinds[version.name] for version in spec.versions if version.storage)
     stored = next(declared, None) or next(marked, None) or next(iter(kinds.values()))
     for version in spec.versions:
-        served = kinds[version.name]
+        served, parts, paths = kinds[version.name], version.subresources, None
+        if parts.scale is not None:
+            paths = ScalePaths(*(path.removeprefix(".") for path in msgspec.structs.astuple(parts.scale)))
         if version.served:
             yield Resource(
                 served,
@@ -309,8 +300,8 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 spec.names.short_names,
                 spec.names.categories,
                 version.additional_printer_columns,
-                subresources=version.subresources.names,
-                scale=scale.paths if (scale := version.subresources.scale) is not None else None,
+                subresources=frozenset(name for name in ("status", "scale") if getattr(parts, name) is not None),
+                scale=paths,
                 shown=as_is if served is stored else partial(_under, served.api_version),
                 read=as_is if served is stored else partial(_under, stored.api_version),
                 custom=CustomKind(version.schema.open_api_v3_schema),

@@ -78,19 +78,14 @@ def layout(written: str, computed: Mapping[str, Fill] = {}) -> Layout:
 
 def columns(written: str) -> list[Document]:
     """Describe the columns of a layout as the API does."""
-    return [_column(each.partition("=")[0]) for each in written.split(", ")]
-
-
-def _column(written: str) -> Document:
-    is_wide = written.startswith("(")
-    title, _, type_name = (written[1:-1] if is_wide else written).partition(":")
-    return {
-        "name": title,
-        "type": type_name or "string",
-        "format": "name" if title == "Name" else "",
-        "description": "",
-        "priority": int(is_wide),
-    }
+    described: list[Document] = []
+    for each in written.split(", "):
+        column, is_wide = each.partition("=")[0], each.startswith("(")
+        title, _, type_name = (column[1:-1] if is_wide else column).partition(":")
+        form = "name" if title == "Name" else ""
+        of_column: Document = {"name": title, "type": type_name or "string", "format": form}
+        described.append({**of_column, "description": "", "priority": int(is_wide)})
+    return described
 
 
 def _at(written: str, type_name: object) -> Fill:

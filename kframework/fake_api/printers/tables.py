@@ -201,25 +201,19 @@ def table(
     if include not in ("None", "Metadata", "Object"):
         raise api_errors.bad_request(f"includeObject {include!r:.100} must be one of None, Metadata and Object")
     described, cells = _LAYOUTS.get((kind.api_version, kind.name)) or custom_layout(additional)
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {},
-        "columnDefinitions": described,
-        "rows": [_row(document, cells(document, now), include) for document in documents],
-    }
-
-
-def _row(document: Document, cells: tuple[Cell, ...], include: str) -> Document:
-    row: Document = {"cells": list(cells)}
-    if document.get("kind") == "Pod" and text(document, "status.phase") in ("Succeeded", "Failed"):
-        row["conditions"] = [{"type": "Completed", "status": "True", "reason": text(document, "status.phase")}]
-    if include == "Object":
-        row["object"] = document
-    elif include == "Metadata":
-        metadata = document.get("metadata")
-        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-    return row
+    rows: list[Document] = []
+    for document in documents:
+        row: Document = {"cells": list(cells(document, now))}
+        phase, metadata = text(document, "status.phase"), document.get("metadata")
+        if document.get("kind") == "Pod" and phase in ("Succeeded", "Failed"):
+            row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase}]
+        if include == "Object":
+            row["object"] = document
+        elif include == "Metadata":
+            row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        rows.append(row)
+    head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}}
+    return {**head, "columnDefinitions": described, "rows": rows}
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------

@@ -133,14 +133,9 @@ class _Decoder:
                 self._integer(value, int(type.removeprefix("int")), place)
             case "IntOrString" if not isinstance(value, str):
                 self._integer(value, 32, place)
-            case "double" if isinstance(value, int | float) and not isinstance(value, bool):
-                pass
-            case "string" if isinstance(value, str):
-                pass
-            case "boolean" if isinstance(value, bool):
-                pass
-            case "string" | "byte" | "boolean" | "double":
-                self._note(_spoken(value), schema, place)
+            case "string" | "byte" | "boolean" | "double" as type:
+                if _spoken(value) != {"boolean": "bool", "double": "number"}.get(type, "string"):
+                    self._note(_spoken(value), schema, place)
 
     def _integer(self, value: object, size: int, place: _Place) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):

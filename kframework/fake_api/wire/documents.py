@@ -67,11 +67,6 @@ class Document:
 Complete = Callable[[Document], Document]
 
 
-def as_it_is(document: Document) -> Document:
-    """Add nothing to a document."""
-    return document
-
-
 class Draft(NamedTuple):
     """An object, and what shows it, before it is stored."""
 

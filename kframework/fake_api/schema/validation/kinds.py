@@ -176,10 +176,6 @@ def service_causes(data: Data) -> Iterator[Cause]:
         yield required("spec.ports")
     if (affinity := spec.get("sessionAffinity")) not in (None, "ClientIP", "None"):
         yield unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
-    yield from _ports(ports)
-
-
-def _ports(ports: list[Data]) -> Iterator[Cause]:
     names, numbers = set[str](), set[tuple[object, object]]()
     for index, port in enumerate(ports):
         place = f"spec.ports[{index}]"

@@ -49,7 +49,16 @@ def pod_causes(spec: Data) -> list[Cause]:
 def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
     """Yield what is wrong with a spec of a pod."""
     volumes = entries(spec, "volumes")
-    yield from _volumes(volumes, f"{path}.volumes")
+    seen: set[str] = set()
+    for index, volume in enumerate(volumes):
+        place = f"{path}.volumes[{index}]"
+        yield from name_causes(text(volume, "name"), f"{place}.name", dns_label, seen)
+        sources = [field for field in volume if field != "name"]
+        for extra in sources[1:]:
+            yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
+        for source in sources[:1]:
+            if (needed := _NEEDED.get(source)) and not value(volume, f"{source}.{needed}"):
+                yield required(f"{place}.{source}.{needed}")
     if not spec.get("containers"):
         yield required(f"{path}.containers")
     known = {text(volume, "name") for volume in volumes}
@@ -65,19 +74,6 @@ def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
     if isinstance(grace, int) and grace < 0:
         yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
-
-
-def _volumes(volumes: list[Data], path: str) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for index, volume in enumerate(volumes):
-        place = f"{path}[{index}]"
-        yield from name_causes(text(volume, "name"), f"{place}.name", dns_label, seen)
-        sources = [field for field in volume if field != "name"]
-        for extra in sources[1:]:
-            yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
-        for source in sources[:1]:
-            if (needed := _NEEDED.get(source)) and not value(volume, f"{source}.{needed}"):
-                yield required(f"{place}.{source}.{needed}")
 
 
 def name_causes(
@@ -105,7 +101,18 @@ def container_causes(container: Data, path: str, volumes: set[str], names: set[s
         yield unsupported(f"{path}.imagePullPolicy", pull, _PULLS)
     yield from _ports(entries(container, "ports"), f"{path}.ports")
     yield from _environment(entries(container, "env"), f"{path}.env")
-    yield from _mounts(entries(container, "volumeMounts"), f"{path}.volumeMounts", volumes)
+    seen: set[str] = set()
+    for index, mount in enumerate(entries(container, "volumeMounts")):
+        place, name, at = f"{path}.volumeMounts[{index}]", text(mount, "name"), text(mount, "mountPath")
+        if not name:
+            yield required(f"{place}.name")
+        elif name not in volumes:
+            yield not_found(f"{place}.name", name)
+        if not at:
+            yield required(f"{place}.mountPath")
+        elif at in seen:
+            yield invalid(f"{place}.mountPath", at, "must be unique")
+        seen.add(at)
     yield from resources_causes(mapping(container, "resources"), f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(found := container.get(probe), dict) and not found.keys() & _HANDLERS:
@@ -143,21 +150,6 @@ def _environment(variables: list[Data], path: str) -> Iterator[Cause]:
             yield invalid(f"{place}.valueFrom", "", "may not have more than one field specified at a time")
         if variable.get("value"):
             yield invalid(f"{place}.valueFrom", "", "may not be specified when `value` is not empty")
-
-
-def _mounts(mounts: list[Data], path: str, volumes: set[str]) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for index, mount in enumerate(mounts):
-        place, name, at = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
-        if not name:
-            yield required(f"{place}.name")
-        elif name not in volumes:
-            yield not_found(f"{place}.name", name)
-        if not at:
-            yield required(f"{place}.mountPath")
-        elif at in seen:
-            yield invalid(f"{place}.mountPath", at, "must be unique")
-        seen.add(at)
 
 
 def resources_causes(resources: Data, path: str) -> Iterator[Cause]:
