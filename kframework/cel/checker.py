@@ -5,7 +5,8 @@ The rules for type parameters are those of cel-go's checker, since overload reso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from kframework.cel.errors import CelError
 from kframework.cel.functions import Overload
@@ -167,22 +168,13 @@ def _is_less_specific(one: Type, other: Type) -> bool:
 _LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
 
 
-class Environment:
+class Environment(NamedTuple):
     """What an expression may name: functions, variables, the names of types, and the fields of what has fields."""
 
-    def __init__(
-        self,
-        overloads: Iterable[Overload],
-        variables: Mapping[str, Type],
-        types: Mapping[str, Type],
-        fields: Mapping[Type, Mapping[str, Type]],
-    ) -> None:
-        self.functions: dict[str, list[Overload]] = {}
-        for overload in overloads:
-            self.functions.setdefault(overload.function, []).append(overload)
-        self.variables = variables
-        self.types = types
-        self.fields = fields
+    functions: Mapping[str, Sequence[Overload]]
+    variables: Mapping[str, Type]
+    types: Mapping[str, Type]
+    fields: Mapping[Type, Mapping[str, Type]]
 
 
 def check(root: Node, environment: Environment) -> None:

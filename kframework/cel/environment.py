@@ -63,7 +63,10 @@ def environment(
     variables: Mapping[str, Type], fields: Mapping[Type, Mapping[str, Type]], overloads: Iterable[Overload] = ()
 ) -> Environment:
     """Return the environment in which there are these variables; `fields` are those of the types that have some."""
-    return Environment((*_OVERLOADS, *overloads), variables, _TYPES, fields)
+    functions: dict[str, list[Overload]] = {}
+    for overload in (*_OVERLOADS, *overloads):
+        functions.setdefault(overload.function, []).append(overload)
+    return Environment(functions, variables, _TYPES, fields)
 
 
 def _declared(name: str, signatures: tuple[str, ...]) -> list[Overload]:

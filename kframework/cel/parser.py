@@ -7,7 +7,7 @@ bounded here, length and depth, bounds the recursion of all that comes after.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 
 from kframework.cel.errors import CelError
 from kframework.cel.lexer import Token, byte_string, string, tokens
@@ -27,17 +27,16 @@ def expanded(position: int, function: str, target: Node | None, args: list[Node]
     return found if found is not None else Call(position, function, target, args)
 
 
-class _Call:
+class _Call(NamedTuple):
     """A call that may be a macro, and how to write the parts of what it expands to."""
 
-    def __init__(self, position: int, target: Node | None, args: list[Node]) -> None:
-        self.position = position
-        self.args = args
-        self._target = target
+    position: int
+    receiver: Node | None
+    args: list[Node]
 
     @property
     def target(self) -> Node:
-        return cast(Node, self._target)  # a macro of a method has one
+        return cast(Node, self.receiver)  # a macro of a method has one
 
     def literal(self, value: object) -> Node:
         return Literal(self.position, value)

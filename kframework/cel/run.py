@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kframework.cel.costs import BY_FUNCTION, one
 from kframework.cel.errors import CelError
@@ -72,10 +72,7 @@ class Run:
 Step = Callable[[Run], Any]
 
 
-class Deferred:
+class Deferred(NamedTuple):
     """What a binding stands for, until it is asked for."""
 
-    __slots__ = ("step",)
-
-    def __init__(self, step: Step) -> None:
-        self.step: Step = step
+    step: Step

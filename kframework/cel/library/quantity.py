@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kframework.cel.errors import CelError
 from kframework.cel.functions import function, method, readable
@@ -23,15 +24,13 @@ _WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumk
 Scaled = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
 class CelQuantity(Opaque):
     """An exact amount in nanos, and its `scaled` form where there is one."""
 
-    __slots__ = ("nano", "scaled")
+    nano: int
+    scaled: Scaled | None = field(compare=False)
     type_name = "kubernetes.Quantity"
-
-    def __init__(self, nano: int, scaled: Scaled | None) -> None:
-        self.nano: int = nano
-        self.scaled: Scaled | None = scaled
 
     @classmethod
     def parse(cls, text: str) -> CelQuantity:
@@ -48,12 +47,6 @@ class CelQuantity(Opaque):
             return None
         whole, scale = self.scaled
         return _int64(whole * 10**scale)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelQuantity) and self.nano == other.nano
-
-    def __hash__(self) -> int:
-        return hash(self.nano)
 
 
 def _scaled(text: str) -> Scaled | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from kframework.cel.errors import CelError
@@ -13,20 +14,15 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
 class Semver(Opaque):
     """A version; its build metadata has no say in anything."""
 
-    __slots__ = ("major", "minor", "order", "patch")
+    major: int = field(compare=False)
+    minor: int = field(compare=False)
+    patch: int = field(compare=False)
+    order: tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
     type_name = "kubernetes.Semver"
-
-    def __init__(self, major: int, minor: int, patch: int, prerelease: tuple[str, ...]) -> None:
-        self.major: int = major
-        self.minor: int = minor
-        self.patch: int = patch
-        # A release comes after its prereleases, a number before a word.
-        words = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in prerelease)
-        self.order: tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
-        self.order = (major, minor, patch, not prerelease, words)
 
     @classmethod
     def parse(cls, text: str) -> Semver:
@@ -43,7 +39,10 @@ class Semver(Opaque):
         for word in words:
             if word.isdigit():
                 _number("Prerelease", word)
-        return cls(_number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch), words)
+        numbers = _number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch)
+        # A release comes after its prereleases, a number before a word.
+        order = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+        return cls(*numbers, (*numbers, not words, order))
 
     @classmethod
     def normalized(cls, text: str) -> Semver:
@@ -52,12 +51,6 @@ class Semver(Opaque):
         if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
             raise CelError("short version cannot contain PreRelease/Build meta data")
         return cls.parse(".".join((*parts, "0", "0")[:3] if len(parts) < 3 else parts))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self.order == other.order
-
-    def __hash__(self) -> int:
-        return hash(self.order)
 
 
 def _number(part: str, digits: str) -> int:
