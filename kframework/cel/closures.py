@@ -34,13 +34,13 @@ def item(container: Any, key: object) -> object:
         try:
             return container[key if type(key) is str else key_of(key)]
         except KeyError:
-            raise no_such_key(key) from None
+            raise CelError(f"no such key: {key}") from None
     if isinstance(container, list):
         position = position_of(key)
         if 0 <= position < len(container):
             return container[position]
         raise CelError(f"index out of bounds: {key}")
-    raise no_such_key(key)
+    raise CelError(f"no such key: {key}")
 
 
 def optional_item(container: object, key: object) -> Optional:
@@ -61,11 +61,6 @@ def has_item(container: Any, key: object) -> bool:
     if isinstance(container, dict):
         return key_of(key) in container
     return isinstance(container, list) and 0 <= position_of(key) < len(container)
-
-
-def no_such_key(key: object) -> CelError:
-    """Return the error of a map without the key."""
-    return CelError(f"no such key: {key}")
 
 
 # -- paths -----------------------------------------------------------------------------------------------------------

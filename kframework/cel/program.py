@@ -91,8 +91,13 @@ def validate(root: Node) -> None:
     exempt: set[Node] = set()
     for node, _ in walk(root):
         if isinstance(node, Call):
-            if node.function in _READERS:
-                _validate_constant(node)
+            constant = next(iter(node.args), None)
+            if node.function in _READERS and isinstance(constant, Literal):
+                # Of `matches` as a function of two this is the text, in cel-go too.
+                try:
+                    pattern(str(constant.value)) if node.function == "matches" else carried_out(node)(constant.value)
+                except CelError:
+                    raise CelError(f"invalid {node.function} argument", constant.position) from None
             if node.function == "format":
                 exempt.update(inner for inner, _ in walk(node))
                 _validate_format(node)
@@ -101,16 +106,6 @@ def validate(root: Node) -> None:
         elif isinstance(node, Map) and node not in exempt:
             _validate_alike(node.keys, frozenset())
             _validate_alike(node.values, node.optional)
-
-
-def _validate_constant(node: Call) -> None:
-    """Look at the first argument: of `matches` as a function of two that is the text, in cel-go too."""
-    match node.args:
-        case [Literal(value=value) as constant, *_]:
-            try:
-                pattern(str(value)) if node.function == "matches" else carried_out(node)(value)
-            except CelError:
-                raise CelError(f"invalid {node.function} argument", constant.position) from None
 
 
 def _validate_alike(nodes: Sequence[Node], optional: frozenset[int]) -> None:

@@ -11,9 +11,9 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,6 +29,9 @@ from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.process.http.statuses import answered
+
+if TYPE_CHECKING:
+    from multidict import MultiMapping
 
 #: For whom tokens are if nobody says it: this server.
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
@@ -213,18 +216,6 @@ def _decoded(written: bytes) -> bytes:
 _BEARER = "bearer "
 
 
-class Headers(Protocol):
-    """The headers of a request, whose names are not case-sensitive."""
-
-    def get(self, name: str, default: str) -> str:
-        """Return the first value of a header."""
-        ...
-
-    def getall(self, name: str, default: Sequence[str]) -> Sequence[str]:
-        """Return all values of a header."""
-        ...
-
-
 class Authenticator:
     """Knows users by their tokens; who brings none is anonymous.
 
@@ -236,7 +227,7 @@ class Authenticator:
         self._accounts = accounts
         self._tokens = tokens
 
-    def user(self, headers: Headers) -> User:
+    def user(self, headers: MultiMapping[str]) -> User:
         """Return who sends a request with these headers; ClusterError 401 for a token that nobody has."""
         said = headers.get("authorization", "")
         token = said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
@@ -257,7 +248,7 @@ class Authenticator:
         return found._replace(groups=tuple(dict.fromkeys((*found.groups, AUTHENTICATED))))
 
 
-def impersonated(headers: Headers) -> User | None:
+def impersonated(headers: MultiMapping[str]) -> User | None:
     """Return as whom a request is to be answered (`kubectl --as`), None for its sender."""
     name = headers.get("impersonate-user", "")
     if not name:

@@ -12,7 +12,7 @@ import msgspec
 
 from kframework.client import api_errors
 from kframework.client.transport import Request, Response
-from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kinds
+from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kinds, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, health, health_of, plain
 from kframework.process.http.statuses import NOBODY, answered, failure
@@ -111,11 +111,11 @@ def _described(resource: Resource) -> Data:
     subresources = []
     for name in sorted(resource.subresources):
         part = SUBRESOURCES[name]
-        shown = _kind_named(part.api_version or kind.api_version, part.kind or kind.name)
+        shown = group_version_kind(part.api_version or kind.api_version, part.kind or kind.name)
         subresources.append({"subresource": name, "responseKind": shown, "verbs": part.verbs})
     return {
         "resource": kind.plural,
-        "responseKind": _kind_named(kind.api_version, kind.name),
+        "responseKind": group_version_kind(kind.api_version, kind.name),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -123,11 +123,6 @@ def _described(resource: Resource) -> Data:
         "categories": resource.categories,
         "subresources": subresources,
     }
-
-
-def _kind_named(api_version: str, name: str) -> Data:
-    group_name, _, version = api_version.rpartition("/")
-    return {"group": group_name, "version": version, "kind": name}
 
 
 # -- both ----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from kframework.client import api_errors
 from kframework.client.transport import JSON
 from kframework.fake_api.calls import Call, json_object, object_in
 from kframework.fake_api.patch.patches import JSON_PATCH
+from kframework.fake_api.schema.causes import written
 from kframework.fake_api.schema.decoding import undecodable
 from kframework.fake_api.schema.defaults.kinds import with_defaults
 from kframework.fake_api.schema.shared_specs import SharedSpecs
@@ -90,8 +91,8 @@ class FieldValidation:
         self._directive = call.query.get("fieldValidation", "")
         self.headers: dict[str, str] = {}
         if self._directive not in _DIRECTIVES:
-            supported = ", ".join(map(_quoted, _DIRECTIVES))
-            why = f"Unsupported value: {_quoted(self._directive[:_EACH])}: supported values: {supported}"
+            supported = ", ".join(map(written, _DIRECTIVES))
+            why = f"Unsupported value: {written(self._directive[:_EACH])}: supported values: {supported}"
             raise call.invalid("fieldValidation", why)
 
     def said(self) -> Data:
@@ -133,10 +134,10 @@ class FieldValidation:
         paths = [field.path for field in unknown_fields(data, kind.api_version, kind.name)]
         if custom is not None:
             paths += custom.unknown(data)
-        return without(data, paths), [f"unknown field {_quoted(format_path(path))}" for path in paths]
+        return without(data, paths), [f"unknown field {written(format_path(path))}" for path in paths]
 
     def _twice(self) -> list[str]:
-        return [f"duplicate field {_quoted(format_path(path))}" for path in duplicates(self._request.body)]
+        return [f"duplicate field {written(format_path(path))}" for path in duplicates(self._request.body)]
 
     def _refusal(self, problems: Sequence[str]) -> str:
         """Return why the object is refused, if it is; else note what its writer is warned of."""
@@ -157,10 +158,6 @@ def _warnings(texts: Sequence[str]) -> Iterator[str]:
             escaped = text[:longest].replace("\\", "\\\\").replace('"', '\\"')
             yield f'299 - "{escaped}"'
         length += len(text[:longest])
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _read_pod(body: bytes) -> Data | None:

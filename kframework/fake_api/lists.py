@@ -137,7 +137,8 @@ def listed(
     ClusterError 400 for a query that makes no sense, 410 for a version that is forgotten, 504 for one still to come.
     """
     _check(query)
-    limit = _limit(query)
+    said = query.get("limit", "")  # 0, also for a negative number, is none
+    limit = 0 if said.startswith("-") and number({"limit": said[1:]}, "limit") else number(query, "limit")
     if query.get("continue"):
         begun = _read(query["continue"])
         if begun.version > collection.version:
@@ -165,12 +166,6 @@ def listed(
                 return documents, metadata
             documents.append(document)
     return documents, {"resourceVersion": str(version)}
-
-
-def _limit(query: Mapping[str, str]) -> int:
-    """Return how many objects a page has at most; 0, also for a negative number, is no limit."""
-    text = query.get("limit", "")
-    return 0 if text.startswith("-") and number({"limit": text[1:]}, "limit") else number(query, "limit")
 
 
 def _check(query: Mapping[str, str]) -> None:

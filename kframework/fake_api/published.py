@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -45,15 +45,11 @@ _WITHIN = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localh
 _DAYS = 365
 
 
-class Issued(NamedTuple):
-    """What a server shows, and by which certificate (PEM) of an authority its clients know it."""
+def issue(hosts: Iterable[str]) -> tuple[ssl.SSLContext, bytes]:
+    """Make a certificate for a server of these names and addresses, and the one (PEM) by which its clients know it.
 
-    context: ssl.SSLContext
-    authority: bytes
-
-
-def issue(hosts: Iterable[str]) -> Issued:
-    """Make a certificate for a server by these names and addresses; ConfigError without the package `cryptography`."""
+    ConfigError without the package `cryptography`.
+    """
     try:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -87,7 +83,7 @@ def issue(hosts: Iterable[str]) -> Issued:
         file.write(shown.public_bytes(pem) + secret)
         file.flush()
         context.load_cert_chain(Path(file.name))
-    return Issued(context, root.public_bytes(pem))
+    return context, root.public_bytes(pem)
 
 
 def _certificate(issuer: str, subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
@@ -135,28 +131,26 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def published(server: ApiServer, publication: Publication) -> AsyncIterator[Path]:
     """Serve meanwhile and yield the kubeconfig; ConfigError if either cannot be."""
-    from kframework.fake_api.web import Serving, serve
+    from kframework.fake_api.web import serve
 
     host = publication.bind_address
     reachable = _EVERYWHERE.get(host, host)
     is_open = publication.tokens is None and publication.authorize is AlwaysAllow
-    issued = issue([host, reachable]) if publication.tls or not is_open else None
-    token = secrets.token_urlsafe() if issued else ""  # without one kubectl asks for a name where there is TLS
-    if issued:
-        server.cluster.certificate_authority = issued.authority.decode()
+    tls, authority = issue([host, reachable]) if publication.tls or not is_open else (None, b"")
+    token = secrets.token_urlsafe() if tls else ""  # without one kubectl asks for a name where there is TLS
+    if tls:
+        server.cluster.certificate_authority = authority.decode()
     if not is_open:
         server.authenticator = Authenticator(server.accounts, {token: ADMIN, **(publication.tokens or {})})
-    serving = Serving(host, publication.port, issued.context if issued else None)
     async with AsyncExitStack() as stack:
         try:
-            port = await stack.enter_async_context(serve(server, serving))
+            port = await stack.enter_async_context(serve(server, host, publication.port, tls))
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             remedy = "choose another --bind-address or --port, or no --port for any free one"
             raise ConfigError(f"cannot listen on {host}:{publication.port}: {why}; {remedy}") from error
         address = f"[{reachable}]" if ":" in reachable else reachable
-        url = f"{'https' if issued else 'http'}://{address}:{port}"
-        kubeconfig = _kubeconfig(url, issued.authority if issued else b"", token)
+        kubeconfig = _kubeconfig(f"{'https' if tls else 'http'}://{address}:{port}", authority, token)
         if publication.kubeconfig is None:
             yield stack.enter_context(_passing(kubeconfig))
         else:

@@ -241,6 +241,12 @@ def built_in_kinds() -> tuple[BuiltIn, ...]:
     return tuple(kinds)
 
 
+def group_version_kind(api_version: str, name: str) -> Data:
+    """Name a kind as documents about the API do."""
+    group, _, version = api_version.rpartition("/")
+    return {"group": group, "version": version, "kind": name}
+
+
 def built_in_kind(api_version: str, name: str) -> Kind[ApiObject]:
     """Find a kind by its name; StopIteration if there is none."""
     return next(each.kind for each in built_in_kinds() if (each.api_version, each.name) == (api_version, name))

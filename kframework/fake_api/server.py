@@ -29,7 +29,7 @@ from kframework.fake_api.lists import Selection
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.fake_api.served import SUBRESOURCES, Resource
 from kframework.fake_api.store import Store
-from kframework.fake_api.subresources import IN_A_PROCESS, bind, evict, logs, no_process
+from kframework.fake_api.subresources import IN_A_PROCESS, bind, evict, logs
 from kframework.fake_api.verbs import ScaleVerbs, Verbs
 from kframework.fake_api.watches import Watch
 from kframework.fake_api.webhooks.chain import Webhooks
@@ -208,7 +208,8 @@ class ApiServer:
         allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
         match call.request.method, bool(call.path.name):
             case "GET" | "POST", True if part in IN_A_PROCESS:
-                raise no_process(call)
+                message = f"nothing is executed here: pod {call.path.name} has no process for {part}"
+                raise ClusterError(message, status=501, reason="NotImplemented")
             case "GET", True if part == "log":
                 return logs(self._store.cluster, call)
             case "GET", True if "get" in allowed:

@@ -59,12 +59,6 @@ def logs(cluster: MemoryCluster, call: Call) -> Response:
     return Response(200, "".join(kept).encode(), {"content-type": _PLAIN})
 
 
-def no_process(call: Call) -> ClusterError:
-    """Say that a command cannot be run in a container."""
-    message = f"nothing is executed here: pod {call.path.name} has no process for {call.path.subresource}"
-    return ClusterError(message, status=501, reason="NotImplemented")
-
-
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     uid: str = ""

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from kframework.client.transport import JSON, Request, Response
-from kframework.fake_api.served import Resource
+from kframework.fake_api.served import Resource, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.objects.openapi.definitions import (
     OBJECT_META,
@@ -128,7 +128,7 @@ def _version_3(place: str, members: Sequence[Resource]) -> Data:
             "parameters": _PARAMETERS,
             "responses": {"200": {"description": "OK"}},
             "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind": _names(each.kind.api_version, each.kind.name),
+            "x-kubernetes-group-version-kind": group_version_kind(each.kind.api_version, each.kind.name),
         }
         paths[f"/{place}/{namespace}{each.kind.plural}/{{name}}"] = {"patch": patch}
     schemas = {name: _VERSION_3.get(name) or _in_version_3(definition(name)) for name in _definitions(members)}
@@ -178,12 +178,7 @@ def _users_schemas(members: Iterable[Resource], place: str) -> dict[str, Data]:
     for each in members:
         if each.custom is not None:
             name = ".".join([*reversed(each.group.split(".")), each.version, each.kind.name])
-            kinds = [_names(each.kind.api_version, each.kind.name)]
+            kinds = [group_version_kind(each.kind.api_version, each.kind.name)]
             described = each.custom.described({"metadata": {"$ref": f"{place}{OBJECT_META}"}})
             schemas[name] = {**described, "x-kubernetes-group-version-kind": kinds}
     return schemas
-
-
-def _names(api_version: str, name: str) -> Data:
-    group, _, version = api_version.rpartition("/")
-    return {"group": group, "version": version, "kind": name}
