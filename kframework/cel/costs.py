@@ -38,11 +38,6 @@ def traversal(value: object, *others: object) -> int:
     return ceil(size(value) * TRAVERSAL)
 
 
-def two_traversals(value: object, *others: object) -> int:
-    """Go through a string, and make another of it."""
-    return ceil(size(value) * 2 * TRAVERSAL)
-
-
 def both(left: object, right: object) -> int:
     """Go through two strings."""
     return ceil((size(left) + size(right)) * TRAVERSAL)
@@ -154,6 +149,6 @@ BY_FUNCTION: Mapping[str, Cost] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), elements),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR"), traversal),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), traversal),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), two_traversals),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), lambda text, *others: ceil(size(text) * 2 * TRAVERSAL)),
     **dict.fromkeys(("find", "findAll"), matches),
 }

@@ -26,7 +26,6 @@ from kframework.objects.kinds import foreign_kind
 from kframework.objects.requests import on_node_requests
 
 API_VERSION = "metrics.k8s.io/v1beta1"
-_WINDOW = "1m0s"
 _READ = ("get", "list")
 
 
@@ -76,7 +75,7 @@ def _head(cluster: MemoryCluster, document: Data, kind: str) -> Data:
     kept = {
         field: metadata[field] for field in ("name", "namespace", "labels", "creationTimestamp") if field in metadata
     }
-    times = {"timestamp": cluster.timestamp(), "window": _WINDOW}
+    times = {"timestamp": cluster.timestamp(), "window": "1m0s"}
     return {"kind": kind, "apiVersion": API_VERSION, "metadata": kept, **times}
 
 

@@ -35,9 +35,6 @@ def _quota(limits: bool) -> Fill:
     return fill
 
 
-# -- roles -------------------------------------------------------------------------------------------------------------
-
-
 def _subjects(kind: str) -> Fill:
     def fill(binding: Document, now: float) -> str:
         meant = [each for each in entries(binding, "subjects") if text(each, "kind") == kind]
@@ -53,9 +50,6 @@ _BINDING = layout(
         **{"Users": _subjects("User"), "Groups": _subjects("Group"), "ServiceAccounts": _subjects("ServiceAccount")},
     },
 )
-
-
-# -- the API itself ----------------------------------------------------------------------------------------------------
 
 
 def _condition(request: Document, now: float) -> str:
@@ -214,9 +208,6 @@ def table(
         rows.append(row)
     head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}}
     return {**head, "columnDefinitions": described, "rows": rows}
-
-
-# -- the kinds -----------------------------------------------------------------------------------------------------
 
 
 def _node_status(node: Document, now: float) -> str:

@@ -41,9 +41,6 @@ def pod_cells(pod: Document, now: float) -> tuple[str, ...]:
     )
 
 
-# -- the word for the state ----------------------------------------------------------------------------------------
-
-
 def _word_of_phase(pod: Document) -> str:
     for condition in entries(pod, "status.conditions"):
         if text(condition, "type") == "PodScheduled" and text(condition, "reason") == "SchedulingGated":
@@ -101,9 +98,6 @@ def _end(terminated: object) -> str:
     signal = number(terminated, "signal")
     code = f"Signal:{signal}" if signal else f"ExitCode:{number(terminated, 'exitCode')}"
     return text(terminated, "reason", code)
-
-
-# -- containers and conditions -------------------------------------------------------------------------------------
 
 
 def _is_ready(status: Document) -> bool:
@@ -173,9 +167,6 @@ def _ready_replicas(workload: Document, now: float) -> str:
     return f"{number(workload, 'status.readyReplicas')}/{_wanted(workload)}"
 
 
-# -- jobs --------------------------------------------------------------------------------------------------------------
-
-
 def _job_status(job: Document, now: float) -> str:
     holding = {text(each, "type") for each in entries(job, "status.conditions") if text(each, "status") == "True"}
     if text(job, "metadata.deletionTimestamp"):
@@ -205,9 +196,6 @@ def _last_schedule(cron: Document, now: float) -> str:
 
 
 _CRON_CONTAINERS = "spec.jobTemplate.spec.template.spec.containers"
-
-
-# -- others ------------------------------------------------------------------------------------------------------------
 
 
 def _controller(revision: Document, now: float) -> str:

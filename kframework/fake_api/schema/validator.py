@@ -123,25 +123,21 @@ def _of_type(schema: Schema, value: object, path: str) -> Iterator[Cause]:
         return
     is_whole = isinstance(value, float) and value.is_integer() and "integer" in wanted
     if not is_whole and not (found == "integer" and "number" in wanted):
-        told = f"{_body(path)} must be of type {','.join(map(str, wanted))}: {json.dumps(found)}"
+        told = f"{path} in body must be of type {','.join(map(str, wanted))}: {json.dumps(found)}"
         yield invalid_type(path, found, told)
-
-
-def _body(path: str) -> str:
-    return f"{path} in body"
 
 
 def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     if (most := _number(schema, "maxLength")) is not None and len(value) > most:
         yield too_long(path, int(most))
     if (least := _number(schema, "minLength")) is not None and len(value) < least:
-        yield invalid(path, value, f"{_body(path)} should be at least {int(least)} chars long")
+        yield invalid(path, value, f"{path} in body should be at least {int(least)} chars long")
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _matcher(pattern)(value):
-        yield invalid(path, value, f"{_body(path)} should match '{pattern}'")
+        yield invalid(path, value, f"{path} in body should match '{pattern}'")
     name = schema.get("format")
     if isinstance(name, str) and not has_format(name, value):
-        yield invalid_type(path, value, f"{_body(path)} must be of type {name}: {json.dumps(value)}")
+        yield invalid_type(path, value, f"{path} in body must be of type {name}: {json.dumps(value)}")
 
 
 @lru_cache(maxsize=1024)
@@ -161,12 +157,12 @@ def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
     least, most, factor = (_number(schema, name) for name in ("minimum", "maximum", "multipleOf"))
     if most is not None and (value > most or (schema.get("exclusiveMaximum") is True and value == most)):
         bound = "less than" if schema.get("exclusiveMaximum") is True else "less than or equal to"
-        yield invalid(path, value, f"{_body(path)} should be {bound} {_shown(most)}")
+        yield invalid(path, value, f"{path} in body should be {bound} {_shown(most)}")
     if least is not None and (value < least or (schema.get("exclusiveMinimum") is True and value == least)):
         bound = "greater than" if schema.get("exclusiveMinimum") is True else "greater than or equal to"
-        yield invalid(path, value, f"{_body(path)} should be {bound} {_shown(least)}")
+        yield invalid(path, value, f"{path} in body should be {bound} {_shown(least)}")
     if factor and not math.isclose(quotient := value / factor, round(quotient), rel_tol=1e-12, abs_tol=1e-12):
-        yield invalid(path, value, f"{_body(path)} should be a multiple of {_shown(factor)}")
+        yield invalid(path, value, f"{path} in body should be a multiple of {_shown(factor)}")
 
 
 def _of_list(schema: Schema, value: list[object], path: str, depth: int) -> Iterator[Cause]:
@@ -175,14 +171,14 @@ def _of_list(schema: Schema, value: list[object], path: str, depth: int) -> Iter
         for index, item in enumerate(value):
             yield from _causes(items, item, f"{path}[{index}]", depth + 1)
     if (least := _number(schema, "minItems")) is not None and len(value) < least:
-        yield invalid(path, len(value), f"{_body(path)} should have at least {int(least)} items")
+        yield invalid(path, len(value), f"{path} in body should have at least {int(least)} items")
     if (most := _number(schema, "maxItems")) is not None and len(value) > most:
         yield too_many(path, len(value), int(most))
 
 
 def _of_object(schema: Schema, value: dict[str, object], path: str, depth: int) -> Iterator[Cause]:
     if (least := _number(schema, "minProperties")) is not None and len(value) < least:
-        yield invalid(path, len(value), f"{_body(path)} should have at least {int(least)} properties")
+        yield invalid(path, len(value), f"{path} in body should have at least {int(least)} properties")
     if (most := _number(schema, "maxProperties")) is not None and len(value) > most:
         yield too_many(path, len(value), int(most))
     needed, properties = schema.get("required"), schema.get("properties")

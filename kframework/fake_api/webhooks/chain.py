@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -26,8 +26,6 @@ from kframework.fake_api.webhooks.hooks import Webhook, Write, webhooks_in
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text
 from kframework.objects import ApiObject, Kind, Namespace
-
-_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class Subject(NamedTuple):
@@ -88,7 +86,7 @@ def request_of(subject: Subject, uid: str = "") -> Data:
         "object": subject.new,
         "oldObject": subject.old,
         "dryRun": subject.is_dry_run,
-        "options": {"kind": _OPTIONS[write.operation], "apiVersion": "meta.k8s.io/v1"},
+        "options": {"kind": f"{write.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"},
     }
 
 
@@ -96,14 +94,6 @@ def failed(hook: Webhook, why: Unanswered) -> ClusterError:
     """Say that a webhook could not be asked."""
     message = f'Internal error occurred: failed calling webhook "{hook.name}": {why}'
     return ClusterError(message, status=500, reason="InternalError")
-
-
-def headers(warnings: Sequence[str]) -> Mapping[str, str]:
-    """Return the header with what a client is warned of."""
-    texts = (each.replace("\\", "\\\\").replace('"', '\\"')[:_LONGEST_WARNING] for each in warnings[:_WARNINGS])
-    plain = ("".join(character for character in each if character.isprintable()) for each in texts)
-    told = ", ".join(f'299 - "{each}"' for each in plain)
-    return {"warning": told} if told else {}
 
 
 #: How many warnings are handed on, and how much of each.
@@ -142,7 +132,9 @@ class Webhooks:
         await self._validate(changed, warnings)
         if changed.new != subject.new:
             request = _rewritten(request, changed)
-        return request, headers(warnings)
+        texts = [each.replace("\\", "\\\\").replace('"', '\\"')[:_LONGEST_WARNING] for each in warnings[:_WARNINGS]]
+        told = ", ".join(f'299 - "{"".join(filter(str.isprintable, each))}"' for each in texts)
+        return request, {"warning": told} if told else {}
 
     def _subject(self, request: Request) -> Subject | None:
         """Find out what a write would come to; None for one that no webhook is asked about, or that will fail."""

@@ -6,6 +6,8 @@ schedulers write it, and kubectl shows core/v1.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
@@ -58,7 +60,10 @@ def from_v1(scaler: Data) -> Data:
         if part in scaler:
             kept[part] = _without(mapping(scaler, part), (field,))
     for name, (part, field) in _ANNOTATED.items():
-        if (told := _read(annotations.get(name), dict if field == "behavior" else list)) is not None:
+        written, told = annotations.get(name), None
+        with suppress(ValueError, RecursionError):
+            told = msgspec.json.decode(written) if isinstance(written, str) else None
+        if isinstance(told, dict if field == "behavior" else list):
             kept[part] = {**mapping(kept, part), field: told}
     wanted, metrics = value(scaler, f"spec.{_WANTED}"), entries(kept, "spec.metrics")
     if wanted is None and not metrics:
@@ -78,14 +83,6 @@ def _share(metric: Data, place: str) -> object:
     if metric.get("type") != "Resource" or text(metric, "resource.name") != "cpu":
         return None
     return value(metric, f"resource.{place}.averageUtilization")
-
-
-def _read(written: object, wanted: type) -> object:
-    try:
-        found = msgspec.json.decode(written) if isinstance(written, str) else None
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, wanted) else None
 
 
 def _without(data: Data, fields: tuple[str, ...]) -> Data:

@@ -81,9 +81,17 @@ def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
     """Yield why a pod cannot have the resources that it is to have."""
     if qos_class(old) != qos_class(new):
         yield invalid("spec", qos_class(old), "Pod QOS Class may not change as a result of resizing")
-    others = list(_other_containers(old, new))
-    yield from others
-    if others:
+    have_same_containers = True
+    for place in _LISTS:
+        before, after = ([text(each, "name") for each in entries(spec, place)] for spec in (old, new))
+        have_same_containers &= before == after
+        if len(before) != len(after):
+            yield forbidden(f"spec.{place}", f"{place} may not be added or removed on resize")
+            continue
+        for index in range(len(before)):
+            if before[index] != after[index]:
+                yield forbidden(f"spec.{place}[{index}].name", f"{place} may not be renamed or reordered on resize")
+    if not have_same_containers:
         return
     if old.get("resources") and not new.get("resources"):
         yield forbidden("spec.resources", "pod-level resources cannot be removed")
@@ -95,17 +103,6 @@ def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
                     yield forbidden(path, f"resource {field} cannot be removed")
             if _immutable(was) != _immutable(told):
                 yield forbidden("spec", _ONLY_RESOURCES)
-
-
-def _other_containers(old: Data, new: Data) -> Iterator[Cause]:
-    for field in _LISTS:
-        was, told = ([text(each, "name") for each in entries(spec, field)] for spec in (old, new))
-        if len(was) != len(told):
-            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
-            continue
-        for index, (name, other) in enumerate(zip(was, told, strict=True)):
-            if name != other:
-                yield forbidden(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
 
 
 def _immutable(container: Data) -> Data:
