@@ -5,7 +5,8 @@ The rules for type parameters are those of cel-go's checker, since overload reso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from kframework.cel.errors import CelError
 from kframework.cel.functions import Overload
@@ -167,22 +168,13 @@ def _is_less_specific(one: Type, other: Type) -> bool:
 _LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
 
 
-class Environment:
+class Environment(NamedTuple):
     """What an expression may name: functions, variables, the names of types, and the fields of what has fields."""
 
-    def __init__(
-        self,
-        overloads: Iterable[Overload],
-        variables: Mapping[str, Type],
-        types: Mapping[str, Type],
-        fields: Mapping[Type, Mapping[str, Type]],
-    ) -> None:
-        self.functions: dict[str, list[Overload]] = {}
-        for overload in overloads:
-            self.functions.setdefault(overload.function, []).append(overload)
-        self.variables = variables
-        self.types = types
-        self.fields = fields
+    functions: Mapping[str, Sequence[Overload]]
+    variables: Mapping[str, Type]
+    types: Mapping[str, Type]
+    fields: Mapping[Type, Mapping[str, Type]]
 
 
 def check(root: Node, environment: Environment) -> None:
@@ -210,7 +202,10 @@ class _Checker:
             case Select():
                 node.type = self._select(node)
             case Call(function="_?._"):
-                node.type = self._optional_select(node)
+                operand, field = node.args
+                field.type = STRING
+                name = str(field.value if isinstance(field, Literal) else None)
+                node.type = self.substitutions.resolve(self._field(node, operand, name, is_optional=True))
             case Call():
                 node.type = self._call(node)
             case List():
@@ -221,19 +216,11 @@ class _Checker:
                 node.type = self._comprehension(node)
         return node.type
 
-    # -- names --
-
-    def _variable(self, name: str) -> Type | None:
-        if name.startswith("."):
-            return self._environment.variables.get(name[1:])
-        return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
-
-    def _named(self, name: str) -> Type | None:
-        """Return the type of a variable, or of a type by its name."""
-        return self._variable(name) or self._environment.types.get(name.removeprefix("."))
-
     def _ident(self, node: Ident) -> Type:
-        found = self._named(node.name)
+        """Return the type of a variable, or of a type by its name."""
+        name = node.name.removeprefix(".")
+        scopes = reversed(self._scopes) if name == node.name else [self._environment.variables]
+        found = next((scope[name] for scope in scopes if name in scope), None) or self._environment.types.get(name)
         if found is None:
             raise _undeclared(node, node.name)
         return found
@@ -242,36 +229,25 @@ class _Checker:
         name = qualified_name(node)
         if name is not None and (found := self._environment.types.get(name.removeprefix("."))) is not None:
             return found
-        type = self._field(node, node.operand, node.field, None)
+        type = self._field(node, node.operand, node.field)
         return BOOL if node.test else self.substitutions.resolve(type)
 
-    def _optional_select(self, node: Call) -> Type:
-        operand, field = node.args
-        field.type = STRING
-        name = field.value if isinstance(field, Literal) else None
-        return self.substitutions.resolve(self._field(node, operand, str(name), optional_of(DYN)))
-
-    def _field(self, node: Node, operand: Node, field: str, optional: Type | None) -> Type:
+    def _field(self, node: Node, operand: Node, field: str, *, is_optional: bool = False) -> Type:
         operand_type = self.substitutions.resolve(self.check(operand))
         inner = unwrapped(operand_type)
-        type = self._field_of(node, inner if inner is not None else operand_type, field)
-        return optional_of(type) if inner is not None or optional is not None else type
-
-    def _field_of(self, node: Node, target: Type, field: str) -> Type:
+        target, type = inner if inner is not None else operand_type, DYN
         if target.name == "map":
-            return target.parameters[1]
-        if target in self._environment.fields:
+            type = target.parameters[1]
+        elif target in self._environment.fields:
             found = self._environment.fields[target].get(field)
             if found is None:
                 raise CelError(f"undefined field '{field}'", node.position)
-            return found
-        if target.is_parameter:
+            type = found
+        elif target.is_parameter:
             self.substitutions.assign([DYN], [target])
         elif not target.is_unknown:
             raise CelError(f"type '{formatted(target)}' does not support field selection", node.position)
-        return DYN
-
-    # -- calls --
+        return optional_of(type) if inner is not None or is_optional else type
 
     def _call(self, node: Call) -> Type:
         for argument in node.args:
@@ -310,16 +286,11 @@ class _Checker:
             elif not result.is_dynamic and its != result:
                 result = DYN
         if result is None:
-            raise self._no_overload(node, given)
+            types = [formatted(self.substitutions.final(type)) for type in given]
+            spelled = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
+            raise CelError(f"found no matching overload for '{node.function}' applied to '{spelled}'", node.position)
         node.overloads = tuple(fitting)
         return result
-
-    def _no_overload(self, node: Call, given: Sequence[Type]) -> CelError:
-        types = [formatted(self.substitutions.final(type)) for type in given]
-        spelled = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
-        return CelError(f"found no matching overload for '{node.function}' applied to '{spelled}'", node.position)
-
-    # -- lists, maps and loops --
 
     def _list(self, node: List) -> Type:
         element: Type | None = None
@@ -356,7 +327,17 @@ class _Checker:
     def _comprehension(self, node: Comprehension) -> Type:
         range_type = self.substitutions.resolve(self.check(node.iter_range))
         accu = self.check(node.accu_init)
-        first, second = self._iterated(node.iter_range, range_type, bool(node.iter_var2))
+        if range_type.name == "list":
+            (element,) = range_type.parameters
+            first, second = (INT, element) if node.iter_var2 else (element, ERROR)
+        elif range_type.name == "map":
+            first, second = range_type.parameters
+        elif (range_type.is_unknown and range_type.name != "any") or range_type.is_parameter:
+            self.substitutions.assign([DYN], [range_type])
+            first, second = DYN, DYN
+        else:
+            what = f"expression of type '{formatted(range_type)}' cannot be range of a comprehension"
+            raise CelError(f"{what} (must be list, map, or dynamic)", node.iter_range.position)
         self._scopes.append({node.accu_var: accu})
         self._scopes.append({node.iter_var: first} | ({node.iter_var2: second} if node.iter_var2 else {}))
         self.check(node.condition)
@@ -367,19 +348,6 @@ class _Checker:
         result = self.check(node.result)
         self._scopes.pop()
         return self.substitutions.resolve(result)
-
-    def _iterated(self, node: Node, type: Type, is_two: bool) -> tuple[Type, Type]:
-        if type.name == "list":
-            return (INT, type.parameters[0]) if is_two else (type.parameters[0], ERROR)
-        if type.name == "map":
-            return type.parameters[0], type.parameters[1]
-        if (type.is_unknown and type.name != "any") or type.is_parameter:
-            self.substitutions.assign([DYN], [type])
-            return DYN, DYN
-        problem = (
-            f"expression of type '{formatted(type)}' cannot be range of a comprehension (must be list, map, or dynamic)"
-        )
-        raise CelError(problem, node.position)
 
     def _expect(self, node: Node, wanted: Type) -> None:
         if not self.substitutions.assign([wanted], [node.type]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import Any
 
@@ -33,13 +34,13 @@ def item(container: Any, key: object) -> object:
         try:
             return container[key if type(key) is str else key_of(key)]
         except KeyError:
-            raise no_such_key(key) from None
+            raise CelError(f"no such key: {key}") from None
     if isinstance(container, list):
         position = position_of(key)
         if 0 <= position < len(container):
             return container[position]
         raise CelError(f"index out of bounds: {key}")
-    raise no_such_key(key)
+    raise CelError(f"no such key: {key}")
 
 
 def optional_item(container: object, key: object) -> Optional:
@@ -60,11 +61,6 @@ def has_item(container: Any, key: object) -> bool:
     if isinstance(container, dict):
         return key_of(key) in container
     return isinstance(container, list) and 0 <= position_of(key) < len(container)
-
-
-def no_such_key(key: object) -> CelError:
-    """Return the error of a map without the key."""
-    return CelError(f"no such key: {key}")
 
 
 # -- paths -----------------------------------------------------------------------------------------------------------
@@ -275,7 +271,9 @@ def binary(steps: Sequence[Step], apply: Callable[..., object], cost: Cost) -> S
         try:
             one = left(run)
         except CelError:
-            _evaluate_anyway(right, run)
+            run.cost += 1
+            with suppress(CelError):
+                right(run)  # for its cost alone
             raise
         try:
             other = right(run)
@@ -309,15 +307,6 @@ def nary(arguments: Sequence[Step], apply: Callable[..., object], cost: Cost) ->
     return call
 
 
-def _evaluate_anyway(step: Step, run: Run) -> None:
-    """Evaluate what stands beside an error, for its cost alone."""
-    run.cost += 1
-    try:
-        step(run)
-    except CelError:
-        return
-
-
 def handling(step: Step) -> Step:
     """Return a step whose values are large now and then, while nothing is charged for their size."""
 
@@ -334,14 +323,16 @@ def handling(step: Step) -> Step:
 # -- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def equals(steps: Sequence[Step]) -> Step:
-    """Return `x == y`."""
-    return binary(steps, equal, comparison)
-
-
 def differs(steps: Sequence[Step]) -> Step:
     """Return `x != y`: what cannot be compared differs."""
-    return binary(steps, _different, ordering)
+
+    def different(left: object, right: object) -> bool:
+        try:
+            return not equal(left, right)
+        except CelError:
+            return True
+
+    return binary(steps, different, ordering)
 
 
 def equals_text(left: Step, text: str) -> Step:
@@ -375,10 +366,3 @@ def among(value: Step, members: frozenset[object]) -> Step:
 
 #: What may be a member of a set of constants.
 SETTABLE = frozenset({bool, int, Uint, float, str})
-
-
-def _different(left: object, right: object) -> bool:
-    try:
-        return not equal(left, right)
-    except CelError:
-        return True

@@ -7,15 +7,17 @@ goes up as an exception; what cel-go evaluates and counts after an error is eval
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import iadd
 from typing import Final
 
 from kframework.cel import closures
 from kframework.cel.closures import has_item, item, optional_item
-from kframework.cel.costs import LIMIT, one
+from kframework.cel.costs import LIMIT, comparison, one
 from kframework.cel.errors import CelError, CostLimitExceeded
+from kframework.cel.parser import ACCU
 from kframework.cel.run import Deferred, Run, Step, carried_out, cost_of
 from kframework.cel.syntax import Call, Comprehension, Ident, List, Literal, Map, Node, Select
-from kframework.cel.values import NONE, Optional, key_of, keys_of, type_name
+from kframework.cel.values import NONE, Optional, equal, key_of, keys_of, type_name
 
 #: How a loop begins, whether it goes on (None where it always does), what it does, and what comes of it.
 Parts = tuple[Step, Step | None, Step, Step]
@@ -37,17 +39,21 @@ def loop(iter_range: Step, variables: Sequence[int], accu: int, parts: Parts) ->
 
     What fails in a step is what has been gathered so far: the next step may make up for it, as `false && e` does.
     """
-    elements = _singly if len(variables) == 1 else _in_pairs
+    is_two = len(variables) == 2
     init, condition, step, result = parts
 
     def run_loop(run: Run) -> object:
         slots = run.slots
-        items = elements(iter_range(run))
+        items = _values(iter_range(run), is_two)
         slots[accu] = init(run)
         for values in items:
             slots.update(zip(variables, values, strict=True))
-            if condition is not None and not _goes_on(condition, run):
-                break
+            if condition is not None:
+                try:
+                    if condition(run) is False:
+                        break
+                except CelError:
+                    pass
             try:
                 slots[accu] = step(run)
             except CelError as error:
@@ -59,29 +65,16 @@ def loop(iter_range: Step, variables: Sequence[int], accu: int, parts: Parts) ->
     return run_loop
 
 
-def _goes_on(condition: Step, run: Run) -> bool:
-    try:
-        return condition(run) is not False
-    except CelError:
-        return True
-
-
-def _singly(items: object) -> Iterator[tuple[object]]:
-    """Yield the elements of a list or the keys of a map."""
+def _values(items: object, is_two: bool) -> Iterator[tuple[object, ...]]:
+    """Yield the elements of a list or the keys of a map; for two variables elements with their places, or entries."""
     if isinstance(items, list):
-        return zip(items, strict=True)
+        return iter(enumerate(items)) if is_two else zip(items, strict=True)
     if isinstance(items, dict):
-        return zip(keys_of(items), strict=True)
+        keys = keys_of(items)
+        return zip(keys, items.values(), strict=True) if is_two else zip(keys, strict=True)
+    if is_two:
+        raise CelError(f"unsupported comprehension range type: {type_name(items)}")
     raise CelError(f"got '{type_name(items)}', expected iterable type")
-
-
-def _in_pairs(items: object) -> Iterator[tuple[object, object]]:
-    """Yield the elements of a list with their places, or the entries of a map."""
-    if isinstance(items, list):
-        return iter(enumerate(items))
-    if isinstance(items, dict):
-        return iter(zip(keys_of(items), items.values(), strict=True))
-    raise CelError(f"unsupported comprehension range type: {type_name(items)}")
 
 
 _LIST: Final = 10
@@ -116,8 +109,15 @@ class _Compiler:
         match node:
             case Literal(value=value):
                 return lambda run: value
-            case Select(test=True):
-                return self._presence(node)
+            case Select(operand=operand, field=field, test=True):
+                container = self._operand(operand, 0)
+
+                def presence(run: Run) -> bool:
+                    found = container(run)
+                    run.cost += 1
+                    return has_item(found, field)
+
+                return presence
             case List():
                 return self._list(node)
             case Map():
@@ -126,10 +126,8 @@ class _Compiler:
                 return self._comprehension(node)
         return self._path(node, 1) if _is_path(node) else self._call(node)
 
-    # -- paths --
-
     def _path(self, node: Node, base: int) -> Step:
-        """Return what evaluates a path; `base` is what its root costs."""
+        """Return what evaluates a path; `base` is what its root costs, nothing for one that is part of another path."""
         match node:
             case (
                 Select(operand=operand, field=key, test=False)
@@ -139,21 +137,17 @@ class _Compiler:
                 path = self._declared_path(node)
                 return closures.declared_path(path[0], path[1:], base, stepwise) if path is not None else stepwise
             case Call(function="_[_]", args=[operand, key]):
-                return closures.at_computed(self._operand(operand, base), self._uncounted(key), item)
+                return closures.at_computed(self._operand(operand, base), self._path(key, 0), item)
             case Call(function="_[?_]" | "_?._", args=[operand, key]):
-                return closures.at_computed(self._operand(operand, base), self._uncounted(key), optional_item)
+                return closures.at_computed(self._operand(operand, base), self._path(key, 0), optional_item)
             case Call(function="_?_:_", args=[condition, truthy, falsy]):
-                return closures.conditional(self.step(condition), self._uncounted(truthy), self._uncounted(falsy))
+                return closures.conditional(self.step(condition), self._path(truthy, 0), self._path(falsy, 0))
             case Ident(name=name) if name in self._slots:
                 slot = self._slots[name]
                 return closures.gathered(slot, base) if slot in self._accus else closures.variable(slot, base)
             case Ident(name=name):
                 return closures.declared(name.removeprefix("."), base)
         return self.step(node)
-
-    def _uncounted(self, node: Node) -> Step:
-        """Return what evaluates a node that is part of a path: its own root is not counted."""
-        return self._path(node, 0)
 
     def _operand(self, node: Node, base: int) -> Step:
         if _is_path(node) and not (isinstance(node, Select) and node.test):
@@ -174,18 +168,6 @@ class _Compiler:
                 return (*before, key) if before is not None else None
         return None
 
-    def _presence(self, node: Select) -> Step:
-        operand, field = self._operand(node.operand, 0), node.field
-
-        def presence(run: Run) -> bool:
-            container = operand(run)
-            run.cost += 1
-            return has_item(container, field)
-
-        return presence
-
-    # -- calls --
-
     def _call(self, node: Node) -> Step:
         assert isinstance(node, Call)
         steps = list(map(self.step, node.children()))
@@ -200,12 +182,14 @@ class _Compiler:
                 return closures.either(steps)
             case "orValue":
                 return closures.value_or(steps)
+            case "_==_" if isinstance(right := node.args[1], Literal) and isinstance(right.value, str):
+                return closures.equals_text(steps[0], right.value)
             case "_==_":
-                return _equality(node, steps)
+                return closures.binary(steps, equal, comparison)
             case "_!=_":
                 return closures.differs(steps)
-            case "_+_" if node.type.name == "list" and _is_accu(node.args[0]):
-                return closures.binary(steps, _extended, one)
+            case "_+_" if node.type.name == "list" and isinstance(left := node.args[0], Ident) and left.name == ACCU:
+                return closures.binary(steps, iadd, one)  # nothing else can see the list that a loop fills yet
             case "@in" if (members := _members(node)) is not None:
                 return closures.among(steps[0], members)
         if (parsed := _parsed(node)) is not None:
@@ -218,11 +202,12 @@ class _Compiler:
         apply, cost = carried_out(node), cost_of(node)
         if len(steps) == 1:
             return closures.unary(steps[0], apply, cost)
-        if len(steps) == 2 and not _stops_at_errors(node):
+        # Of two arguments the second is not evaluated after an error in the first in these calls.
+        has_constant_regex = node.function in ("matches", "find", "findAll") and isinstance(node.args[-1], Literal)
+        stops_at_errors = has_constant_regex or (len(node.overloads) > 1 and not node.overloads[0].is_generic)
+        if len(steps) == 2 and not stops_at_errors:
             return closures.binary(steps, apply, cost)
         return closures.nary(steps, apply, cost)
-
-    # -- lists, maps and loops --
 
     def _list(self, node: List) -> Step:
         steps = enumerate(map(self.step, node.elements))
@@ -301,12 +286,6 @@ def _parsed(node: Call) -> Step | None:
     return closures.counted(lambda run: value, cost_of(node)(*values))
 
 
-def _stops_at_errors(node: Call) -> bool:
-    """Return whether of two arguments the second is not evaluated after an error in the first."""
-    has_constant_regex = node.function in ("matches", "find", "findAll") and isinstance(node.args[-1], Literal)
-    return has_constant_regex or (len(node.overloads) > 1 and not node.overloads[0].is_generic)
-
-
 def _members(node: Call) -> frozenset[object] | None:
     """Return the constants of a list as a set, None where they cannot be one."""
     items = node.args[1]
@@ -323,20 +302,3 @@ def _fresh(init: Node) -> Step | None:
         kind = type(init.value)
         return lambda run: kind()
     return None
-
-
-def _is_accu(node: Node) -> bool:
-    return isinstance(node, Ident) and node.name == "@result"
-
-
-def _extended(accu: list[object], added: list[object]) -> list[object]:
-    """Append to the list that a loop fills; nothing else can see it yet."""
-    accu += added
-    return accu
-
-
-def _equality(node: Call, steps: list[Step]) -> Step:
-    match node.args:
-        case [_, Literal(value=str() as text)]:
-            return closures.equals_text(steps[0], text)
-    return closures.equals(steps)

@@ -38,11 +38,6 @@ def traversal(value: object, *others: object) -> int:
     return ceil(size(value) * TRAVERSAL)
 
 
-def two_traversals(value: object, *others: object) -> int:
-    """Go through a string, and make another of it."""
-    return ceil(size(value) * 2 * TRAVERSAL)
-
-
 def both(left: object, right: object) -> int:
     """Go through two strings."""
     return ceil((size(left) + size(right)) * TRAVERSAL)
@@ -132,10 +127,6 @@ def _contains_ip(block: object, address: object) -> int:
     return ceil(2 * size(block) * TRAVERSAL) + parsed
 
 
-def _contains_cidr(block: object, other: object) -> int:
-    return _contains_ip(block, other) + ceil(size(block) * TRAVERSAL) + 1
-
-
 def _validated(format: Any, text: object) -> int:
     return ceil((1 + size(text)) * TRAVERSAL) * ceil(int(format.longest_pattern) * _PATTERN)
 
@@ -145,23 +136,19 @@ def _selector(builder: object, text: object = "") -> int:
     return ceil(length * TRAVERSAL) + ceil(ceil(length * 0.5) * 50) + _LIST
 
 
-def _authorization(*arguments: object) -> int:
-    return 350_000
-
-
 #: Kubernetes counts by the name of a function, whatever it is called with.
 BY_FUNCTION: Mapping[str, Cost] = {
-    "check": _authorization,
+    "check": lambda *arguments: 350_000,
     "fieldSelector": _selector,
     "labelSelector": _selector,
     "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
+    "containsCIDR": lambda block, other: _contains_ip(block, other) + ceil(size(block) * TRAVERSAL) + 1,
     "validate": _validated,
     "ip": lambda value: traversal(value) if isinstance(value, str) else 1,
     "join": joined,
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), elements),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "isIP", "isCIDR"), traversal),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), traversal),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), two_traversals),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), lambda text, *others: ceil(size(text) * 2 * TRAVERSAL)),
     **dict.fromkeys(("find", "findAll"), matches),
 }

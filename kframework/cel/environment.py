@@ -27,20 +27,7 @@ from kframework.cel.library import (
 from kframework.cel.types import DURATION, DYN, TIMESTAMP, Type, list_of, map_of, optional_of, type_of
 from kframework.cel.values import no_such_overload
 
-_LIBRARIES = (
-    cidr,
-    conversions,
-    format,
-    ip,
-    lists,
-    quantity,
-    regex,
-    semver,
-    standard,
-    strings,
-    times,
-    url,
-)
+_LIBRARIES = (cidr, conversions, format, ip, lists, quantity, regex, semver, standard, strings, times, url)
 _NAMED = (
     *map(Type, ("bool", "bytes", "double", "int", "null_type", "string", "uint")),
     *map(Type, ("net.IP", "net.CIDR")),  # of Kubernetes' own types only these have names
@@ -76,20 +63,19 @@ def environment(
     variables: Mapping[str, Type], fields: Mapping[Type, Mapping[str, Type]], overloads: Iterable[Overload] = ()
 ) -> Environment:
     """Return the environment in which there are these variables; `fields` are those of the types that have some."""
-    return Environment((*_OVERLOADS, *overloads), variables, _TYPES, fields)
+    functions: dict[str, list[Overload]] = {}
+    for overload in (*_OVERLOADS, *overloads):
+        functions.setdefault(overload.function, []).append(overload)
+    return Environment(functions, variables, _TYPES, fields)
 
 
 def _declared(name: str, signatures: tuple[str, ...]) -> list[Overload]:
     def apply(*values: object) -> object:
         raise no_such_overload(name, values)
 
-    return method(name, *map(_qualified, signatures), apply=apply)
-
-
-def _qualified(signature: str) -> str:
     for word in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision"):
-        signature = signature.replace(word, _AUTHORIZER + word)
-    return signature
+        signatures = tuple(signature.replace(word, _AUTHORIZER + word) for signature in signatures)
+    return method(name, *signatures, apply=apply)
 
 
 _OVERLOADS = (

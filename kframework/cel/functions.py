@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from kframework.cel.errors import CelError
 from kframework.cel.types import Type, signature
 from kframework.cel.values import type_name
 
@@ -35,45 +37,47 @@ class Overload:
         return all(map(_is_of, values, self.parameters))
 
 
-def function(
-    name: str, *signatures: str, apply: Callable[..., object] | None = None, cost: Cost | None = None
+def _declared(
+    name: str,
+    *signatures: str,
+    is_method: bool,
+    is_generic: bool,
+    apply: Callable[..., object] | None = None,
+    cost: Cost | None = None,
 ) -> list[Overload]:
-    """Declare a function that is called as `name(…)`."""
-    return [_overload(name, False, text, apply, False, cost) for text in signatures]
+    overloads = []
+    for parameters, result in map(signature, signatures):
+        named = frozenset(_parameters_in((*parameters, result)))
+        overloads.append(Overload(name, is_method, parameters, result, apply, is_generic, cost, named))
+    return overloads
 
 
-def method(
-    name: str, *signatures: str, apply: Callable[..., object] | None = None, cost: Cost | None = None
-) -> list[Overload]:
-    """Declare a function that is called on its first parameter, as `x.name(…)`."""
-    return [_overload(name, True, text, apply, False, cost) for text in signatures]
+#: Declares a function that is called as `name(…)`.
+function = partial(_declared, is_method=False, is_generic=False)
+#: Declares a function that is called on its first parameter, as `x.name(…)`.
+method = partial(_declared, is_method=True, is_generic=False)
+#: Declares a function or operator that looks at the types of its arguments by itself.
+generic = partial(_declared, is_method=False, is_generic=True)
+#: Declares a method that looks at the types of its arguments by itself.
+generic_method = partial(_declared, is_method=True, is_generic=True)
 
 
-def generic(
-    name: str, *signatures: str, apply: Callable[..., object] | None = None, cost: Cost | None = None
-) -> list[Overload]:
-    """Declare a function or operator that looks at the types of its arguments by itself."""
-    return [_overload(name, False, text, apply, True, cost) for text in signatures]
+def readable(read: Callable[..., object]) -> Callable[..., bool]:
+    """Return what tells whether something can be read: whether `read` raises no CelError."""
 
+    def apply(*values: object) -> bool:
+        try:
+            read(*values)
+        except CelError:
+            return False
+        return True
 
-def generic_method(
-    name: str, *signatures: str, apply: Callable[..., object], cost: Cost | None = None
-) -> list[Overload]:
-    """Declare a method that looks at the types of its arguments by itself."""
-    return [_overload(name, True, text, apply, True, cost) for text in signatures]
+    return apply
 
 
 def for_each(types: Iterable[str], signature_of: str) -> list[str]:
     """Return a signature for each type, which takes the place of `T`."""
     return [signature_of.replace("T", name) for name in types]
-
-
-def _overload(
-    name: str, is_method: bool, text: str, apply: Callable[..., object] | None, is_generic: bool, cost: Cost | None
-) -> Overload:
-    parameters, result = signature(text)
-    named = frozenset(_parameters_in((*parameters, result)))
-    return Overload(name, is_method, parameters, result, apply, is_generic, cost, named)
 
 
 def _parameters_in(types: Iterable[Type]) -> Iterable[str]:

@@ -7,7 +7,7 @@ bounded here, length and depth, bounds the recursion of all that comes after.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import NamedTuple, cast
 
 from kframework.cel.errors import CelError
 from kframework.cel.lexer import Token, byte_string, string, tokens
@@ -27,17 +27,16 @@ def expanded(position: int, function: str, target: Node | None, args: list[Node]
     return found if found is not None else Call(position, function, target, args)
 
 
-class _Call:
+class _Call(NamedTuple):
     """A call that may be a macro, and how to write the parts of what it expands to."""
 
-    def __init__(self, position: int, target: Node | None, args: list[Node]) -> None:
-        self.position = position
-        self.args = args
-        self._target = target
+    position: int
+    receiver: Node | None
+    args: list[Node]
 
     @property
     def target(self) -> Node:
-        return cast(Node, self._target)  # a macro of a method has one
+        return cast(Node, self.receiver)  # a macro of a method has one
 
     def literal(self, value: object) -> Node:
         return Literal(self.position, value)
@@ -87,21 +86,43 @@ def _exists_one(call: _Call, predicate: Node) -> _Quantifier:
     return call.literal(0), call.literal(True), step, call.call("_==_", call.accu(), call.literal(1))
 
 
-def _gathered(call: _Call, init: Node, added: Node, condition: Node | None) -> _Quantifier:
-    step = added if condition is None else call.call("_?_:_", condition, added, call.accu())
-    return init, call.literal(True), step, call.accu()
+def _appended(call: _Call, names: tuple[str, str], element: Node) -> tuple[Node, Node]:
+    return call.list(), call.call("_+_", call.accu(), call.list(element))
 
 
-def _appended(call: _Call, element: Node, condition: Node | None) -> _Quantifier:
-    return _gathered(call, call.list(), call.call("_+_", call.accu(), call.list(element)), condition)
+def _inserted(call: _Call, names: tuple[str, str], value: Node) -> tuple[Node, Node]:
+    key = Ident(call.position, names[0])
+    return Map(call.position, [], []), call.call("cel.@mapInsert", call.accu(), key, value)
+
+
+def _inserted_entry(call: _Call, names: tuple[str, str], entry: Node) -> tuple[Node, Node]:
+    return Map(call.position, [], []), call.call("cel.@mapInsert", call.accu(), entry)
+
+
+_Gather = Callable[[_Call, tuple[str, str], Node], tuple[Node, Node]]
+
+
+def _gathering(count: int, gather: _Gather) -> Callable[[_Call], Node]:
+    """Return the macro of so many variables that gathers what its last argument makes, of what meets a condition."""
+
+    def loop(call: _Call) -> Node:
+        names = _two_names(call) if count == 2 else (call.name(0, "argument is not an identifier"), "")
+        *condition, made = call.args[count:]
+        init, step = gather(call, names, made)
+        if condition:
+            step = call.call("_?_:_", condition[0], step, call.accu())
+        return call.loop(*names, (init, call.literal(True), step, call.accu()))
+
+    return loop
 
 
 def _quantifier(make: Callable[[_Call, Node], _Quantifier]) -> Callable[[_Call], Node]:
-    return lambda call: call.loop(call.name(0, "argument must be a simple name"), "", make(call, call.args[1]))
+    def loop(call: _Call) -> Node:
+        *names, predicate = call.args
+        variables = _two_names(call) if len(names) == 2 else (call.name(0, "argument must be a simple name"), "")
+        return call.loop(*variables, make(call, predicate))
 
-
-def _quantifier2(make: Callable[[_Call, Node], _Quantifier]) -> Callable[[_Call], Node]:
-    return lambda call: call.loop(*_two_names(call), make(call, call.args[2]))
+    return loop
 
 
 def _two_names(call: _Call) -> tuple[str, str]:
@@ -111,37 +132,12 @@ def _two_names(call: _Call) -> tuple[str, str]:
     return first, second
 
 
-def _map(call: _Call) -> Node:
-    name = call.name(0, "argument is not an identifier")
-    *condition, element = call.args[1:]
-    return call.loop(name, "", _appended(call, element, condition[0] if condition else None))
+_map = _gathering(1, _appended)
 
 
 def _filter(call: _Call) -> Node:
-    name = call.name(0, "argument is not an identifier")
-    return call.loop(name, "", _appended(call, call.args[0], call.args[1]))
-
-
-def _transform_list(call: _Call) -> Node:
-    names = _two_names(call)
-    *condition, element = call.args[2:]
-    return call.loop(*names, _appended(call, element, condition[0] if condition else None))
-
-
-def _transform_map(call: _Call) -> Node:
-    key, value = _two_names(call)
-    *condition, element = call.args[2:]
-    inserted = call.call("cel.@mapInsert", call.accu(), Ident(call.position, key), element)
-    empty = Map(call.position, [], [])
-    return call.loop(key, value, _gathered(call, empty, inserted, condition[0] if condition else None))
-
-
-def _transform_map_entry(call: _Call) -> Node:
-    names = _two_names(call)
-    *condition, entry = call.args[2:]
-    inserted = call.call("cel.@mapInsert", call.accu(), entry)
-    empty = Map(call.position, [], [])
-    return call.loop(*names, _gathered(call, empty, inserted, condition[0] if condition else None))
+    name, condition = call.args
+    return _map(_Call(call.position, call.target, [name, condition, name]))
 
 
 def _has(call: _Call) -> Node:
@@ -156,14 +152,6 @@ def _bind(call: _Call) -> Node | None:
         return None
     name = call.name(0, "cel.bind() variable names must be simple identifiers")
     return call.bind(name, call.args[1], call.args[2])
-
-
-def _opt_map(call: _Call) -> Node:
-    return _if_present(call, "optMap", lambda found: call.call("optional.of", found))
-
-
-def _opt_flat_map(call: _Call) -> Node:
-    return _if_present(call, "optFlatMap", lambda found: found)
 
 
 def _if_present(call: _Call, macro: str, wrapped: Callable[[Node], Node]) -> Node:
@@ -182,28 +170,17 @@ def _sort_by(call: _Call) -> Node:
     return call.bind(_SORTED, call.target, call.method("@sortByAssociatedKeys", unsorted, keys))
 
 
+_QUANTIFIERS = {"all": _all, "exists": _exists, "exists_one": _exists_one, "existsOne": _exists_one}
+_TRANSFORMS = {"transformList": _appended, "transformMap": _inserted, "transformMapEntry": _inserted_entry}
 _MACROS: dict[tuple[str, int, bool], Callable[[_Call], Node | None]] = {
     ("has", 1, False): _has,
-    ("all", 2, True): _quantifier(_all),
-    ("exists", 2, True): _quantifier(_exists),
-    ("exists_one", 2, True): _quantifier(_exists_one),
-    ("existsOne", 2, True): _quantifier(_exists_one),
-    ("map", 2, True): _map,
-    ("map", 3, True): _map,
+    **{(name, count, True): _quantifier(make) for name, make in _QUANTIFIERS.items() for count in (2, 3)},
+    **{("map", count, True): _map for count in (2, 3)},
     ("filter", 2, True): _filter,
-    ("all", 3, True): _quantifier2(_all),
-    ("exists", 3, True): _quantifier2(_exists),
-    ("exists_one", 3, True): _quantifier2(_exists_one),
-    ("existsOne", 3, True): _quantifier2(_exists_one),
-    ("transformList", 3, True): _transform_list,
-    ("transformList", 4, True): _transform_list,
-    ("transformMap", 3, True): _transform_map,
-    ("transformMap", 4, True): _transform_map,
-    ("transformMapEntry", 3, True): _transform_map_entry,
-    ("transformMapEntry", 4, True): _transform_map_entry,
+    **{(name, count, True): _gathering(2, make) for name, make in _TRANSFORMS.items() for count in (3, 4)},
     ("bind", 3, True): _bind,
-    ("optMap", 2, True): _opt_map,
-    ("optFlatMap", 2, True): _opt_flat_map,
+    ("optMap", 2, True): lambda call: _if_present(call, "optMap", lambda found: call.call("optional.of", found)),
+    ("optFlatMap", 2, True): lambda call: _if_present(call, "optFlatMap", lambda found: found),
     ("sortBy", 2, True): _sort_by,
 }
 
@@ -259,8 +236,6 @@ class _Parser:
             raise self._unexpected("expecting <EOF>")
         return node
 
-    # -- tokens --
-
     @property
     def _token(self) -> Token:
         return self._tokens[self._at]
@@ -286,8 +261,6 @@ class _Parser:
 
     def _unexpected(self, expected: str) -> CelError:
         return CelError(f"Syntax error: mismatched input '{self._token.text}' {expected}", self._token.position)
-
-    # -- rules --
 
     def _expression(self) -> Node:
         self._nested += 1
@@ -332,7 +305,17 @@ class _Parser:
     def _member(self, node: Node) -> Node:
         while True:
             if self._token.kind == ".":
-                node = self._selected(node)
+                position = self._next().position
+                if self._skip("?"):
+                    key = Literal(self._token.position, self._identifier())
+                    node = Call(position, "_?._", None, [node, key])
+                    continue
+                name = self._identifier()
+                if self._token.kind == "(":
+                    position, args = self._arguments()
+                    node = expanded(position, name, node, args)
+                else:
+                    node = Select(position, node, name)
             elif self._token.kind == "[":
                 position = self._next().position
                 function = "_[?_]" if self._skip("?") else "_[_]"
@@ -340,17 +323,6 @@ class _Parser:
                 self._expect("]")
             else:
                 return node
-
-    def _selected(self, operand: Node) -> Node:
-        position = self._next().position
-        if self._skip("?"):
-            at = self._token.position
-            return Call(position, "_?._", None, [operand, Literal(at, self._identifier())])
-        name = self._identifier()
-        if self._token.kind != "(":
-            return Select(position, operand, name)
-        position, args = self._arguments()
-        return expanded(position, name, operand, args)
 
     def _arguments(self) -> tuple[int, list[Node]]:
         position = self._expect("(").position

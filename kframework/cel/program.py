@@ -6,6 +6,7 @@ What only folding finds wrong does not compile either, as in cel-go; a folded co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from kframework.cel.checker import Environment, check, is_type_name
@@ -37,14 +38,16 @@ def fold(node: Node, environment: Environment) -> Node:
             return _call(node)
         case List():
             node.elements = _all(node.elements, environment)
-            if not node.optional and all(isinstance(element, Literal) for element in node.elements):
-                return _literal(node, [_value(element) for element in node.elements])
+            values = [element.value for element in node.elements if isinstance(element, Literal)]
+            if not node.optional and len(values) == len(node.elements):
+                return _literal(node, values)
         case Map():
             node.keys = _all(node.keys, environment)
             node.values = _all(node.values, environment)
-            if not node.optional and all(isinstance(child, Literal) for child in node.children()):
-                pairs = zip(map(_value, node.keys), map(_value, node.values), strict=True)
-                return _literal(node, {key_of(key): value for key, value in pairs})
+            values = [child.value for child in node.children() if isinstance(child, Literal)]
+            if not node.optional and len(values) == 2 * len(node.keys):
+                keys, values = values[: len(node.keys)], values[len(node.keys) :]
+                return _literal(node, dict(zip(map(key_of, keys), values, strict=True)))
         case Comprehension():
             node.iter_range = fold(node.iter_range, environment)
             node.accu_init = fold(node.accu_init, environment)
@@ -79,11 +82,6 @@ def _literal(node: Node, value: object) -> Literal:
     return literal
 
 
-def _value(node: Node) -> object:
-    assert isinstance(node, Literal)
-    return node.value
-
-
 #: What may be given a constant that does not read.
 _READERS = frozenset({"duration", "timestamp", "matches"})
 
@@ -93,65 +91,48 @@ def validate(root: Node) -> None:
     exempt: set[Node] = set()
     for node, _ in walk(root):
         if isinstance(node, Call):
-            if node.function in _READERS:
-                _validate_constant(node)
+            constant = next(iter(node.args), None)
+            if node.function in _READERS and isinstance(constant, Literal):
+                # Of `matches` as a function of two this is the text, in cel-go too.
+                try:
+                    pattern(str(constant.value)) if node.function == "matches" else carried_out(node)(constant.value)
+                except CelError:
+                    raise CelError(f"invalid {node.function} argument", constant.position) from None
             if node.function == "format":
                 exempt.update(inner for inner, _ in walk(node))
                 _validate_format(node)
-        elif isinstance(node, (List, Map)) and node not in exempt:
-            _validate_literal(node)
-
-
-def _validate_constant(node: Call) -> None:
-    """Look at the first argument: of `matches` as a function of two that is the text, in cel-go too."""
-    match node.args:
-        case [Literal(value=value) as constant, *_]:
-            try:
-                pattern(str(value)) if node.function == "matches" else carried_out(node)(value)
-            except CelError:
-                raise CelError(f"invalid {node.function} argument", constant.position) from None
-
-
-def _validate_literal(node: List | Map) -> None:
-    if isinstance(node, List):
-        _validate_alike(node.elements, node.optional)
-    else:
-        _validate_alike(node.keys, frozenset())
-        _validate_alike(node.values, node.optional)
+        elif isinstance(node, List) and node not in exempt:
+            _validate_alike(node.elements, node.optional)
+        elif isinstance(node, Map) and node not in exempt:
+            _validate_alike(node.keys, frozenset())
+            _validate_alike(node.values, node.optional)
 
 
 def _validate_alike(nodes: Sequence[Node], optional: frozenset[int]) -> None:
-    types = [_held(node.type) if place in optional else node.type for place, node in enumerate(nodes)]
+    types = [node.type for node in nodes]
+    for place in optional:
+        types[place] = next(iter(types[place].parameters), types[place])  # what it holds
     for node, type in zip(nodes, types, strict=True):
         if type != types[0]:
             problem = f"expected type '{formatted(types[0])}' but found '{formatted(type)}'"
             raise CelError(problem, node.position)
 
 
-def _held(type: Type) -> Type:
-    return type.parameters[0] if type.parameters else type
-
-
 def _validate_format(node: Call) -> None:
     match node:
         case Call(target=Literal(value=str() as text), args=[List(elements=elements)]):
             try:
-                used = _check_clauses(text, elements)
+                letters = [clause[0] for _, clause in clauses(text, len(elements)) if clause is not None]
+                for letter, element in zip(letters, elements, strict=False):
+                    for value in _formatted(element) if letter == "s" else [element]:
+                        # Only dyn passes: of `any` cel-go's check does not know what it may be.
+                        if value.type.name != "dyn" and value.type.name not in TAKES[letter][0]:
+                            raise not_taken(letter, str(value.type))
             except CelError as error:
                 raise CelError(error.text, node.position) from None
-            if used < len(elements):
+            if (used := len(letters)) < len(elements):
                 problem = f"too many arguments supplied to string.format (expected {used}, got {len(elements)})"
                 raise CelError(problem, node.position)
-
-
-def _check_clauses(text: str, elements: Sequence[Node]) -> int:
-    letters = [clause[0] for _, clause in clauses(text, len(elements)) if clause is not None]
-    for letter, element in zip(letters, elements, strict=False):
-        for node in _formatted(element) if letter == "s" else [element]:
-            # Only dyn passes: of `any` cel-go's check does not know what it may be.
-            if node.type.name != "dyn" and node.type.name not in TAKES[letter][0]:
-                raise not_taken(letter, str(node.type))
-    return len(letters)
 
 
 def _formatted(node: Node) -> Iterator[Node]:
@@ -166,19 +147,14 @@ _TOO_DEEP: Final = "expression recursion limit exceeded"
 TOO_COSTLY: Final = "operation cancelled: actual cost limit exceeded"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """A compiled expression, of a type that the checker found; `names` are the variables that it reads."""
 
-    __slots__ = ("_step", "expression", "names", "type")
-
-    def __init__(self, expression: str, type: Type, names: frozenset[str], step: Step) -> None:
-        self.expression: str = expression
-        self.type: Type = type
-        self.names: frozenset[str] = names
-        self._step = step
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.expression!r}: {self.type}>"
+    expression: str
+    type: Type
+    names: frozenset[str]
+    _step: Step
 
     def evaluate(self, run: Run) -> object:
         """Return what it comes to, and leave in the run what it cost; raises CelError."""
@@ -207,15 +183,12 @@ def compile_program(expression: str, environment: Environment, problem: Callable
         if said := problem(root.type):
             raise CelError(said)
         names = frozenset(node.name for node, _ in walk(root) if isinstance(node, Ident)) & environment.variables.keys()
-        return Program(expression, root.type, names, _step(root, environment))
+        try:
+            step = compile_tree(fold(root, environment))
+        except CelError as error:
+            raise CelError(f"program instantiation failed: {error.text}") from None
+        return Program(expression, root.type, names, step)
     except CelError as error:
         raise error.within(expression) from None
     except RecursionError:  # where the caller's own stack is deep already
         raise CelError(_TOO_DEEP, None, expression) from None
-
-
-def _step(root: Node, environment: Environment) -> Step:
-    try:
-        return compile_tree(fold(root, environment))
-    except CelError as error:
-        raise CelError(f"program instantiation failed: {error.text}") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kframework.cel.costs import BY_FUNCTION, one
 from kframework.cel.errors import CelError
-from kframework.cel.functions import Cost, Overload
+from kframework.cel.functions import Cost
 from kframework.cel.syntax import Call
 from kframework.cel.types import Type
 from kframework.cel.values import no_such_overload
@@ -19,7 +19,15 @@ def carried_out(node: Call) -> Callable[..., object]:
     certain = len(node.overloads) == 1 and not any(_is_vague(child.type) for child in node.children())
     if first.apply is not None and (first.is_generic or certain):
         return first.apply
-    return _chosen_at_run_time(node.function, node.overloads)
+    function, overloads = node.function, node.overloads
+
+    def apply(*values: object) -> object:
+        for overload in overloads:
+            if overload.accepts(values) and overload.apply is not None:
+                return overload.apply(*values)
+        raise no_such_overload(function, values)
+
+    return apply
 
 
 def cost_of(node: Call) -> Cost:
@@ -30,16 +38,6 @@ def cost_of(node: Call) -> Cost:
 
 def _is_vague(type: Type) -> bool:
     return type.is_dynamic or any(map(_is_vague, type.parameters))
-
-
-def _chosen_at_run_time(function: str, overloads: tuple[Overload, ...]) -> Callable[..., object]:
-    def apply(*values: object) -> object:
-        for overload in overloads:
-            if overload.accepts(values) and overload.apply is not None:
-                return overload.apply(*values)
-        raise no_such_overload(function, values)
-
-    return apply
 
 
 class Run:
@@ -74,10 +72,7 @@ class Run:
 Step = Callable[[Run], Any]
 
 
-class Deferred:
+class Deferred(NamedTuple):
     """What a binding stands for, until it is asked for."""
 
-    __slots__ = ("step",)
-
-    def __init__(self, step: Step) -> None:
-        self.step: Step = step
+    step: Step

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -181,7 +181,11 @@ def equal(left: Any, right: Any) -> bool:
     if kind in _NUMBERS and type(right) in _NUMBERS:
         return _number(left, right) == _number(right, left)
     if isinstance(left, dict):
-        return isinstance(right, dict) and len(left) == len(right) and all(_same_entries(left, right))
+        return (
+            isinstance(right, dict)
+            and len(left) == len(right)
+            and all(key in right and _equal_inside(value, right[key]) for key, value in left.items())
+        )
     if isinstance(left, list) and isinstance(right, list):
         return left.is_like(right) if isinstance(left, KeyedList) else _same_items(left, right)
     if isinstance(left, Opaque):
@@ -199,11 +203,6 @@ def _equal_inside(left: object, right: object) -> bool:
         return equal(left, right)
     except CelError:
         return True
-
-
-def _same_entries(left: dict[object, object], right: dict[object, object]) -> Iterator[bool]:
-    for key, value in left.items():
-        yield key in right and _equal_inside(value, right[key])
 
 
 def is_among(value: object, items: Iterable[object]) -> bool:

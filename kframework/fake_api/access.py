@@ -15,8 +15,8 @@ from kframework.client.transport import AUTHENTICATED, MASTERS, User, service_ac
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
-from kframework.objects import ApiObject, ObjectMeta, kind
-from kframework.objects.codec import encode
+from kframework.objects import ApiObject, ObjectMeta, kind, kind_of
+from kframework.objects.codec import convert, encode
 from kframework.objects.meta import ApiStruct
 
 #: A rule, a reference or a subject, as it is written; `authorization` reads it.
@@ -40,6 +40,17 @@ class Subject(ApiStruct, frozen=True, kw_only=True):
     api_group: str = ""
     name: str = ""
     namespace: str = ""
+
+    def means(self, user: User, namespace: str) -> bool:
+        """Return whether this is the user; an account without a namespace is one of its binding's."""
+        match self.kind:
+            case "User":
+                return self.name == user.name
+            case "Group":
+                return self.name in user.groups
+            case "ServiceAccount":
+                return service_account(self.namespace or namespace, self.name).name == user.name
+        return False
 
 
 @kind(_API_VERSION, "roles")
@@ -155,65 +166,28 @@ class Grant(NamedTuple):
         return self.namespace in ("", wanted.namespace) and self.rule.allows(wanted)
 
 
-class _RoleRef(msgspec.Struct):
-    kind: str
-    name: str
-
-
-class _Subject(msgspec.Struct):
-    kind: str
-    name: str
-    namespace: str = ""
-
-    def means(self, user: User, namespace: str) -> bool:
-        """Return whether this is the user; an account without a namespace is one of its binding's."""
-        match self.kind:
-            case "User":
-                return self.name == user.name
-            case "Group":
-                return self.name in user.groups
-            case "ServiceAccount":
-                return service_account(self.namespace or namespace, self.name).name == user.name
-        return False
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-
-
-class _Role(msgspec.Struct):
-    metadata: _Metadata
-    rules: tuple[Rule, ...] | None = None
-
-
-class _Binding(msgspec.Struct, rename="camel"):
-    metadata: _Metadata
-    role_ref: _RoleRef
-    subjects: tuple[_Subject, ...] | None = None
-
-
 class RoleBasedAuthorizer:
     """Decides by the objects of RBAC among those that it is given, as plain data; others are passed over."""
 
     def __init__(self, objects: Iterable[Mapping[str, object]]) -> None:
         self._roles: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
-        self._bindings: list[_Binding] = []
+        self._bindings: list[RoleBinding] = []
         for each in objects:
             if not str(each.get("apiVersion")).startswith(f"{GROUP}/"):
                 continue
-            if each["kind"] in ("Role", "ClusterRole"):
-                role = msgspec.convert(each, _Role)
-                key = str(each["kind"]), role.metadata.namespace, role.metadata.name
-                self._roles[key] = role.rules or ()
-            elif each["kind"] in ("RoleBinding", "ClusterRoleBinding"):
-                self._bindings.append(msgspec.convert(each, _Binding))
+            match each["kind"]:
+                case "Role" | "ClusterRole" as name:
+                    role = convert(each, kind_of(Role))
+                    key = name, role.metadata.namespace, role.metadata.name
+                    self._roles[key] = msgspec.convert(role.rules, tuple[Rule, ...])
+                case "RoleBinding" | "ClusterRoleBinding":
+                    self._bindings.append(convert(each, kind_of(RoleBinding)))
 
     def grants(self, user: User) -> Iterator[Grant]:
         """Yield all that is granted to a user, and where it holds."""
         for binding in self._bindings:
             namespace = binding.metadata.namespace
-            if any(subject.means(user, namespace) for subject in binding.subjects or ()):
+            if any(subject.means(user, namespace) for subject in binding.subjects):
                 role = binding.role_ref
                 where = namespace if role.kind == "Role" else ""
                 for rule in self._roles.get((role.kind, where, role.name), ()):
@@ -227,22 +201,17 @@ class RoleBasedAuthorizer:
 
 def forbidden(user: User, wanted: Attributes) -> ClusterError:
     """Say that the user has no right to this."""
-    return ClusterError(_refusal(user, wanted), status=403, reason="Forbidden")
-
-
-def _refusal(user: User, wanted: Attributes) -> str:
-    if not wanted.resource:
-        return f"forbidden: {_cannot(user, wanted)} path {_quoted(wanted.path)}"
-    plural, _, _ = wanted.resource.partition("/")
-    what = f"{plural}.{wanted.group}" if wanted.group else plural
-    name = f' "{wanted.name}"' if wanted.name else ""
-    where = f"in the namespace {_quoted(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
-    right = f"{_cannot(user, wanted)} resource {_quoted(wanted.resource)} in API group {_quoted(wanted.group)} {where}"
-    return f"{what}{name} is forbidden: {right}"
-
-
-def _cannot(user: User, wanted: Attributes) -> str:
-    return f"User {_quoted(user.name)} cannot {wanted.verb}"
+    cannot = f"User {_quoted(user.name)} cannot {wanted.verb}"
+    if wanted.resource:
+        plural, _, _ = wanted.resource.partition("/")
+        what = f"{plural}.{wanted.group}" if wanted.group else plural
+        name = f' "{wanted.name}"' if wanted.name else ""
+        where = f"in the namespace {_quoted(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
+        right = f"resource {_quoted(wanted.resource)} in API group {_quoted(wanted.group)} {where}"
+        message = f"{what}{name} is forbidden: {cannot} {right}"
+    else:
+        message = f"forbidden: {cannot} path {_quoted(wanted.path)}"
+    return ClusterError(message, status=403, reason="Forbidden")
 
 
 def _quoted(text: str) -> str:

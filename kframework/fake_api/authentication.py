@@ -11,9 +11,9 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,6 +29,9 @@ from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod, kind_of
 from kframework.process.http.statuses import answered
+
+if TYPE_CHECKING:
+    from multidict import MultiMapping
 
 #: For whom tokens are if nobody says it: this server.
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
@@ -80,7 +83,9 @@ class ServiceAccountTokens:
         _check(asked, account)
         bound = self._bound(asked, account)
         now, spec = int(self._clock.now()), mapping(asked, "spec")
-        audiences = _texts(spec.get("audiences")) or (AUDIENCE,)
+        told = spec.get("audiences")
+        audiences = tuple(each for each in told if isinstance(each, str)) if isinstance(told, list) else ()
+        audiences = audiences or (AUDIENCE,)
         seconds = spec.get("expirationSeconds", _DEFAULT)
         assert isinstance(seconds, int)
         token = self._token(bound, audiences, now, seconds)
@@ -90,14 +95,14 @@ class ServiceAccountTokens:
             "uid": account.metadata.uid,
             "creationTimestamp": rfc3339(now),
         }
-        told = {
+        answer = {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": mapping(asked, "metadata") | metadata,
             "spec": {"boundObjectRef": None} | spec | {"audiences": audiences, "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": rfc3339(now + seconds)},
         }
-        return answered(told, 201)
+        return answered(answer, 201)
 
     def user(self, token: str, audience: str) -> User | None:
         """Return whose token it is; None if it is none that holds, or is not for this audience."""
@@ -154,8 +159,6 @@ class ServiceAccountTokens:
         on = _Named(node.metadata.name, node.metadata.uid) if node is not None else None
         return msgspec.structs.replace(bound, pod=named, node=on)
 
-    # -- as a text -----------------------------------------------------------------------------------------------------
-
     def _token(self, bound: _Bound, audiences: tuple[str, ...], now: int, seconds: int) -> str:
         self._made += 1
         subject = service_account(bound.namespace, bound.serviceaccount.name).name
@@ -183,20 +186,19 @@ def _check(asked: Data, account: ApiObject) -> None:
     metadata = account.metadata
     for field, told in (("name", metadata.name), ("namespace", metadata.namespace)):
         if (said := text(asked, f"metadata.{field}", told)) != told:
-            what = "name" if field == "name" else "namespace"
-            detail = f"must match the service account {what} if specified"
+            detail = f"must match the service account {field} if specified"
             raise _invalid(metadata.name, invalid(f"metadata.{field}", said, detail))
     if (uid := text(asked, "metadata.uid", metadata.uid)) != metadata.uid:
         why = (
             f"the UID in the token request ({uid:.100}) does not match the UID of the service account ({metadata.uid})"
         )
         raise api_errors.conflict("TokenRequest.authentication.k8s.io", metadata.name, why)
-    seconds = value(asked, "spec.expirationSeconds")
+    field = "spec.expirationSeconds"
+    seconds = value(asked, field)
     if seconds is None:
         return
     if not isinstance(seconds, int) or isinstance(seconds, bool):
-        raise api_errors.bad_request("spec.expirationSeconds: it must be a whole number")
-    field = "spec.expirationSeconds"
+        raise api_errors.bad_request(f"{field}: it must be a whole number")
     if seconds < _LEAST:
         raise _invalid("", invalid(field, seconds, "may not specify a duration less than 10 minutes"))
     if seconds > _MOST:
@@ -207,27 +209,11 @@ def _invalid(name: str, cause: Cause) -> InvalidObjectError:
     return InvalidObjectError("TokenRequest", "authentication.k8s.io", name, [cause])
 
 
-def _texts(told: object) -> tuple[str, ...]:
-    return tuple(each for each in told if isinstance(each, str)) if isinstance(told, list) else ()
-
-
 def _decoded(written: bytes) -> bytes:
     return urlsafe_b64decode(written + b"=" * (-len(written) % 4))
 
 
 _BEARER = "bearer "
-
-
-class Headers(Protocol):
-    """The headers of a request, whose names are not case-sensitive."""
-
-    def get(self, name: str, default: str) -> str:
-        """Return the first value of a header."""
-        ...
-
-    def getall(self, name: str, default: Sequence[str]) -> Sequence[str]:
-        """Return all values of a header."""
-        ...
 
 
 class Authenticator:
@@ -241,9 +227,10 @@ class Authenticator:
         self._accounts = accounts
         self._tokens = tokens
 
-    def user(self, headers: Headers) -> User:
+    def user(self, headers: MultiMapping[str]) -> User:
         """Return who sends a request with these headers; ClusterError 401 for a token that nobody has."""
-        token = _token(headers)
+        said = headers.get("authorization", "")
+        token = said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
         found = self.find(token) if token else None
         if found is not None:
             return found
@@ -261,7 +248,7 @@ class Authenticator:
         return found._replace(groups=tuple(dict.fromkeys((*found.groups, AUTHENTICATED))))
 
 
-def impersonated(headers: Headers) -> User | None:
+def impersonated(headers: MultiMapping[str]) -> User | None:
     """Return as whom a request is to be answered (`kubectl --as`), None for its sender."""
     name = headers.get("impersonate-user", "")
     if not name:
@@ -270,27 +257,20 @@ def impersonated(headers: Headers) -> User | None:
     return User(name, (*groups, AUTHENTICATED), headers.get("impersonate-uid", ""))
 
 
-def _token(headers: Headers) -> str:
-    said = headers.get("authorization", "")
-    return said[len(_BEARER) :].strip() if said.lower().startswith(_BEARER) else ""
-
-
 def read_tokens(file: Path) -> dict[str, User]:
     """Read a token file of kube-apiserver, `token,user,uid,"group1,group2"` in a line; ConfigError for another."""
     try:
         with file.open(encoding="utf-8", newline="") as lines:
-            return dict(_users(csv.reader(lines), file))
+            users: dict[str, User] = {}
+            for line, row in enumerate(csv.reader(lines), start=1):
+                if not row:
+                    continue
+                token, name, uid, groups = [*(each.strip() for each in row), "", "", "", ""][:4]
+                if not token or not name or len(row) < 3:
+                    form = 'a line says token, user name, uid and, if any, "group1,group2"'
+                    raise ConfigError(form, file=str(file), line=line)
+                users[token] = User(name, tuple(each.strip() for each in groups.split(",") if each.strip()), uid)
+            return users
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"cannot be read as tokens: {why}", file=str(file)) from error
-
-
-def _users(rows: Iterable[list[str]], file: Path) -> Iterator[tuple[str, User]]:
-    for line, row in enumerate(rows, start=1):
-        if not row:
-            continue
-        token, name, uid, groups = [*(each.strip() for each in row), "", "", "", ""][:4]
-        if not token or not name or len(row) < 3:
-            why = 'a line says token, user name, uid and, if any, "group1,group2"'
-            raise ConfigError(why, file=str(file), line=line)
-        yield token, User(name, tuple(each.strip() for each in groups.split(",") if each.strip()), uid)

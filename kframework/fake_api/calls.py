@@ -119,11 +119,24 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     @classmethod
     def of(cls, call: Call) -> DeleteOptions:
         """Read them from the body, or from the query if there is none; ClusterError 422 for what makes no sense."""
-        options = read_body(call.request, cls) if call.request.body else _options_in(call.query)
-        if options.propagation_policy is not None and options.orphan_dependents is not None:
-            raise _invalid_options("propagationPolicy", "Invalid value", options.propagation_policy, _EITHER)
-        if options.propagation_policy not in (None, *_POLICIES):
-            raise _invalid_options("propagationPolicy", "Unsupported value", options.propagation_policy, _SUPPORTED)
+        if call.request.body:
+            options = read_body(call.request, cls)
+        else:
+            seconds = call.query.get("gracePeriodSeconds", "")
+            options = cls(
+                grace_period_seconds=int(seconds) if seconds.isdecimal() else None,
+                propagation_policy=call.query.get("propagationPolicy"),
+                orphan_dependents=flag(call.query, "orphanDependents") if "orphanDependents" in call.query else None,
+            )
+        policy, problem = options.propagation_policy, ""
+        shown = f"{msgspec.json.encode(policy).decode():.100}"
+        if policy is not None and options.orphan_dependents is not None:
+            problem = f"Invalid value: {shown}: orphanDependents and deletionPropagation cannot be both set"
+        elif policy not in (None, "Foreground", "Background", "Orphan"):
+            problem = f'Unsupported value: {shown}: supported values: "Background", "Foreground", "Orphan"'
+        if problem:
+            message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {problem}'
+            raise ClusterError(message, status=422, reason="Invalid")
         return options
 
     @property
@@ -132,26 +145,6 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
         if self.orphan_dependents is not None:
             return "Orphan" if self.orphan_dependents else "Background"
         return self.propagation_policy
-
-
-_POLICIES = ("Foreground", "Background", "Orphan")
-_SUPPORTED = 'supported values: "Background", "Foreground", "Orphan"'
-_EITHER = "orphanDependents and deletionPropagation cannot be both set"
-
-
-def _options_in(query: Mapping[str, str]) -> DeleteOptions:
-    seconds, orphan = query.get("gracePeriodSeconds", ""), "orphanDependents" in query
-    return DeleteOptions(
-        grace_period_seconds=int(seconds) if seconds.isdecimal() else None,
-        propagation_policy=query.get("propagationPolicy"),
-        orphan_dependents=flag(query, "orphanDependents") if orphan else None,
-    )
-
-
-def _invalid_options(field: str, what: str, value: object, why: str) -> ClusterError:
-    shown = msgspec.json.encode(value).decode()
-    message = f'DeleteOptions.meta.k8s.io "" is invalid: {field}: {what}: {shown:.100}: {why}'
-    return ClusterError(message, status=422, reason="Invalid")
 
 
 def in_json(request: Request) -> Request:

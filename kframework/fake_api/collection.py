@@ -18,9 +18,9 @@ from itertools import takewhile
 import msgspec
 
 from kframework.client import api_errors
-from kframework.fake_api.wire.documents import Complete, Document, Draft, as_it_is
+from kframework.fake_api.wire.documents import Complete, Document, Draft
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.kind_store import HISTORY, Change, Said
+from kframework.in_memory.kind_store import HISTORY, Change
 from kframework.objects import ApiObject, Kind
 
 #: Namespace and name.
@@ -48,20 +48,21 @@ class Collection:
     `complete` adds to each what the cluster itself does not know of.
     """
 
-    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Complete = as_it_is) -> None:
+    def __init__(self, kind: Kind[ApiObject], cluster: MemoryCluster, complete: Complete = lambda each: each) -> None:
         self.kind = kind
         self._cluster = cluster
         self._complete = complete
         written = cluster.take_written(kind.struct)
-        found = (complete(_first(subject, written)) for subject in cluster.objects(kind.struct))
-        self._current = {document.key: document for document in found}
+        self._current: dict[Key, Document] = {}
+        for subject in cluster.objects(kind.struct):  # each as its writer wrote it
+            key = subject.metadata.namespace, subject.metadata.name
+            draft = written.get(key)
+            self._current[key] = complete(Document.of(subject) if draft is None else Draft(*draft).then(subject))
         self._keys = sorted(self._current)
         self._history: deque[Written] = deque(maxlen=HISTORY)
         self._forgotten = cluster.version  # what happened up to this version cannot be told
         self._sleepers: dict[asyncio.Event, None] = {}
         cluster.subscribe([kind.struct], self._receive)
-
-    # -- what is there -------------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
@@ -77,7 +78,13 @@ class Collection:
 
         It starts behind the key `after`. Nothing may be written meanwhile.
         """
-        undone = self._undone(version)
+        if version < self._forgotten:
+            raise api_errors.expired(version, self._forgotten)
+        undone: dict[Key, Document | None] = {}  # what was there in the place of all that has been written since
+        for written in reversed(self._history):
+            if written.version <= version:
+                break
+            undone[written.key] = written.old
         start = max(after, (namespace, ""))
         deleted = sorted(key for key in undone if key > start and key not in self._current)
         places = range(bisect_right(self._keys, start), len(self._keys))
@@ -93,23 +100,10 @@ class Collection:
         end = bisect_left(self._keys, (f"{namespace}\0", "")) if namespace else len(self._keys)
         return end - bisect_right(self._keys, max(after, (namespace, "")))
 
-    def _undone(self, version: int) -> dict[Key, Document | None]:
-        """Return what was, at a version, in the place of all that has been written since."""
-        if version < self._forgotten:
-            raise api_errors.expired(version, self._forgotten)
-        undone: dict[Key, Document | None] = {}
-        for written in reversed(self._history):
-            if written.version <= version:
-                break
-            undone[written.key] = written.old
-        return undone
-
     def stored(self) -> Iterator[Document]:
         """Yield what the cluster has, in the order in which it was created."""
         for subject in self._cluster.objects(self.kind.struct):
             yield self._current[subject.metadata.namespace, subject.metadata.name]
-
-    # -- what goes by the clock ----------------------------------------------------------------------------------------
 
     def renewed_every(self, namespace: str) -> float:
         """Return after how many seconds documents differ that nobody has written, in a namespace or in all."""
@@ -118,8 +112,6 @@ class Collection:
     def renewed(self, namespace: str) -> Sequence[Document]:
         """Return those."""
         return ()
-
-    # -- what happens --------------------------------------------------------------------------------------------------
 
     def since(self, version: int) -> list[Written]:
         """Return what was written after a version; ClusterError 410 when part of it is forgotten.
@@ -141,8 +133,6 @@ class Collection:
         finally:
             del self._sleepers[event]
 
-    # -- writing -------------------------------------------------------------------------------------------------------
-
     def write(self, draft: Draft) -> Document:
         """Store what the cluster has admitted or amended; return it as it is stored."""
         stored = self._cluster.write(draft.subject, written=draft.data)
@@ -153,8 +143,10 @@ class Collection:
         """Take down a write, be it a client's of the API or the cluster's own."""
         metadata = change.subject.metadata
         key = metadata.namespace, metadata.name
-        old = self._current.get(key)
-        new = self._shown(old, change.new, change.written) if change.new is not None else None
+        old, new = self._current.get(key), None
+        if change.new is not None:
+            draft = change.written or ((old.subject, old.data) if old is not None else None)
+            new = self._complete(Draft(*draft).then(change.new) if draft is not None else Document.of(change.new))
         self._take_down(Written(change.version, key, old, new))
 
     def _take_down(self, written: Written) -> None:
@@ -171,17 +163,3 @@ class Collection:
             self._current[key] = new
         for event in self._sleepers:
             event.set()
-
-    def _shown(self, old: Document | None, new: ApiObject, said: Said | None) -> Document:
-        draft = said or (Draft(old.subject, old.data) if old is not None else None)
-        return self._complete(Draft(*draft).then(new) if draft is not None else Document.of(new))
-
-    def __repr__(self) -> str:
-        return f"<Collection of {len(self._current)} {self.kind.plural}>"
-
-
-def _first(subject: ApiObject, written: dict[Key, Said]) -> Document:
-    """Show an object that was there before anybody asked, as its writer wrote it."""
-    metadata = subject.metadata
-    draft = written.get((metadata.namespace, metadata.name))
-    return Document.of(subject) if draft is None else Draft(*draft).then(subject)

@@ -5,14 +5,14 @@ What is `served` stands group by group, in the order in which clients are to kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 
 import msgspec
 
 from kframework.client import api_errors
 from kframework.client.transport import Request, Response
-from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kinds
+from kframework.fake_api.served import SUBRESOURCES, Resource, built_in_kinds, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, health, health_of, plain
 from kframework.process.http.statuses import NOBODY, answered, failure
@@ -64,20 +64,20 @@ def resources(api_version: str, served: Iterable[Resource]) -> Response | None:
     members = [resource for resource in served if resource.kind.api_version == api_version]
     if not members:
         return None
-    found = [entry for resource in members for entry in _entries(resource)]
+    found: list[Data] = []
+    for resource in members:
+        kind = resource.kind
+        whole: Data = {"name": kind.plural, "singularName": resource.singular}
+        whole |= {"namespaced": kind.namespaced, "kind": kind.name}
+        own = {"verbs": resource.verbs, "shortNames": resource.short_names, "categories": resource.categories}
+        found.append(whole | own)
+        for name in sorted(resource.subresources):
+            part = SUBRESOURCES[name]
+            entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "verbs": part.verbs}
+            group_name, _, version = part.api_version.rpartition("/")
+            of_group = {"group": group_name, "version": version} if group_name else {}
+            found.append(entry | ({"kind": part.kind} | of_group if part.kind else {}))
     return answered({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": found})
-
-
-def _entries(resource: Resource) -> Iterator[Data]:
-    kind = resource.kind
-    whole = {"name": kind.plural, "singularName": resource.singular, "namespaced": kind.namespaced, "kind": kind.name}
-    yield whole | _common(resource)
-    for name in sorted(resource.subresources):
-        part = SUBRESOURCES[name]
-        entry = {**whole, "name": f"{kind.plural}/{name}", "singularName": "", "verbs": part.verbs}
-        group_name, _, version = part.api_version.rpartition("/")
-        of_group = {"group": group_name, "version": version} if group_name else {}
-        yield entry | ({"kind": part.kind} | of_group if part.kind else {})
 
 
 # -- all at once ---------------------------------------------------------------------------------------------------
@@ -89,24 +89,21 @@ def _aggregated(accept: str, served: list[Resource]) -> Response | None:
     if "as=APIGroupDiscoveryList" not in wanted:
         return None
     version = "v2" if "v=v2;" in f"{wanted};" else "v2beta1"
-    items = [
-        {"metadata": {"name": name} if name else {}, "versions": _all_of(list(members))}
-        for name, members in groupby(served, key=lambda each: each.group)
-    ]
+    items = []
+    for name, grouped in groupby(served, key=lambda each: each.group):
+        members = list(grouped)
+        described = [
+            {
+                "version": api_version.rpartition("/")[2],
+                "freshness": "Current",
+                "resources": [_described(each) for each in members if each.kind.api_version == api_version],
+            }
+            for api_version in _versions(members)
+        ]
+        items.append({"metadata": {"name": name} if name else {}, "versions": described})
     found = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}", "metadata": {}}
     media_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
     return Response(200, msgspec.json.encode(found | {"items": items}), {"content-type": media_type})
-
-
-def _all_of(members: list[Resource]) -> list[Data]:
-    return [
-        {
-            "version": api_version.rpartition("/")[2],
-            "freshness": "Current",
-            "resources": [_described(each) for each in members if each.kind.api_version == api_version],
-        }
-        for api_version in _versions(members)
-    ]
 
 
 def _described(resource: Resource) -> Data:
@@ -114,29 +111,21 @@ def _described(resource: Resource) -> Data:
     subresources = []
     for name in sorted(resource.subresources):
         part = SUBRESOURCES[name]
-        shown = _kind_named(part.api_version or kind.api_version, part.kind or kind.name)
+        shown = group_version_kind(part.api_version or kind.api_version, part.kind or kind.name)
         subresources.append({"subresource": name, "responseKind": shown, "verbs": part.verbs})
     return {
         "resource": kind.plural,
-        "responseKind": _kind_named(kind.api_version, kind.name),
+        "responseKind": group_version_kind(kind.api_version, kind.name),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": resource.singular,
-        **_common(resource),
+        "verbs": resource.verbs,
+        "shortNames": resource.short_names,
+        "categories": resource.categories,
         "subresources": subresources,
     }
 
 
-def _kind_named(api_version: str, name: str) -> Data:
-    group_name, _, version = api_version.rpartition("/")
-    return {"group": group_name, "version": version, "kind": name}
-
-
 # -- both ----------------------------------------------------------------------------------------------------------
-
-
-def _common(resource: Resource) -> Data:
-    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
-    return {"verbs": resource.verbs, **names}
 
 
 def _versions(members: Iterable[Resource]) -> list[str]:
@@ -155,33 +144,23 @@ _CHECKS = {
     "livez": _ALWAYS,
     "readyz": (*_ALWAYS, *(Check(name, PING.problem) for name in ("etcd-readiness", "informer-sync", "shutdown"))),
 }
-_OTHERS = ("/openapi/v2", "/openapi/v3", "/version")
 
 
 def root_path(request: Request, served: Iterable[Resource]) -> Response | None:
     """Answer what is asked at the root; None if there is nothing at the path."""
     if request.path in ("/", "/index.html"):
-        return answered({"paths": sorted({*_OTHERS, *_health_paths(), *_api_paths(served)})})
+        paths = {"/openapi/v2", "/openapi/v3", "/version", "/api", "/apis"}
+        for each, checks in _CHECKS.items():
+            paths |= {f"/{each}", *(f"/{each}/{check.name}" for check in checks)}
+        for resource in served:
+            api_version = resource.kind.api_version
+            paths |= {f"/apis/{resource.group}", f"/apis/{api_version}"} if resource.group else {f"/api/{api_version}"}
+        return answered({"paths": sorted(paths)})
     endpoint, _, name = request.path[1:].partition("/")
     checks = _CHECKS.get(endpoint, ())
     if request.path == f"/{endpoint}" and checks:
         return health(endpoint, checks, request.query)
     return next((health_of(check) for check in checks if check.name == name), None)
-
-
-def _health_paths() -> Iterable[str]:
-    for endpoint, checks in _CHECKS.items():
-        yield f"/{endpoint}"
-        yield from (f"/{endpoint}/{check.name}" for check in checks)
-
-
-def _api_paths(served: Iterable[Resource]) -> Iterable[str]:
-    yield from ("/api", "/apis")
-    for resource in served:
-        if resource.group:
-            yield from (f"/apis/{resource.group}", f"/apis/{resource.kind.api_version}")
-        else:
-            yield f"/api/{resource.kind.api_version}"
 
 
 def nothing_at(path: str) -> Response:

@@ -37,10 +37,7 @@ class InProcess(Transport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         await asyncio.sleep(0)
-        async with (
-            self._server.follow(request) as stream,
-            aclosing(_in_time(stream.lines, request.timeout)) as lines,
-        ):
+        async with self._server.follow(request) as stream, aclosing(_in_time(stream.lines, request.timeout)) as lines:
             yield Stream(stream.status, lines, stream.headers)
 
     async def close(self) -> None:

@@ -121,9 +121,6 @@ def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> F
 #: What is written, by what clients may call it.
 _ENCODINGS = {JSON: JSON, "application/*": JSON, "*/*": JSON, YAML: YAML}
 
-#: The group of the forms that all kinds have.
-_META_GROUP = "meta.k8s.io"
-
 
 class MediaType(NamedTuple):
     """What is written how: objects as they are, or in a form such as `Table`."""
@@ -135,27 +132,21 @@ class MediaType(NamedTuple):
 @lru_cache(maxsize=256)
 def accepted(accept: str) -> tuple[MediaType, ...]:
     """List what a client accepts of what there is, the preferred first; whoever says nothing accepts JSON."""
-    weighed = [_read(each) for each in accept.split(",")] if accept else [(1.0, MediaType(JSON))]
+    weighed: list[tuple[float, MediaType]] = []
+    for each in (accept or JSON).split(","):
+        name, *parameters = (part.strip() for part in each.split(";"))
+        said = dict(parameter.partition("=")[::2] for parameter in parameters)
+        form = said.get("as", "")
+        if name.lower() in _ENCODINGS and (not form or said.get("g") == "meta.k8s.io"):
+            try:
+                weight = float(said.get("q", "1"))
+            except ValueError:
+                weight = 1.0
+            weighed.append((weight, MediaType(_ENCODINGS[name.lower()], form)))
     weighed.sort(key=lambda each: -each[0])
-    return tuple(media_type for weight, media_type in weighed if weight > 0 and media_type is not None)
+    return tuple(media_type for weight, media_type in weighed if weight > 0)
 
 
 def encoding(accept: str) -> str:
     """Return in which media type answers are to be written: JSON where a client accepts nothing that there is."""
     return next((each.encoding for each in accepted(accept)), JSON)
-
-
-def _read(text: str) -> tuple[float, MediaType | None]:
-    name, *parameters = (part.strip() for part in text.split(";"))
-    said = dict(parameter.partition("=")[::2] for parameter in parameters)
-    form = said.get("as", "")
-    if name.lower() not in _ENCODINGS or (form and said.get("g") != _META_GROUP):
-        return 0.0, None
-    return _weight(said.get("q", "1")), MediaType(_ENCODINGS[name.lower()], form)
-
-
-def _weight(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 1.0

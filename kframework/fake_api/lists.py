@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
 from kframework.client import api_errors
 from kframework.errors import ClusterError
-from kframework.fake_api.collection import Collection, Key
+from kframework.fake_api.collection import Collection
 from kframework.fake_api.served import Resource, as_is
 from kframework.fake_api.wire.documents import Document
 from kframework.fake_api.wire.plain_data import text, value
@@ -36,15 +35,10 @@ def field_selector(text: str, kind: Kind[ApiObject]) -> Callable[[dict[str, obje
     fields = _OF_EVERY_KIND | own
     for requirement in selector.requirements:
         if requirement.key not in fields:
-            raise api_errors.bad_request(_unknown(requirement.key, own))
+            said = f'"{requirement.key}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+            raise api_errors.bad_request(f"field label not supported: {requirement.key}" if own else said)
     reads = {requirement.key: fields[requirement.key] for requirement in selector.requirements}
     return lambda document: selector.matches({field: read(document) for field, read in reads.items()})
-
-
-def _unknown(field: str, own: dict[str, _Read]) -> str:
-    if own:
-        return f"field label not supported: {field}"
-    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _fields(written: str) -> dict[str, _Read]:
@@ -60,10 +54,6 @@ def _fields(written: str) -> dict[str, _Read]:
 def _shown(path: str, default: str, document: dict[str, object]) -> str:
     found = value(document, path)
     return default if not found else "true" if found is True else str(found) if isinstance(found, str | int) else ""
-
-
-def _source(event: dict[str, object]) -> str:
-    return text(event, "source.component") or text(event, "reportingComponent")
 
 
 def _reference(field: str) -> str:
@@ -87,17 +77,14 @@ _FIELDS: dict[tuple[str, str], dict[str, _Read]] = {
     ("resource.k8s.io/v1", "ResourceSlice"): _fields("spec.nodeName, spec.driver"),
     ("v1", "Event"): {
         **_fields(f"{_reference('involvedObject')}, reason, reportingComponent, type"),
-        "source": _source,
+        "source": lambda event: text(event, "source.component") or text(event, "reportingComponent"),
     },
     ("events.k8s.io/v1", "Event"): _fields(f"{_reference('regarding')}, reason, reportingController, type"),
 }
 
 
 class Selection:
-    """The objects of a namespace (empty: of all) that `labelSelector` and `fieldSelector` of a query select.
-
-    Raises ClusterError 400 for selectors that make no sense.
-    """
+    """The objects of a namespace (empty: of all) that a query's selectors select; ClusterError 400 for nonsense."""
 
     def __init__(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> None:
         self.namespace = namespace
@@ -106,7 +93,10 @@ class Selection:
         self._labels: Callable[[Mapping[str, str]], bool] | None = None
         self._fields: Callable[[Document], bool] | None = None
         if labels := query.get("labelSelector"):
-            self._labels = _label_selector(labels)
+            try:
+                self._labels = parse_label_selector(labels).matches
+            except SelectorError as error:
+                raise api_errors.bad_request(f"unable to parse requirement: {error}") from error
         if fields := query.get("fieldSelector"):
             matches, requirements = field_selector(fields, resource.kind), parse_field_selector(fields).requirements
             parts = {each.key.partition(".")[0] for each in requirements}
@@ -116,11 +106,8 @@ class Selection:
                 self._fields = lambda document: matches(resource.data(document))
             names = (each.values[0] for each in requirements if each.key == "metadata.name" and each.operator == "=")
             self.name = next(names, "")
-
-    @property
-    def selects_all(self) -> bool:
-        """Whether all objects of the namespace are meant."""
-        return self._labels is None and self._fields is None
+        #: Whether all objects of the namespace are meant.
+        self.selects_all: bool = self._labels is None and self._fields is None
 
     def selects(self, document: Document | None) -> bool:
         """Return whether the object is meant; None, where there is no object, never is."""
@@ -134,20 +121,6 @@ class Selection:
         )
 
 
-def _label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
-    try:
-        return parse_label_selector(text).matches
-    except SelectorError as error:
-        raise api_errors.bad_request(f"unable to parse requirement: {error}") from error
-
-
-class Page(NamedTuple):
-    """Part of a list: its objects, and the metadata that the list carries."""
-
-    documents: list[Document]
-    metadata: dict[str, str | int]
-
-
 class _Token(msgspec.Struct, frozen=True):
     """Where a list goes on: the version that it shows, and the last object that has been shown."""
 
@@ -156,56 +129,43 @@ class _Token(msgspec.Struct, frozen=True):
     name: str
 
 
-def listed(collection: Collection, selection: Selection, query: Mapping[str, str]) -> Page:
-    """List what is selected, as `limit`, `continue` and `resourceVersion` of the query want it.
+def listed(
+    collection: Collection, selection: Selection, query: Mapping[str, str]
+) -> tuple[list[Document], dict[str, str | int]]:
+    """List what is selected, with the list's metadata, as `limit`, `continue` and `resourceVersion` of a query want it.
 
     ClusterError 400 for a query that makes no sense, 410 for a version that is forgotten, 504 for one still to come.
     """
     _check(query)
-    limit = _limit(query)
+    said = query.get("limit", "")  # 0, also for a negative number, is none
+    limit = 0 if said.startswith("-") and number({"limit": said[1:]}, "limit") else number(query, "limit")
     if query.get("continue"):
-        token = _read(query["continue"])
-        if token.version > collection.version:
-            raise api_errors.expired(token.version, collection.version)  # of another server
-        version, after = token.version, (token.namespace, token.name)
+        begun = _read(query["continue"])
+        if begun.version > collection.version:
+            raise api_errors.expired(begun.version, collection.version)  # of another server
+        version, after = begun.version, (begun.namespace, begun.name)
     else:
-        version, after = _version(collection, query), ("", "")
+        wanted, version, after = number(query, "resourceVersion"), collection.version, ("", "")
+        if wanted > version:
+            raise too_large(wanted, version)
+        if query.get("resourceVersionMatch") == "Exact":
+            version = wanted
     documents: list[Document] = []
-    for document in _candidates(collection, selection, version, after):
+    found = collection.at(version, selection.namespace, after)
+    if selection.name and (selection.namespace or not collection.kind.namespaced) and version == collection.version:
+        named = collection.find((selection.namespace, selection.name))
+        found = iter([named] if named is not None else [])
+    for document in found:
         if selection.selects(document):
             if limit and len(documents) == limit:
                 last = documents[-1]
-                metadata: dict[str, str | int] = {
-                    "resourceVersion": str(version),
-                    "continue": _written(version, last.key),
-                }
+                token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(version, *last.key))).decode().rstrip("=")
+                metadata: dict[str, str | int] = {"resourceVersion": str(version), "continue": token}
                 if selection.selects_all:
                     metadata["remainingItemCount"] = collection.count(selection.namespace, last.key)
-                return Page(documents, metadata)
+                return documents, metadata
             documents.append(document)
-    return Page(documents, {"resourceVersion": str(version)})
-
-
-def _candidates(collection: Collection, selection: Selection, version: int, after: Key) -> Iterator[Document]:
-    is_named = selection.name and (selection.namespace or not collection.kind.namespaced)
-    if is_named and version == collection.version:
-        found = collection.find((selection.namespace, selection.name))
-        return iter([found] if found is not None else [])
-    return collection.at(version, selection.namespace, after)
-
-
-def _version(collection: Collection, query: Mapping[str, str]) -> int:
-    """Say which moment the list shows: now, unless it must be exactly another."""
-    wanted = number(query, "resourceVersion")
-    if wanted > collection.version:
-        raise too_large(wanted, collection.version)
-    return wanted if query.get("resourceVersionMatch") == "Exact" else collection.version
-
-
-def _limit(query: Mapping[str, str]) -> int:
-    """Return how many objects a page has at most; 0, also for a negative number, is no limit."""
-    text = query.get("limit", "")
-    return 0 if text.startswith("-") and number({"limit": text[1:]}, "limit") else number(query, "limit")
+    return documents, {"resourceVersion": str(version)}
 
 
 def _check(query: Mapping[str, str]) -> None:
@@ -244,11 +204,6 @@ def too_large(wanted: int, current: int) -> ClusterError:
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ClusterError(message, status=504, reason="Timeout", retryable=True, causes=(cause,))
-
-
-def _written(version: int, key: Key) -> str:
-    token = msgspec.json.encode(_Token(version, *key))
-    return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
 
 def _read(text: str) -> _Token:

@@ -63,9 +63,6 @@ def reported(document: Document) -> Document:
     return Document(document.subject, msgspec.json.encode(data | {"status": status}))
 
 
-# -- nodes ---------------------------------------------------------------------------------------------------------
-
-
 def _of_node(node: Data) -> Data:
     name, since = text(node, "metadata.name"), text(node, "metadata.creationTimestamp")
     addresses = [{"type": "InternalIP", "address": host_address(name)}, {"type": "Hostname", "address": name}]
@@ -73,11 +70,9 @@ def _of_node(node: Data) -> Data:
     conditions = entries(status, "conditions")
     if _lacks(conditions, "Ready"):
         why = {"reason": "KubeletReady", "message": "kubelet is posting ready status"}
-        status["conditions"] = [*conditions, _true("Ready", since) | why | _moment("lastHeartbeatTime", since)]
+        heard = {"lastHeartbeatTime": since} if since else {}
+        status["conditions"] = [*conditions, _true("Ready", since) | why | heard]
     return status
-
-
-# -- pods ----------------------------------------------------------------------------------------------------------
 
 
 def _of_pod(pod: Data, phase: str) -> Data:
@@ -91,35 +86,24 @@ def _of_pod(pod: Data, phase: str) -> Data:
     if phase == "Running" and _lacks(conditions, "Ready"):
         since = text(status, "startTime") or text(pod, "metadata.creationTimestamp")
         status["conditions"] = [*conditions, *(_true(name, since) for name in _RUNNING if _lacks(conditions, name))]
-    state = _state(status, phase)
-    for place, states in (
-        ("containerStatuses", [(each, state) for each in entries(pod, "spec.containers")]),
-        (
-            "initContainerStatuses",
-            [(each, _first(each, status, state)) for each in entries(pod, "spec.initContainers")],
-        ),
-    ):
-        if states:
-            told = {text(each, "name"): each for each in entries(status, place)}
-            status[place] = [_container(each, told.get(text(each, "name"), {}), its) for each, its in states]
-    return status
-
-
-def _state(status: Data, phase: str) -> Data:
-    began = _moment("startedAt", text(status, "startTime"))
-    if phase == "Running":
-        return {"running": began}
-    unready = (each for each in entries(status, "conditions") if text(each, "type") == "Ready" and not _is_true(each))
-    ended = text(next(unready, {}), "lastTransitionTime")
-    return {"terminated": _ENDS[phase] | began | _moment("finishedAt", ended)}
-
-
-def _first(container: Data, status: Data, state: Data) -> Data:
-    """Say how an init container is: done, unless it is a sidecar, which fares as the others."""
-    if text(container, "restartPolicy") == "Always":
-        return state
     began = text(status, "startTime")
-    return {"terminated": _ENDS["Succeeded"] | _moment("startedAt", began) | _moment("finishedAt", began)}
+    start: Data = {"startedAt": began} if began else {}
+    state: Data = {"running": start}
+    if phase != "Running":
+        ready = (each for each in entries(status, "conditions") if text(each, "type") == "Ready")
+        ended = next((text(each, "lastTransitionTime") for each in ready if text(each, "status") != "True"), "")
+        state = {"terminated": _ENDS[phase] | start | ({"finishedAt": ended} if ended else {})}
+    done: Data = {"terminated": _ENDS["Succeeded"] | start | ({"finishedAt": began} if began else {})}
+    for field, place in (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")):
+        told = {text(each, "name"): each for each in entries(status, place)}
+        statuses = []
+        for each in entries(pod, f"spec.{field}"):
+            # An init container is done, unless it is a sidecar, which fares as the others.
+            runs_on = field == "containers" or text(each, "restartPolicy") == "Always"
+            statuses.append(_container(each, told.get(text(each, "name"), {}), state if runs_on else done))
+        if statuses:
+            status[place] = statuses
+    return status
 
 
 def _container(container: Data, told: Data, state: Data) -> Data:
@@ -138,23 +122,13 @@ def _container(container: Data, told: Data, state: Data) -> Data:
     return status | told | ({"ready": False, "started": False, "state": state} if is_stale else {})
 
 
-# -- both ----------------------------------------------------------------------------------------------------------
-
-
 def _lacks(conditions: list[Data], name: str) -> bool:
     return all(text(each, "type") != name for each in conditions)
 
 
 def _true(name: str, since: str) -> Data:
-    return {"type": name, "status": "True"} | _moment("lastTransitionTime", since)
-
-
-def _is_true(condition: Data) -> bool:
-    return text(condition, "status") == "True"
-
-
-def _moment(name: str, time: str) -> Data:
-    return {name: time} if time else {}
+    condition: Data = {"type": name, "status": "True"}
+    return condition | {"lastTransitionTime": since} if since else condition
 
 
 #: How many seconds a pod takes to end that does not say it: who waits for one to go is a person, or a test.
@@ -226,40 +200,31 @@ class LocalCluster:
             objects, written, version = kept
         if _key(API_SERVICE) not in {_key(each) for each in objects}:
             objects, written = [API_SERVICE, *objects], [_API_SERVICE, *written]
-        self._objects, self._documents = objects, written
-        self.memory: MemoryCluster = MemoryCluster(clock, self._beginning(), self._documents, version)
+        named = {_key(each) for each in objects}
+        more = [each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named]
+        self._beginning = [*objects, *more], written
+        self.memory: MemoryCluster = MemoryCluster(clock, *self._beginning, version)
         self.server: ApiServer = ApiServer(self.memory, clock, partial(_collected, clock), authorize)
         self.server.encode({type(subject) for subject in objects})
-        self._kubelet = Kubelet(self.memory, clock, ENDING)
-        self._volumes = VolumeController(self.memory)
-        self._claims = ClaimController(self.memory)
-        self._disruptions = DisruptionController(self.memory)
-        self._garbage = GarbageCollector(self.memory)
-        self._workloads = list(selected(controllers, self.memory, clock, ALL_CONTROLLERS))
+        self._controllers = [
+            Kubelet(self.memory, clock, ENDING),
+            VolumeController(self.memory),
+            ClaimController(self.memory),
+            DisruptionController(self.memory),
+            GarbageCollector(self.memory),
+            *selected(controllers, self.memory, clock, ALL_CONTROLLERS),
+        ]
 
     def reset(self) -> None:
         """Put everything back to where it began; who watches is told of all that goes and comes."""
-        self.memory.renew(self._beginning(), self._documents)
-
-    def _beginning(self) -> list[ApiObject]:
-        """Return what a new cluster has: what the files hold, and the roles and classes that are not among that."""
-        named = {_key(each) for each in self._objects}
-        return [
-            *self._objects,
-            *(each for each in (*default_roles(), *SYSTEM_CLASSES) if _key(each) not in named),
-        ]
+        self.memory.renew(*self._beginning)
 
     async def run(self) -> None:
         """Run and make pods, make volumes and claims, reckon budgets and collect garbage until cancelled."""
         async with anyio.create_task_group() as tasks:
             if self._state is not None:
                 tasks.start_soon(self._keep, self._state)
-            tasks.start_soon(self._kubelet.run)
-            tasks.start_soon(self._volumes.run)
-            tasks.start_soon(self._claims.run)
-            tasks.start_soon(self._disruptions.run)
-            tasks.start_soon(self._garbage.run)
-            for controller in self._workloads:
+            for controller in self._controllers:
                 tasks.start_soon(controller.run)
 
     async def _keep(self, state: StateFile) -> None:
@@ -286,13 +251,9 @@ class LocalCluster:
 
 def _collected(clock: Clock, kind: Kind[ApiObject], cluster: MemoryCluster) -> Collection:
     """Collect the documents of a kind, with what kubelets say, and with the Leases that they renew."""
-
-    def complete(document: Document) -> Document:
-        return beating(clock, reported(document))
-
     if kind.struct is Lease:
         return NodeLeases(kind, cluster, clock)
-    return Collection(kind, cluster, complete)
+    return Collection(kind, cluster, lambda document: beating(clock, reported(document)))
 
 
 def _key(subject: ApiObject) -> tuple[type[ApiObject], str, str]:

@@ -59,21 +59,16 @@ class _Beating(Document):
     @property
     def body(self) -> bytes:
         now = self._clock.now()
-        if now >= self._until:
-            self._body, self._until = _repeated(self._body, int(now))
+        if now >= self._until:  # without decoding: thousands are listed
+            first, *rest = self._body.split(_HEARTBEAT)
+            pieces, self._until = [first], math.inf
+            for each in rest:
+                said, quote, more = each.partition(b'"')
+                heartbeat, following = _latest(said, int(now))
+                pieces.append(heartbeat + quote + more)
+                self._until = min(self._until, following)
+            self._body = _HEARTBEAT.join(pieces)
         return self._body
-
-
-def _repeated(body: bytes, now: int) -> tuple[bytes, float]:
-    """Return a body with the latest heartbeats, and when the next is due, without decoding: thousands are listed."""
-    first, *rest = body.split(_HEARTBEAT)
-    pieces, due = [first], math.inf
-    for each in rest:
-        said, quote, more = each.partition(b'"')
-        heartbeat, following = _latest(said, now)
-        pieces.append(heartbeat + quote + more)
-        due = min(due, following)
-    return _HEARTBEAT.join(pieces), due
 
 
 @lru_cache(maxsize=1024)
@@ -121,7 +116,7 @@ class NodeLeases(Collection):
         super().__init__(kind, cluster)
         self._clock = clock
         for node in cluster.objects(Node):
-            self._current.setdefault(_key(node), self._lease(_made_by(node)))
+            self._current.setdefault(_key(node), _KubeletLease(_made_by(node), cluster, clock))
         self._keys = sorted(self._current)
         cluster.subscribe([Node], self._follow)
 
@@ -139,7 +134,10 @@ class NodeLeases(Collection):
         if change.new is None and metadata.namespace == NAMESPACE:
             node = self._cluster.find(Node, metadata.name)
             if node is not None:
-                lease = self._lease(_made_again(node, change.version, self._cluster.timestamp()))
+                old, written = _made_by(node), str(change.version)  # it makes its own again
+                uid, now = uid_of(f"{old.metadata.uid}/{written}"), self._cluster.timestamp()
+                metadata = replace(old.metadata, uid=uid, resource_version=written, creation_timestamp=now)
+                lease = _KubeletLease(replace(old, metadata=metadata), self._cluster, self._clock)
                 self._take_down(Written(change.version, lease.key, None, lease))
 
     def _follow(self, change: Change) -> None:
@@ -147,12 +145,10 @@ class NodeLeases(Collection):
         key, node = _key(change.subject), change.new
         old = self._current.get(key)
         if isinstance(node, Node) and old is None:
-            self._take_down(Written(change.version, key, None, self._lease(_made_by(node))))
+            lease = _KubeletLease(_made_by(node), self._cluster, self._clock)
+            self._take_down(Written(change.version, key, None, lease))
         elif node is None and isinstance(old, _KubeletLease):
             self._take_down(Written(change.version, key, old, None))
-
-    def _lease(self, lease: Lease) -> Document:
-        return _KubeletLease(lease, self._cluster, self._clock)
 
 
 class _KubeletLease(Document):
@@ -189,13 +185,6 @@ def _made_by(node: Node) -> Lease:
         ),
         spec=LeaseSpec(holder_identity=name, lease_duration_seconds=_DURATION),
     )
-
-
-def _made_again(node: Node, version: int, now: str) -> Lease:
-    """Return what it makes when that has gone in a version."""
-    lease, written = _made_by(node), str(version)
-    uid = uid_of(f"{lease.metadata.uid}/{written}")
-    return replace(lease, metadata=replace(lease.metadata, uid=uid, resource_version=written, creation_timestamp=now))
 
 
 def _key(node: ApiObject) -> Key:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -45,19 +45,15 @@ _WITHIN = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localh
 _DAYS = 365
 
 
-class Issued(NamedTuple):
-    """What a server shows, and by which certificate (PEM) of an authority its clients know it."""
+def issue(hosts: Iterable[str]) -> tuple[ssl.SSLContext, bytes]:
+    """Make a certificate for a server of these names and addresses, and the one (PEM) by which its clients know it.
 
-    context: ssl.SSLContext
-    authority: bytes
-
-
-def issue(hosts: Iterable[str]) -> Issued:
-    """Make a certificate for a server by these names and addresses; ConfigError without the package `cryptography`."""
+    ConfigError without the package `cryptography`.
+    """
     try:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.x509 import BasicConstraints, SubjectAlternativeName
+        from cryptography.x509 import BasicConstraints, DNSName, GeneralName, IPAddress, SubjectAlternativeName
     except ImportError as error:
         why = "TLS takes the package cryptography: pip install 'kframework-sdk[tls]'"
         raise ConfigError(why) from error
@@ -67,16 +63,27 @@ def issue(hosts: Iterable[str]) -> Issued:
         .add_extension(BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(root_key, hashes.SHA256())
     )
-    names = SubjectAlternativeName([_name(host) for host in dict.fromkeys((*_WITHIN, *hosts))])
+    names: list[GeneralName] = []
+    for host in dict.fromkeys((*_WITHIN, *hosts)):
+        try:
+            names.append(IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            names.append(DNSName(host))
     shown = (
         _certificate("kframework CA", "kube-apiserver", key.public_key())
         .add_extension(BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(names, critical=False)
+        .add_extension(SubjectAlternativeName(names), critical=False)
         .sign(root_key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Issued(_context(shown.public_bytes(pem) + secret), root.public_bytes(pem))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    # The ssl module reads a certificate and its key from a file only: one that nobody else can read.
+    with tempfile.NamedTemporaryFile(prefix="kframework-", suffix=".pem") as file:
+        file.write(shown.public_bytes(pem) + secret)
+        file.flush()
+        context.load_cert_chain(Path(file.name))
+    return context, root.public_bytes(pem)
 
 
 def _certificate(issuer: str, subject: str, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
@@ -96,25 +103,6 @@ def _certificate(issuer: str, subject: str, key: ec.EllipticCurvePublicKey) -> x
         .not_valid_before(now - timedelta(minutes=5))  # clients whose clock is a little behind
         .not_valid_after(now + timedelta(days=_DAYS))
     )
-
-
-def _name(host: str) -> x509.GeneralName:
-    from cryptography.x509 import DNSName, IPAddress
-
-    try:
-        return IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return DNSName(host)
-
-
-def _context(chain: bytes) -> ssl.SSLContext:
-    """Load a certificate and its key, which the ssl module reads from a file only: one that nobody else can read."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with tempfile.NamedTemporaryFile(prefix="kframework-", suffix=".pem") as file:
-        file.write(chain)
-        file.flush()
-        context.load_cert_chain(Path(file.name))
-    return context
 
 
 #: What cluster and context are called in the kubeconfigs written here.
@@ -143,28 +131,26 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def published(server: ApiServer, publication: Publication) -> AsyncIterator[Path]:
     """Serve meanwhile and yield the kubeconfig; ConfigError if either cannot be."""
-    from kframework.fake_api.web import Serving, serve
+    from kframework.fake_api.web import serve
 
     host = publication.bind_address
     reachable = _EVERYWHERE.get(host, host)
     is_open = publication.tokens is None and publication.authorize is AlwaysAllow
-    issued = issue([host, reachable]) if publication.tls or not is_open else None
-    token = secrets.token_urlsafe() if issued else ""  # without one kubectl asks for a name where there is TLS
-    if issued:
-        server.cluster.certificate_authority = issued.authority.decode()
+    tls, authority = issue([host, reachable]) if publication.tls or not is_open else (None, b"")
+    token = secrets.token_urlsafe() if tls else ""  # without one kubectl asks for a name where there is TLS
+    if tls:
+        server.cluster.certificate_authority = authority.decode()
     if not is_open:
         server.authenticator = Authenticator(server.accounts, {token: ADMIN, **(publication.tokens or {})})
-    serving = Serving(host, publication.port, issued.context if issued else None)
     async with AsyncExitStack() as stack:
         try:
-            port = await stack.enter_async_context(serve(server, serving))
+            port = await stack.enter_async_context(serve(server, host, publication.port, tls))
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             remedy = "choose another --bind-address or --port, or no --port for any free one"
             raise ConfigError(f"cannot listen on {host}:{publication.port}: {why}; {remedy}") from error
         address = f"[{reachable}]" if ":" in reachable else reachable
-        url = f"{'https' if issued else 'http'}://{address}:{port}"
-        kubeconfig = _kubeconfig(url, issued.authority if issued else b"", token)
+        kubeconfig = _kubeconfig(f"{'https' if tls else 'http'}://{address}:{port}", authority, token)
         if publication.kubeconfig is None:
             yield stack.enter_context(_passing(kubeconfig))
         else:

@@ -5,7 +5,7 @@ What no scheduler reads is kept as its author wrote it. The subresource `scale` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -48,24 +48,18 @@ def scale_of(paths: ScalePaths, data: Data) -> Data:
     """Show an object as its Scale."""
     metadata = {name: said for name, said in mapping(data, "metadata").items() if name in _METADATA}
     status: Data = {"replicas": number(data, paths.status)}
-    if selector := _selector(value(data, paths.selector)):
+    selector = value(data, paths.selector)  # of a custom resource that is one line
+    if isinstance(selector, dict) and not selector.keys() <= {"matchLabels", "matchExpressions"}:
+        selector = ",".join(f"{key}={selector[key]}" for key in sorted(selector))  # of a ReplicationController
+    elif isinstance(selector, dict):
+        try:
+            selector = str(label_selector(msgspec.convert(selector, LabelSelector)))
+        except ValueError:
+            selector = ""
+    if isinstance(selector, str) and selector:
         status["selector"] = selector
     spec = {"replicas": number(data, paths.spec)} if number(data, paths.spec) else {}
     return {"kind": "Scale", "apiVersion": SCALE, "metadata": metadata, "spec": spec, "status": status}
-
-
-def _selector(said: object) -> str:
-    """Write a selector in one line; one of a ReplicationController is a mapping, one of a custom resource that line."""
-    if isinstance(said, str):
-        return said
-    if not isinstance(said, dict):
-        return ""
-    if not said.keys() <= {"matchLabels", "matchExpressions"}:
-        return ",".join(f"{key}={said[key]}" for key in sorted(said))
-    try:
-        return str(label_selector(msgspec.convert(said, LabelSelector)))
-    except ValueError:
-        return ""
 
 
 def scaled(paths: ScalePaths, data: Data, scale: Data) -> Data:
@@ -74,8 +68,7 @@ def scaled(paths: ScalePaths, data: Data, scale: Data) -> Data:
     if scale.get("kind", "Scale") != "Scale" or not isinstance(wanted, int) or isinstance(wanted, bool):
         raise api_errors.bad_request("the body of the request is no Scale of autoscaling/v1 with whole replicas")
     if wanted < 0:
-        name = text(data, "metadata.name")
-        raise api_errors.invalid_scale(name, wanted)
+        raise api_errors.invalid_scale(text(data, "metadata.name"), wanted)
     metadata = mapping(data, "metadata")
     if version := text(scale, "metadata.resourceVersion"):
         metadata = {**metadata, "resourceVersion": version}
@@ -235,25 +228,28 @@ class BuiltIn(NamedTuple):
 @cache
 def built_in_kinds() -> tuple[BuiltIn, ...]:
     """List the kinds, group by group."""
-    return tuple(_read())
-
-
-def built_in_kind(api_version: str, name: str) -> Kind[ApiObject]:
-    """Find a kind by its name; StopIteration if there is none."""
-    return next(each.kind for each in built_in_kinds() if (each.api_version, each.name) == (api_version, name))
-
-
-def _read() -> Iterator[BuiltIn]:
-    api_version = ""
+    kinds, api_version = [], ""
     for line in _WRITTEN.strip().splitlines():
         if not line.startswith(" "):
             api_version = line
             continue
         names, _, rest = line.partition(",")
         name, plural, *short_names = names.split()
-        traits = [each for each in rest.split() if not each.startswith("+")]
+        traits = frozenset(each for each in rest.split() if not each.startswith("+"))
         categories = tuple(each[1:] for each in rest.split() if each.startswith("+"))
-        yield BuiltIn(api_version, name, plural, tuple(short_names), frozenset(traits), categories)
+        kinds.append(BuiltIn(api_version, name, plural, tuple(short_names), traits, categories))
+    return tuple(kinds)
+
+
+def group_version_kind(api_version: str, name: str) -> Data:
+    """Name a kind as documents about the API do."""
+    group, _, version = api_version.rpartition("/")
+    return {"group": group, "version": version, "kind": name}
+
+
+def built_in_kind(api_version: str, name: str) -> Kind[ApiObject]:
+    """Find a kind by its name; StopIteration if there is none."""
+    return next(each.kind for each in built_in_kinds() if (each.api_version, each.name) == (api_version, name))
 
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -295,11 +291,6 @@ class Resource:
     def group(self) -> str:
         """The API group, empty for the core."""
         return self.kind.api_version.rpartition("/")[0]
-
-    @property
-    def has_status(self) -> bool:
-        """Whether its status is a part of its own."""
-        return "status" in self.subresources
 
     @property
     def verbs(self) -> tuple[str, ...]:

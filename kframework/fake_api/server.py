@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.request_attributes import Attributes, Path, Rule
+from kframework.client.request_attributes import Attributes, Path
 from kframework.client.transport import ADMIN, JSON, Request, Response, Stream, User
 from kframework.clock import Clock
 from kframework.errors import ClusterError
@@ -29,7 +29,7 @@ from kframework.fake_api.lists import Selection
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.fake_api.served import SUBRESOURCES, Resource
 from kframework.fake_api.store import Store
-from kframework.fake_api.subresources import IN_A_PROCESS, bind, evict, logs, no_process
+from kframework.fake_api.subresources import IN_A_PROCESS, bind, evict, logs
 from kframework.fake_api.verbs import ScaleVerbs, Verbs
 from kframework.fake_api.watches import Watch
 from kframework.fake_api.webhooks.chain import Webhooks
@@ -55,10 +55,24 @@ def review(call: Call, authorizer: Authorizer, authenticator: Authenticator) -> 
         case "TokenReview":
             status = _token_status(asked, authenticator)
         case "SelfSubjectRulesReview":
-            status = _listed(authorizer.rules(asks, text(asked, "spec.namespace")))
+            rules = [msgspec.to_builtins(rule) for rule in authorizer.rules(asks, text(asked, "spec.namespace"))]
+            status = {
+                "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
+                "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
+                "incomplete": False,
+            }
         case _:
-            user = asks if kind.name.startswith("Self") else _subject(asked)
-            status = _decision(authorizer, user, _wanted(asked))
+            groups, user = value(asked, "spec.groups"), asks
+            if not kind.name.startswith("Self"):
+                names = tuple(map(str, groups)) if isinstance(groups, list) else ()
+                user = User(text(asked, "spec.user"), names, text(asked, "spec.uid"))
+            status = {"allowed": True}
+            try:
+                authorizer.check(user, _wanted(asked))
+            except ClusterError as refused:
+                if refused.status != 403:
+                    raise
+                status = {"allowed": False}
     named = {"kind": kind.name, "apiVersion": kind.api_version}
     return answered(named | asked | {"metadata": mapping(asked, "metadata"), "status": status}, 201)
 
@@ -80,20 +94,6 @@ def _user_info(user: User) -> Data:
     return info | {"uid": user.uid} if user.uid else info
 
 
-def _listed(rules: list[Rule]) -> Data:
-    """List rights as the review has them: those to objects, and those to other paths."""
-    written = [msgspec.to_builtins(rule) for rule in rules]
-    about_paths = [rule for rule in written if "nonResourceURLs" in rule]
-    about_objects = [rule for rule in written if "nonResourceURLs" not in rule]
-    return {"resourceRules": about_objects, "nonResourceRules": about_paths, "incomplete": False}
-
-
-def _subject(asked: Data) -> User:
-    groups = value(asked, "spec.groups")
-    names = tuple(str(group) for group in groups) if isinstance(groups, list) else ()
-    return User(text(asked, "spec.user"), names, text(asked, "spec.uid"))
-
-
 def _wanted(asked: Data) -> Attributes:
     resource = mapping(asked, "spec.resourceAttributes")
     if not resource:
@@ -107,16 +107,6 @@ def _wanted(asked: Data) -> Attributes:
         namespace=text(resource, "namespace"),
         name=text(resource, "name"),
     )
-
-
-def _decision(authorizer: Authorizer, user: User, wanted: Attributes) -> Data:
-    try:
-        authorizer.check(user, wanted)
-    except ClusterError as refused:
-        if refused.status != 403:
-            raise
-        return {"allowed": False}
-    return {"allowed": True}
 
 
 class ApiServer:
@@ -156,10 +146,7 @@ class ApiServer:
                 yield from self._store.collection(stored).stored()
 
     async def prepare(self, request: Request) -> None:
-        """Read and make outside the loop what an answer would hold it up with: documents, the fields of kinds.
-
-        It takes a thread, and so is not for virtual time.
-        """
+        """Read and make in a thread what an answer would hold the loop up with; not for virtual time."""
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
         elif request.writes and not self._knows_fields:
@@ -184,11 +171,18 @@ class ApiServer:
             if path is None:
                 subject = NOBODY
                 return self._described(request) or nothing_at(request.path)
-            call = self._call(request, path)
-            if call is None:
+            resource = self._store.catalogue.find(path.api_version, path.plural)
+            if resource is None or not _exists(path, resource):
                 return nothing_at(request.path)
+            call = Call(path, resource, dict(request.query), in_json(request) if request.body else request)
             subject = call.subject
-            return self._watch(call) if call.is_watch and "watch" in call.resource.verbs else self._done(call)
+            if not call.is_watch or "watch" not in call.resource.verbs:
+                return self._done(call)
+            if encoding(request.accept) == YAML:
+                message = "only the following media types are accepted: application/json;stream=watch"
+                raise ClusterError(message, status=406, reason="NotAcceptable")
+            selection = Selection(call.resource, path.namespace, call.query)
+            return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
         except ClusterError as error:
             return failure(error, subject)
 
@@ -204,32 +198,18 @@ class ApiServer:
         """Answer a request line by line: a watch until it ends, anything else in one."""
         answer = self.begin(request)
         if isinstance(answer, Response):
-            yield Stream(answer.status, _one(answer.body), answer.headers)
+            yield Stream(answer.status, _one_by_one(answer), answer.headers)
             return
-        async with aclosing(answer.batches()) as batches, aclosing(_one_by_one(batches)) as lines:
+        async with aclosing(_one_by_one(answer)) as lines:
             yield Stream(200, lines, {"content-type": JSON})
-
-    # -- objects -------------------------------------------------------------------------------------------------------
-
-    def _call(self, request: Request, path: Path) -> Call | None:
-        """Find out which objects a request is about; None if there can be none at its path."""
-        resource = self._store.catalogue.find(path.api_version, path.plural)
-        if resource is None or not _exists(path, resource):
-            return None
-        return Call(path, resource, dict(request.query), in_json(request) if request.body else request)
-
-    def _watch(self, call: Call) -> Watch:
-        if encoding(call.request.accept) == YAML:
-            raise _not_streamed()
-        selection = Selection(call.resource, call.path.namespace, call.query)
-        return Watch(self._store.collection(call.resource.stored), selection, self._form(call), call.query)
 
     def _done(self, call: Call) -> Response:
         part = call.path.subresource
         allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
         match call.request.method, bool(call.path.name):
             case "GET" | "POST", True if part in IN_A_PROCESS:
-                raise no_process(call)
+                message = f"nothing is executed here: pod {call.path.name} has no process for {part}"
+                raise ClusterError(message, status=501, reason="NotImplemented")
             case "GET", True if part == "log":
                 return logs(self._store.cluster, call)
             case "GET", True if "get" in allowed:
@@ -237,7 +217,12 @@ class ApiServer:
             case "GET", False if "list" in allowed:
                 return self._verbs(call).list()
             case "POST", True if part and "create" in allowed:
-                return self._sent(call)
+                match part:
+                    case "binding":
+                        return bind(self._store.cluster, call)
+                    case "eviction":
+                        return evict(self._store.cluster, call)
+                return self.accounts.request(call)
             case "POST", False if "create" in allowed and bool(call.path.namespace) == call.resource.kind.namespaced:
                 if call.resource.is_review:
                     return review(call, self.authorizer, self.authenticator)
@@ -253,16 +238,6 @@ class ApiServer:
                 return self._verbs(call).delete_all()
         raise _not_allowed()
 
-    def _sent(self, call: Call) -> Response:
-        """Do what is sent to a subresource."""
-        match call.path.subresource:
-            case "binding":
-                return bind(self._store.cluster, call)
-            case "eviction":
-                return evict(self._store.cluster, call)
-            case _:
-                return self.accounts.request(call)
-
     def _verbs(self, call: Call) -> Verbs:
         scale = call.resource.scale if call.path.subresource == "scale" else None
         form = self._form(call)
@@ -271,8 +246,6 @@ class ApiServer:
     def _form(self, call: Call) -> Form:
         include = call.query.get("includeObject", "Metadata")
         return negotiated(call.request.accept, call.resource, self._store.clock, include)
-
-    # -- all else ------------------------------------------------------------------------------------------------------
 
     def _described(self, request: Request) -> Response | None:
         """Answer what is asked of the server itself; None if there is nothing at the path."""
@@ -301,9 +274,7 @@ class ApiServer:
         return root_path(request, served)
 
 
-@lru_cache(maxsize=64)  # who prepares for a request and who answers it read the same
-def _path(text: str) -> Path | None:
-    return Path.read(text)
+_path = lru_cache(maxsize=64)(Path.read)  # who prepares for a request and who answers it read the same
 
 
 def _exists(path: Path, resource: Resource) -> bool:
@@ -321,16 +292,11 @@ def _not_allowed() -> ClusterError:
     return ClusterError(message, status=405, reason="MethodNotAllowed")
 
 
-def _not_streamed() -> ClusterError:
-    message = "only the following media types are accepted: application/json;stream=watch"
-    return ClusterError(message, status=406, reason="NotAcceptable")
-
-
-async def _one(body: bytes) -> AsyncGenerator[bytes, None]:
-    yield body
-
-
-async def _one_by_one(batches: AsyncGenerator[list[bytes], None]) -> AsyncGenerator[bytes, None]:
-    async for batch in batches:
-        for line in batch:
-            yield line
+async def _one_by_one(answer: Response | Watch) -> AsyncGenerator[bytes, None]:
+    if isinstance(answer, Response):
+        yield answer.body
+        return
+    async with aclosing(answer.batches()) as batches:
+        async for batch in batches:
+            for line in batch:
+                yield line

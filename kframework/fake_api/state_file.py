@@ -60,19 +60,29 @@ class StateFile:
             return None
         except OSError as error:
             raise self._error(error.strerror or str(error)) from error
-        head, *rest = lines or [b""]
-        version = self._version(head)
-        documents = [self._document(line, number) for number, line in enumerate(rest, 2)]
-        kinds = {
-            _name(each.stored): each.stored for each in (*map(built_in, built_in_kinds()), *map(declared, all_kinds()))
-        }
+        line, *rest = lines or [b""]
+        try:
+            head = msgspec.json.decode(line, type=_Head)
+        except (ValueError, RecursionError):
+            head = _Head()
+        if head.kind != _KIND:
+            raise self._error(f"holds no state of a cluster; {_REMEDY}", 1)
+        documents: list[Data] = []
+        for number, line in enumerate(rest, 2):
+            try:
+                documents.append(msgspec.json.decode(line, type=dict[str, object]))
+            except (ValueError, RecursionError) as error:
+                raise self._error(f"is damaged here: {error}; {_REMEDY}", number) from error
+        served = [*map(built_in, built_in_kinds()), *map(declared, all_kinds())]
+        kinds = {(each.stored.api_version, each.stored.name): each.stored for each in served}
         for number, document in enumerate(documents, 2):
             if document.get("kind") == _DEFINITION.name:
                 definition = self._object(document, kinds, number)
                 if isinstance(definition, CustomResourceDefinition):
-                    kinds |= {_name(each.stored): each.stored for each in defined(definition)}
+                    stored = [each.stored for each in defined(definition)]
+                    kinds |= {(kind.api_version, kind.name): kind for kind in stored}
         objects = [self._object(document, kinds, number) for number, document in enumerate(documents, 2)]
-        return Kept(objects, documents, version)
+        return Kept(objects, documents, head.version)
 
     def write(self, bodies: Iterable[bytes], version: int) -> None:
         """Put a cluster in the place of the one that it held, as a whole or not at all; raises OSError."""
@@ -88,21 +98,6 @@ class StateFile:
             Path(name).unlink(missing_ok=True)
             raise
 
-    def _version(self, line: bytes) -> int:
-        try:
-            head = msgspec.json.decode(line, type=_Head)
-        except (ValueError, RecursionError) as error:
-            raise self._error(f"holds no state of a cluster; {_REMEDY}", 1) from error
-        if head.kind != _KIND:
-            raise self._error(f"holds no state of a cluster; {_REMEDY}", 1)
-        return head.version
-
-    def _document(self, line: bytes, number: int) -> Data:
-        try:
-            return msgspec.json.decode(line, type=dict[str, object])
-        except (ValueError, RecursionError) as error:
-            raise self._error(f"is damaged here: {error}; {_REMEDY}", number) from error
-
     def _object(self, document: Data, kinds: dict[tuple[str, str], Kind[ApiObject]], number: int) -> ApiObject:
         api_version, name = text(document, "apiVersion"), text(document, "kind")
         kind = kinds.get((api_version, name))
@@ -116,7 +111,3 @@ class StateFile:
 
     def _error(self, message: str, line: int | None = None) -> InputError:
         return InputError(message, file=str(self._path), line=line)
-
-
-def _name(kind: Kind[ApiObject]) -> tuple[str, str]:
-    return kind.api_version, kind.name

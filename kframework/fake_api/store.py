@@ -7,7 +7,7 @@ runs, a pod uses what it requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 
@@ -26,7 +26,6 @@ from kframework.objects.kinds import foreign_kind
 from kframework.objects.requests import on_node_requests
 
 API_VERSION = "metrics.k8s.io/v1beta1"
-_WINDOW = "1m0s"
 _READ = ("get", "list")
 
 
@@ -63,7 +62,11 @@ def _pod(cluster: MemoryCluster, pod: Data) -> Data:
     """Say what the containers of a pod use, those of one that does not run nothing."""
     runs = text(pod, "status.phase") == "Running"
     containers = entries(pod, "spec.containers") if runs else []
-    used = [{"name": text(each, "name"), "usage": _asked(mapping(each, "resources.requests"))} for each in containers]
+    used = []
+    for each in containers:
+        requests = mapping(each, "resources.requests")
+        usage = _amounts(-(-nanos(requests.get("cpu")) // 10**6), nanos(requests.get("memory")) // 10**9)
+        used.append({"name": text(each, "name"), "usage": usage})
     return _head(cluster, pod, "PodMetrics") | {"containers": used}
 
 
@@ -72,12 +75,8 @@ def _head(cluster: MemoryCluster, document: Data, kind: str) -> Data:
     kept = {
         field: metadata[field] for field in ("name", "namespace", "labels", "creationTimestamp") if field in metadata
     }
-    times = {"timestamp": cluster.timestamp(), "window": _WINDOW}
+    times = {"timestamp": cluster.timestamp(), "window": "1m0s"}
     return {"kind": kind, "apiVersion": API_VERSION, "metadata": kept, **times}
-
-
-def _asked(requests: Mapping[str, object]) -> Data:
-    return _amounts(-(-nanos(requests.get("cpu")) // 10**6), nanos(requests.get("memory")) // 10**9)
 
 
 def _amounts(cpu: int, memory: int) -> Data:
@@ -105,10 +104,9 @@ class Catalogue:
     def resources(self) -> tuple[Resource, ...]:
         """List all that is served, group by group, in the order in which clients are to know the groups."""
         self._resources = self._collected()
-        return in_discovery_order(self._resources.values(), self._has_objects)
-
-    def _has_objects(self, resource: Resource) -> bool:
-        return bool(self._cluster.objects(resource.stored.struct))
+        return in_discovery_order(
+            self._resources.values(), lambda resource: bool(self._cluster.objects(resource.stored.struct))
+        )
 
     def _collected(self) -> dict[tuple[str, str], Resource]:
         """Collect from all sources; where two serve the same, that counts which knows more of it.
@@ -168,11 +166,8 @@ def in_discovery_order(served: Iterable[Resource], has_objects: Callable[[Resour
 
     def rank(name: str) -> tuple[bool, int, str]:
         contested = [each for each in groups[name] if len(offering.get(each.kind.plural, ())) > 1]
-        instability = max((_instability(each.version) for each in contested), default=0)
+        versions = [each.version for each in contested]
+        instability = 2 if any("alpha" in each for each in versions) else int(any("beta" in each for each in versions))
         return bool(contested) and not any(map(has_objects, contested)), instability, name
 
     return tuple(chain.from_iterable(groups[name] for name in sorted(groups, key=rank)))
-
-
-def _instability(version: str) -> int:
-    return 2 if "alpha" in version else 1 if "beta" in version else 0

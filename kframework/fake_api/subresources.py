@@ -37,7 +37,15 @@ def logs(cluster: MemoryCluster, call: Call) -> Response:
     Raises ClusterError 404 without such a pod, 400 for a container that there is not, or that waits to start.
     """
     pod = cluster.read(Pod, call.path.name, call.path.namespace)
-    name = _container(pod, call.query.get("container", ""))
+    names = [each.name for each in pod.spec.containers]
+    first = [each.name for each in pod.spec.init_containers]
+    name = call.query.get("container", "") or (names[0] if len(names) == 1 else "")
+    if not name:
+        choice = f", choose one of: [{' '.join(names)}]"
+        choice += f" or one of the init containers: [{' '.join(first)}]" if first else ""
+        raise api_errors.bad_request(f"a container name must be specified for pod {pod.metadata.name}{choice}")
+    if name not in (*names, *first):
+        raise api_errors.bad_request(f"container {name:.253} is not valid for pod {pod.metadata.name}")
     if not pod.spec.node_name:
         return Response(200, b"", {"content-type": _PLAIN})
     if pod.status.phase == "Pending":
@@ -49,27 +57,6 @@ def logs(cluster: MemoryCluster, call: Call) -> Response:
     last = call.query.get("tailLines", "")
     kept = lines[max(0, len(lines) - int(last)) :] if last.isdecimal() and len(last) < 10 else lines
     return Response(200, "".join(kept).encode(), {"content-type": _PLAIN})
-
-
-def no_process(call: Call) -> ClusterError:
-    """Say that a command cannot be run in a container."""
-    message = f"nothing is executed here: pod {call.path.name} has no process for {call.path.subresource}"
-    return ClusterError(message, status=501, reason="NotImplemented")
-
-
-def _container(pod: Pod, wanted: str) -> str:
-    """Find the container that is meant; ClusterError 400 if that cannot be told, or there is none of its name."""
-    names = [each.name for each in pod.spec.containers]
-    first = [each.name for each in pod.spec.init_containers]
-    if wanted:
-        if wanted not in (*names, *first):
-            raise api_errors.bad_request(f"container {wanted:.253} is not valid for pod {pod.metadata.name}")
-        return wanted
-    if len(names) == 1:
-        return names[0]
-    choice = f", choose one of: [{' '.join(names)}]"
-    choice += f" or one of the init containers: [{' '.join(first)}]" if first else ""
-    raise api_errors.bad_request(f"a container name must be specified for pod {pod.metadata.name}{choice}")
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -126,42 +113,26 @@ def evict(cluster: MemoryCluster, call: Call) -> Response:
     uid = options.preconditions.uid
     pod = cluster.read(Pod, name, namespace, uid=uid)
     runs = bool(pod.spec.node_name) and not has_ended(pod) and pod.metadata.deletion_timestamp is None
-    budget = _budget(cluster, pod) if runs else None
-    if budget is not None and budget.status.disruptions_allowed <= 0:
-        return _too_many(budget)
-    if not call.is_dry_run and "All" not in options.dry_run:
-        if budget is not None:
-            cluster.replace(_charged(budget, name, cluster.timestamp()))
-        cluster.remove(Pod, name, namespace, uid=uid, grace=options.grace_period_seconds)
-    return success(Subject(), status=201)
-
-
-def _budget(cluster: MemoryCluster, pod: Pod) -> PodDisruptionBudget | None:
-    """Find the budget that covers a pod; ClusterError 500 if there are several, which no server can charge at once."""
-    budgets = cluster.objects(PodDisruptionBudget, pod.metadata.namespace)
+    budgets = cluster.objects(PodDisruptionBudget, namespace) if runs else []
     covering = [each for each in budgets if selector_of(each).matches(pod.metadata.labels)]
-    if len(covering) > 1:
+    if len(covering) > 1:  # no server can charge several at once
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise ClusterError(message, status=500, reason="InternalError")
-    return covering[0] if covering else None
-
-
-def _charged(budget: PodDisruptionBudget, name: str, now: str) -> PodDisruptionBudget:
-    status = structs.replace(
-        budget.status,
-        disruptions_allowed=budget.status.disruptions_allowed - 1,
-        disrupted_pods=budget.status.disrupted_pods | {name: now},
-    )
-    return structs.replace(budget, status=status)
-
-
-def _too_many(budget: PodDisruptionBudget) -> Response:
-    error = ClusterError(
-        "Cannot evict pod as it would violate the pod's disruption budget.", status=429, reason="TooManyRequests"
-    )
-    needs = (
-        f"The disruption budget {budget.metadata.name} needs {budget.status.desired_healthy} healthy pods and has "
-        f"{budget.status.current_healthy} currently"
-    )
-    causes = [{"reason": "DisruptionBudget", "message": needs}]
-    return answered(status_of(error) | {"details": {"causes": causes}}, error.status)
+    budget = covering[0] if covering else None
+    if budget is not None and budget.status.disruptions_allowed <= 0:
+        why = "Cannot evict pod as it would violate the pod's disruption budget."
+        error = ClusterError(why, status=429, reason="TooManyRequests")
+        told, count = budget.status, budget.status.current_healthy
+        needs = f"The disruption budget {budget.metadata.name} needs {told.desired_healthy} healthy pods"
+        causes = [{"reason": "DisruptionBudget", "message": f"{needs} and has {count} currently"}]
+        return answered(status_of(error) | {"details": {"causes": causes}}, error.status)
+    if not call.is_dry_run and "All" not in options.dry_run:
+        if budget is not None:
+            status = structs.replace(
+                budget.status,
+                disruptions_allowed=budget.status.disruptions_allowed - 1,
+                disrupted_pods=budget.status.disrupted_pods | {name: cluster.timestamp()},
+            )
+            cluster.replace(structs.replace(budget, status=status))
+        cluster.remove(Pod, name, namespace, uid=uid, grace=options.grace_period_seconds)
+    return success(Subject(), status=201)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from kframework.client import api_errors
 from kframework.client.transitions import FOREGROUND, ORPHAN
 from kframework.client.transport import ADMIN, JSON, Response
-from kframework.errors import ClusterError
 from kframework.fake_api.apply.field_manager import FieldManager
 from kframework.fake_api.apply.managed_fields import managed_as
 from kframework.fake_api.calls import Call, DeleteOptions, json_object, object_in
@@ -29,21 +27,21 @@ from kframework.process.http.statuses import answered, success
 #: What of the metadata says which object is meant, and in which version.
 _WHICH = ("name", "namespace", "uid", "resourceVersion")
 _CONTAINERS = ("containers", "initContainers")
-#: What of a container `resize` changes.
-_RESIZED = ("resources", "resizePolicy")
 #: What admission fills in again where an update of a pod leaves it out, and tolerations of these keys.
 _FILLED = ("priority", "preemptionPolicy")
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def with_part(resource: Resource, part: str, old: Data, new: Data, now: str) -> Data:
-    """Return the old object with what the new one says of a part; the main part is "".
-
-    `now` is for conditions that do not say since when they hold.
-    """
+    """Return the old object with what the new one says of a part, "" being the main one; `now` is for conditions."""
     match part:
         case "status":
-            return _timed(resource, old, _of_status(resource, old, new), now)
+            kept, said = old.get("metadata"), new.get("metadata")
+            if is_custom(resource.kind) and isinstance(kept, Mapping) and isinstance(said, Mapping):
+                # Of a custom resource not even the metadata is taken, but for what says which object is meant.
+                rest = {field: value for field, value in kept.items() if field not in _WHICH}
+                new = {**new, "metadata": rest | {field: said[field] for field in _WHICH if field in said}}
+            return _timed(resource, old, _with(_with(old, "status", new), "metadata", new), now)
         case "approval":
             conditions = mapping(new, "status").get("conditions", [])
             status = {**mapping(old, "status"), "conditions": conditions}
@@ -56,21 +54,13 @@ def with_part(resource: Resource, part: str, old: Data, new: Data, now: str) -> 
         case "resize":
             spec = _resized(mapping(old, "spec"), mapping(new, "spec"))
             return {**old, "metadata": new.get("metadata"), "spec": spec}
-    return _of_main(resource, old, new)
-
-
-def _of_main(resource: Resource, old: Data, new: Data) -> Data:
-    """Take all from the new but the status, and what only other paths change."""
-    kind = resource.kind
-    if resource.has_status:
+    if "status" in resource.subresources:
         new = _with(new, "status", old)
-    match kind.api_version, kind.name:
+    match resource.kind.api_version, resource.kind.name:
         case "v1", "Pod":
-            new = {**new, "spec": _readmitted(mapping(old, "spec"), mapping(new, "spec"))}
-        case "v1", "Namespace":
-            new = _with(new, "spec", old)
-        case "certificates.k8s.io/v1", "CertificateSigningRequest":
-            new = _with(new, "spec", old)
+            return {**new, "spec": _readmitted(mapping(old, "spec"), mapping(new, "spec"))}
+        case ("v1", "Namespace") | ("certificates.k8s.io/v1", "CertificateSigningRequest"):
+            return _with(new, "spec", old)
     return new
 
 
@@ -78,23 +68,9 @@ def _readmitted(old: Data, new: Data) -> Data:
     """Return the spec of a pod with what admission filled in when it was created."""
     filled = {field: value for field, value in old.items() if field in _FILLED} | new
     told = entries(new, "tolerations")
-    keys = {each.get("key") for each in told}
-    lost = [
-        each for each in entries(old, "tolerations") if each.get("key") in _TOLERATED and each.get("key") not in keys
-    ]
+    keys = {*_TOLERATED} - {each.get("key") for each in told}
+    lost = [each for each in entries(old, "tolerations") if each.get("key") in keys]
     return filled | {"tolerations": [*told, *lost]} if lost else filled
-
-
-def _of_status(resource: Resource, old: Data, new: Data) -> Data:
-    """Take the status from the new, and the metadata, but nothing else.
-
-    Of a custom resource not even the metadata, but for what says which object is meant, and in which version.
-    """
-    kept, said = old.get("metadata"), new.get("metadata")
-    if is_custom(resource.kind) and isinstance(kept, Mapping) and isinstance(said, Mapping):
-        rest = {field: value for field, value in kept.items() if field not in _WHICH}
-        new = {**new, "metadata": rest | {field: said[field] for field in _WHICH if field in said}}
-    return _with(_with(old, "status", new), "metadata", new)
 
 
 def _timed(resource: Resource, old: Data, new: Data, now: str) -> Data:
@@ -121,22 +97,16 @@ def _resized(old: Data, new: Data) -> Data:
     spec = _with(old, "resources", new)
     for field, (was, told) in zip(_CONTAINERS, lists, strict=True):
         if was:
-            spec[field] = [_with_all(each, _RESIZED, other) for each, other in zip(was, told, strict=True)]
+            spec[field] = [
+                _with(_with(each, "resources", other), "resizePolicy", other)
+                for each, other in zip(was, told, strict=True)
+            ]
     return spec
-
-
-def _with_all(data: Data, fields: tuple[str, ...], source: Data) -> Data:
-    for field in fields:
-        data = _with(data, field, source)
-    return data
 
 
 def _with(data: Data, field: str, source: Data) -> Data:
     rest = {name: value for name, value in data.items() if name != field}
     return rest | {field: source[field]} if field in source else rest
-
-
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Verbs:
@@ -150,8 +120,6 @@ class Verbs:
         self._resource = call.resource
         self._form = form
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
     def get(self) -> Response:
         """Return one object."""
         return self._answer(self._form.one(self._found()))
@@ -161,28 +129,29 @@ class Verbs:
         selection = Selection(self._resource, self._call.path.namespace, self._call.query)
         return self._answer(self._form.many(*listed(self._collection, selection, self._call.query)))
 
-    # -- writing -------------------------------------------------------------------------------------------------------
-
     def create(self) -> Response:
         """Store a new object."""
-        fields, manager = FieldValidation(self._call), self._manager()
+        fields, manager = FieldValidation(self._call), FieldManager(self._call, self._cluster)
         return self._create(manager.created(fields.said()), fields.headers)
 
     def update(self) -> Response:
         """Store an object in place of the one of its name."""
-        fields, manager = FieldValidation(self._call), self._manager()
-        return self._change(self._found(), fields.said(), manager, fields.headers)
+        fields, manager, old = FieldValidation(self._call), FieldManager(self._call, self._cluster), self._found()
+        new = manager.updated(self._resource.data(old), self._part(old, fields.said()))
+        return self._replace(old, new, fields.headers)
 
     def patch(self) -> Response:
         """Change an object as a patch says."""
-        old, fields, manager = self._found(), FieldValidation(self._call), self._manager()
-        new = fields.patched(self._patch(self._resource.data(old)))
+        old, fields, manager = self._found(), FieldValidation(self._call), FieldManager(self._call, self._cluster)
+        asked = self._call.request
+        new = fields.patched(apply_patch(self._resource.data(old), asked.body, asked.content_type))
         check_uid(old, new)
-        return self._change(old, new, manager, fields.headers)
+        new = manager.updated(self._resource.data(old), self._part(old, new))
+        return self._replace(old, new, fields.headers)
 
     def apply(self) -> Response:
         """Merge a configuration into an object, or make one of it."""
-        manager, fields = self._manager(), FieldValidation(self._call)
+        manager, fields = FieldManager(self._call, self._cluster), FieldValidation(self._call)
         config = json_object(self._call.request.body)
         old = self._collection.find(self._call.key)
         if old is None and not self._call.path.subresource:
@@ -194,12 +163,6 @@ class Verbs:
         check_uid(old, new)
         return self._replace(old, managed_as(new, self._part(old, new)), fields.headers)
 
-    def _manager(self) -> FieldManager:
-        return FieldManager(self._call, self._cluster)
-
-    def _patch(self, data: Data) -> Data:
-        return apply_patch(data, self._call.request.body, self._call.request.content_type)
-
     def _create(self, data: Data, headers: Mapping[str, str]) -> Response:
         data = asked_by(data, self._resource, self._call.request.user or ADMIN)
         draft = created(self._cluster, self._resource, self._call.path.namespace, data)
@@ -207,11 +170,6 @@ class Verbs:
         if self._collection.find((metadata.namespace, metadata.name)) is not None:  # what is there without being stored
             raise api_errors.already_exists(self._resource.kind.struct, metadata.name)
         return self._answer(self._form.one(self._written(draft)), 201, headers)
-
-    def _change(self, old: Document, new: Data, manager: FieldManager, headers: Mapping[str, str]) -> Response:
-        """Store the part that the path is about."""
-        new = manager.updated(self._resource.data(old), self._part(old, new))
-        return self._replace(old, new, headers)
 
     def _part(self, old: Document, new: Data) -> Data:
         shown, part = self._resource.data(old), self._call.path.subresource
@@ -234,8 +192,6 @@ class Verbs:
             draft = draft._replace(data=addressed(draft.data, others))
         return draft.then(draft.subject) if self._call.is_dry_run else self._collection.write(draft)
 
-    # -- deleting ------------------------------------------------------------------------------------------------------
-
     def delete(self) -> Response:
         """Delete an object; a pod on a node stays until its kubelet has ended it."""
         old, options = self._found(), DeleteOptions.of(self._call)
@@ -243,7 +199,12 @@ class Verbs:
         if wanted.uid not in ("", subject.metadata.uid):
             raise api_errors.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
         if wanted.resource_version not in ("", subject.metadata.resource_version):
-            raise _other_version(subject, wanted.resource_version)
+            version = subject.metadata.resource_version
+            why = (
+                f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the "
+                f"ResourceVersion in record ({version}). The object might have been modified"
+            )
+            raise api_errors.conflict(kind_of(subject).name, subject.metadata.name, why)
         if self._call.is_dry_run or "All" in options.dry_run:
             return self._answer(self._form.one(old))
         self._remove(subject, options)
@@ -258,11 +219,11 @@ class Verbs:
         """Delete what is selected, and return it as it was."""
         options = DeleteOptions.of(self._call)
         selection = Selection(self._resource, self._call.path.namespace, self._call.query)
-        page = listed(self._collection, selection, self._call.query)
+        documents, metadata = listed(self._collection, selection, self._call.query)
         if not self._call.is_dry_run and "All" not in options.dry_run:
-            for document in page.documents:
+            for document in documents:
                 self._remove(document.subject, options)
-        return self._answer(self._form.many(*page))
+        return self._answer(self._form.many(documents, metadata))
 
     def _remove(self, subject: ApiObject, options: DeleteOptions) -> None:
         metadata, grace = subject.metadata, options.grace_period_seconds
@@ -270,9 +231,11 @@ class Verbs:
         where = type(subject), metadata.name, metadata.namespace
         if self._cluster.find(*where) is None:  # it was only reckoned
             self._cluster.write(subject)
-        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=options.policy or _policy_of(subject))
-
-    # -- all -----------------------------------------------------------------------------------------------------------
+        policy = options.policy
+        if policy is None and not {FOREGROUND, ORPHAN}.intersection(metadata.finalizers):
+            # What becomes of the dependents where nobody says it: those of the oldest kinds stay.
+            policy = "Orphan" if isinstance(subject, Job | ReplicationController) else None
+        self._cluster.remove(*where, uid=metadata.uid, grace=grace, policy=policy)
 
     def _found(self) -> Document:
         found = self._collection.find(self._call.key)
@@ -280,14 +243,8 @@ class Verbs:
             raise api_errors.not_found(self._resource.kind.struct, self._call.path.name)
         return found
 
-    def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> Response:
+    def _answer(self, body: bytes, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
         return Response(status, body, {"content-type": JSON, **headers})
-
-
-def _policy_of(subject: ApiObject) -> str | None:
-    """Return what becomes of an object's dependents where nobody says it: those of the oldest kinds stay."""
-    undecided = not {FOREGROUND, ORPHAN}.intersection(subject.metadata.finalizers)
-    return "Orphan" if undecided and isinstance(subject, Job | ReplicationController) else None
 
 
 class ScaleVerbs(Verbs):
@@ -304,28 +261,20 @@ class ScaleVerbs(Verbs):
         return self._rescale(self._found(), object_in(self._call.request))
 
     def patch(self) -> Response:
-        old = self._found()
-        return self._rescale(old, self._patch(scale_of(self._paths, self._resource.data(old))))
+        old, asked = self._found(), self._call.request
+        scale = scale_of(self._paths, self._resource.data(old))
+        return self._rescale(old, apply_patch(scale, asked.body, asked.content_type))
 
     def apply(self) -> Response:
-        manager, old, kind = self._manager(), self._found(), self._resource.kind
+        manager, old, kind = FieldManager(self._call, self._cluster), self._found(), self._resource.kind
         scale = json_object(self._call.request.body)
         config = {"apiVersion": kind.api_version, "kind": kind.name} | scaled(self._paths, {}, scale)
         return self._shown(self._amended(old, manager.applied(self._resource.data(old), config)))
 
     def _rescale(self, old: Document, scale: Data) -> Response:
         shown = self._resource.data(old)
-        new = self._manager().updated(shown, scaled(self._paths, shown, scale))
+        new = FieldManager(self._call, self._cluster).updated(shown, scaled(self._paths, shown, scale))
         return self._shown(self._amended(old, new))
 
     def _shown(self, document: Document) -> Response:
         return answered(scale_of(self._paths, self._resource.data(document)))
-
-
-def _other_version(subject: ApiObject, wanted: str) -> ClusterError:
-    name, version = subject.metadata.name, subject.metadata.resource_version
-    why = (
-        f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). "
-        "The object might have been modified"
-    )
-    return api_errors.conflict(kind_of(subject).name, name, why)

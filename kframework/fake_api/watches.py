@@ -144,7 +144,5 @@ def _event(kind: bytes, written: bytes) -> bytes:
     return b'{"type":"%b","object":%b}' % (kind, written)
 
 
-@lru_cache(maxsize=256)  # as many watch it go as may, it is encoded once
-def _deleted(document: Document, version: int) -> Document:
-    """Return an object as it was last, under the version in which it went."""
-    return document.at(version)
+# As many watch an object go as may, it is encoded once: as it was last, under the version in which it went.
+_deleted = lru_cache(maxsize=256)(Document.at)

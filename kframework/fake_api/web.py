@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -42,44 +42,35 @@ _AT_THE_END = 0.1
 _log = logging.getLogger(__name__)
 
 
-class Serving(NamedTuple):
-    """Where a server listens, port 0 being any free one, and what it shows with TLS."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    tls: ssl.SSLContext | None = None
-
-
-_HERE = Serving()
-
-
 @asynccontextmanager
-async def serve(server: ApiServer, serving: Serving = _HERE) -> AsyncIterator[int]:
-    """Serve over HTTP while in the context, and yield the port; OSError if it is taken."""
-    connections = Connections(CONNECTIONS, lambda: serving.tls)
+async def serve(
+    server: ApiServer, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serve over HTTP while in the context, and yield the port, 0 being any free one; OSError if it is taken."""
+    connections = Connections(CONNECTIONS, lambda: tls)
 
     async def handle(asked: web.BaseRequest) -> web.StreamResponse:
         with connections.asked(asked):
-            return await _handle(server, serving, asked)
+            return await _handle(server, host, asked)
 
     # The watch of a client that is gone is cancelled at once, not at the next event that it would have been told.
     web_server = web.Server(handle, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(web_server, shutdown_timeout=_AT_THE_END)
-    async with listening(runner, connections, serving.host, serving.port) as (_, found):
+    async with listening(runner, connections, host, port) as (_, found):
         yield found
 
 
-async def _handle(server: ApiServer, serving: Serving, asked: web.BaseRequest) -> web.StreamResponse:
+async def _handle(server: ApiServer, host: str, asked: web.BaseRequest) -> web.StreamResponse:
     try:
-        if not is_meant_for_us(serving.host, asked.host):
+        if not is_meant_for_us(host, asked.host):
             raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
         user = _user(server, asked)
         request = await _request(asked, user)
         await server.prepare(request)
-        reviewed = await server.webhooks.reviewed(request)
-        answer = server.begin(reviewed.request)
-        if isinstance(answer, Response) and reviewed.headers:
-            answer = replace(answer, headers={**answer.headers, **reviewed.headers})
+        request, warnings = await server.webhooks.reviewed(request)
+        answer = server.begin(request)
+        if isinstance(answer, Response) and warnings:
+            answer = replace(answer, headers={**answer.headers, **warnings})
     except ClusterError as refused:
         answer = failure(refused, NOBODY)
     except Exception:

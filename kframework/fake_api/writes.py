@@ -5,7 +5,7 @@ Status is a resource of its own: who writes an object does not touch its status,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -27,8 +27,6 @@ from kframework.in_memory.generations import has_generation, says_the_same
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
-# -- creation ------------------------------------------------------------------------------------------------------
-
 
 def asked_by(said: Data, resource: Resource, user: User) -> Data:
     """Return what a user says of a new object; a request for a certificate names who makes it."""
@@ -41,23 +39,21 @@ def asked_by(said: Data, resource: Resource, user: User) -> Data:
 def created(cluster: MemoryCluster, resource: Resource, namespace: str, said: Data) -> Draft:
     """Return what creating an object would store; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
     data = _stored(resource, said, namespace)
-    if resource.has_status and resource.kind.struct is not Node:  # a node is created with its status, as by a kubelet
+    # A node is created with its status, as by a kubelet.
+    if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
     if resource.kind.struct is Pod:
         data["status"] = {"qosClass": qos_class(mapping(data, "spec"))}
-    data = _filled(resource, data)
     subject = _read(resource, data)
     admitted = cluster.admit_request(subject)
     causes = _causes(resource, data)
-    _refuse(resource, admitted.metadata.name, [*causes, *_broken_rules(resource, data, None, causes)])
+    if wrong := [*causes, *_broken_rules(resource, data, None, causes)]:
+        raise InvalidObjectError(resource.kind.name, resource.group, admitted.metadata.name, wrong)
     data = followed(data, subject, admitted)
     if isinstance(admitted, CustomResourceDefinition):
         data = accepted(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
         admitted = _read(resource, data)
     return Draft(admitted, data)
-
-
-# -- change --------------------------------------------------------------------------------------------------------
 
 
 def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Data, part: str = "") -> Draft:
@@ -66,7 +62,7 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     `part` is the path over which it comes: what may change depends on that.
     """
     namespace, name = old.key
-    data = _filled(resource, _stored(resource, said, namespace))
+    data = _stored(resource, said, namespace)
     subject = _read(resource, data)
     check_name(subject.metadata.name, name)
     check_version(subject)
@@ -82,8 +78,8 @@ def amended(cluster: MemoryCluster, resource: Resource, old: Document, said: Dat
     kind = resource.stored
     changes = change_causes(old.data, data, kind.api_version, kind.name)
     of_part = part_causes(part, old.data, data, kind.api_version, kind.name)
-    rules = _broken_rules(resource, data, old.data, causes)
-    _refuse(resource, name, [*changes, *of_part, *causes, *rules])
+    if wrong := [*changes, *of_part, *causes, *_broken_rules(resource, data, old.data, causes)]:
+        raise InvalidObjectError(resource.kind.name, resource.group, name, wrong)
     return Draft(new, data)
 
 
@@ -101,9 +97,6 @@ def check_uid(old: Document, patched: Data) -> None:
     uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
     if uid not in (None, "", subject.metadata.uid):
         raise api_errors.other_than_patched(type(subject), subject.metadata.name, str(uid))
-
-
-# -- both ----------------------------------------------------------------------------------------------------------
 
 
 def _stored(resource: Resource, said: Data, namespace: str) -> Data:
@@ -124,19 +117,8 @@ def _stored(resource: Resource, said: Data, namespace: str) -> Data:
         raise api_errors.bad_request(why)
     kept = {field: value for field, value in metadata.items() if field != "selfLink" and value not in ({}, [])}
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
-    data = resource.read(data)
-    return {**data, "apiVersion": resource.stored.api_version}
-
-
-def _filled(resource: Resource, data: Data) -> Data:
-    """Return an object with what follows from the rest of it."""
+    data = {**resource.read(data), "apiVersion": resource.stored.api_version}
     return named(data) if resource.kind.struct is CustomResourceDefinition else data
-
-
-def _refuse(resource: Resource, name: str, causes: Sequence[Cause]) -> None:
-    """Raise ClusterError 422 with all that is wrong with an object, if anything is."""
-    if causes:
-        raise InvalidObjectError(resource.kind.name, resource.group, name, causes)
 
 
 def _causes(resource: Resource, data: Data) -> list[Cause]:

@@ -22,10 +22,7 @@ KEPT: Mapping[str, str] = {
     "Tables": "ClusterState opens statements, so that its module imports theirs",
     "Runnable": "Session runs actions, whose module imports it",
     # What other distributions implement.
-    "Headers": "aiohttp's headers, whose type kframework.fake_api does not import at the top",
     "Loader": "kubernetes-asyncio's reader of kubeconfigs, which is imported only for plugins that log in",
-    "_Match": "re2's, which has no types",
-    "_Pattern": "re2's, which has no types",
 }
 #: Protocols by name, with their implementers.
 Lonely = dict[str, set[str]]

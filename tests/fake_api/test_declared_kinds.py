@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request
-from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.clock import LoopClock
 from kframework.errors import ClusterError
 from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.server import ApiServer
@@ -19,11 +19,6 @@ from kframework.objects import ApiObject, ObjectMeta, kind
 from kframework.state.inbox import Changed, Gone, Message, Synced
 from tests.fake_api.serving import MERGE, TABLE, Served
 from tests.support.declared import Gang, GangStatus, Quota, Team, gang, team
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_they_are_created_followed_changed_and_deleted() -> None:

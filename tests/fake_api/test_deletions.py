@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 #: When the clock begins, and nothing here takes time.
 NOW = "2026-01-01T00:00:00Z"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def lease_with(**metadata: object) -> Json:

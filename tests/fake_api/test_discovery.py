@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.served import built_in_kinds
 from kframework.objects import all_kinds
 from kframework.process.http.health import PLAIN
 from tests.fake_api.serving import Json, Served
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_the_version() -> None:

@@ -8,17 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.clock import VirtualTimeLoop, run_virtual
+from kframework.clock import run_virtual
 from kframework.fake_api import collection, watches
 from kframework.objects import Lease, ObjectMeta, Pod, PodStatus
 from tests.fake_api.serving import PODS, TABLE, Events, Json, Served, request
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def lease(name: str, namespace: str = "default", **labels: str) -> Lease:

@@ -16,10 +16,15 @@ from kframework.clock import SystemClock
 from kframework.fake_api.access import AlwaysAllow, Authorizer, RoleBased
 from kframework.fake_api.authentication import Authenticator
 from kframework.fake_api.server import ApiServer
-from kframework.fake_api.web import LARGEST_BODY, Serving, serve
+from kframework.fake_api.web import LARGEST_BODY, serve
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease, Node, ObjectMeta
 from tests.fake_api.serving import NODES, PODS, node, read
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class Line:
@@ -32,19 +37,15 @@ class Line:
         self.port = port
 
 
-HERE = Serving()
-
-
 @asynccontextmanager
 async def line(
-    serving: Serving = HERE,
     authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
     tokens: Mapping[str, User] | None = None,
 ) -> AsyncIterator[Line]:
     cluster = MemoryCluster(SystemClock(), [Node(metadata=ObjectMeta(name="n1", labels={"a": "b"}))])
     server = ApiServer(cluster, SystemClock(), authorize=authorize)
     server.authenticator = Authenticator(server.accounts, tokens)
-    async with serve(server, serving) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+    async with serve(server) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         yield Line(cluster, server, session, port)
 
 
@@ -97,12 +98,12 @@ TOKENS = {"ann's": User("ann", ("dev",)), "ada's": User("ada", ("system:masters"
     ],
 )
 async def test_who_asks_and_whether_they_may(headers: dict[str, str], status: int, message: str | None) -> None:
-    async with line(HERE, RoleBased, TOKENS) as client, client.session.get(NODES, headers=headers) as answer:
+    async with line(RoleBased, TOKENS) as client, client.session.get(NODES, headers=headers) as answer:
         assert (answer.status, (await answer.json()).get("message")) == (status, message)
 
 
 async def test_a_refusal_names_what_it_is_about() -> None:
-    async with line(HERE, RoleBased, {}) as client, client.session.get(f"{NODES}/n1") as answer:
+    async with line(RoleBased, {}) as client, client.session.get(f"{NODES}/n1") as answer:
         assert (await answer.json())["details"] == {"name": "n1", "kind": "nodes"}
 
 
@@ -164,7 +165,7 @@ async def test_a_fault_of_the_server_is_logged_and_told(
 async def test_a_port_that_is_taken() -> None:
     async with line() as client:
         with pytest.raises(OSError, match="address already in use"):
-            async with serve(client.server, Serving(port=client.port)):
+            async with serve(client.server, port=client.port):
                 pass
 
 

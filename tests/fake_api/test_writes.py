@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.objects import ObjectMeta, Pod
 from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, node, pod
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_a_status_of_a_built_in_kind_brings_its_metadata_whether_or_not_it_is_read_here() -> None:

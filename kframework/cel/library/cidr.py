@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.library.ip import Address, Ip, parsed
 from kframework.cel.values import Opaque
 
@@ -44,14 +44,6 @@ def _parsed(text: str) -> Cidr:
     return found
 
 
-def _is_cidr(text: str) -> bool:
-    try:
-        _parsed(text)
-    except CelError:
-        return False
-    return True
-
-
 def _masked(block: Cidr) -> Cidr:
     rest = block.address.max_prefixlen - block.bits
     return Cidr(type(block.address)(int(block.address) >> rest << rest), block.bits)
@@ -63,7 +55,7 @@ def _contains(block: Cidr, other: Cidr) -> bool:
 
 OVERLOADS = [
     *function("cidr", "string -> net.CIDR", apply=_parsed),
-    *function("isCIDR", "string -> bool", apply=_is_cidr),
+    *function("isCIDR", "string -> bool", apply=readable(_parsed)),
     *function("string", "net.CIDR -> string", apply=lambda block: f"{block.address}/{block.bits}"),
     *method("containsIP", "net.CIDR, string -> bool", apply=lambda block, text: block.holds(parsed(text))),
     *method("containsIP", "net.CIDR, net.IP -> bool", apply=lambda block, ip: block.holds(ip.address)),

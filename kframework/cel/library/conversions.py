@@ -19,7 +19,7 @@ from kframework.cel.library.times import (
     write_duration,
     write_timestamp,
 )
-from kframework.cel.values import Timestamp, Uint, in_range, unsigned
+from kframework.cel.values import Uint, in_range, unsigned
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -96,10 +96,6 @@ def decode_text(value: bytes) -> str:
         raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-def _seconds(value: Timestamp) -> int:
-    return value.nanos // SECOND
-
-
 OVERLOADS = [
     *function("bool", "bool -> bool", apply=lambda value: value),
     *function("bool", "string -> bool", apply=_bool),
@@ -114,7 +110,7 @@ OVERLOADS = [
     *function("int", "double -> int", apply=lambda value: _truncated(value, -(2.0**63), 2.0**63)),
     *function("int", "duration -> int", apply=lambda value: value.nanos),
     *function("int", "string -> int", apply=_int),
-    *function("int", "timestamp -> int", apply=_seconds),
+    *function("int", "timestamp -> int", apply=lambda value: value.nanos // SECOND),
     *function("int", "uint -> int", apply=lambda value: in_range(int(value))),
     *function("string", "string -> string", apply=lambda value: value),
     *function("string", "bool -> string", apply=lambda value: "true" if value else "false"),

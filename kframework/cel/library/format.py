@@ -90,25 +90,21 @@ FORMATS = {
 }
 
 
-def _named(name: str) -> Optional:
-    return Optional(FORMATS[name]) if name in FORMATS else NONE
-
-
 def _validate(format: Format, text: str) -> Optional:
     problems = format.problems(text)
     return Optional(list(problems)) if problems else NONE
 
 
-def _constant(format: Format) -> Callable[[], Format]:
-    return lambda: format
-
-
 OVERLOADS = [
     overload
     for name, format in FORMATS.items()
-    for overload in function(f"format.{name}", f"-> {Format.type_name}", apply=_constant(format))
+    for overload in function(f"format.{name}", f"-> {Format.type_name}", apply=lambda found=format: found)
 ]
 OVERLOADS += [
-    *function("format.named", f"string -> optional({Format.type_name})", apply=_named),
+    *function(
+        "format.named",
+        f"string -> optional({Format.type_name})",
+        apply=lambda name: Optional(FORMATS[name]) if name in FORMATS else NONE,
+    ),
     *method("validate", f"{Format.type_name}, string -> optional(list(string))", apply=_validate),
 ]

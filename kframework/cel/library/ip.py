@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.values import Opaque
 
 Address = IPv4Address | IPv6Address
@@ -40,14 +40,6 @@ def parsed(text: str) -> Address:
     return address
 
 
-def _is_ip(text: str) -> bool:
-    try:
-        parsed(text)
-    except CelError:
-        return False
-    return True
-
-
 def _is_link_local_multicast(address: Address) -> bool:
     packed = address.packed
     return packed[:3] == b"\xe0\x00\x00" if address.version == 4 else packed[0] == 0xFF and packed[1] & 0x0F == 2
@@ -70,7 +62,7 @@ def _of(test: Callable[[Address], object]) -> Callable[[Ip], object]:
 
 OVERLOADS = [
     *function("ip", "string -> net.IP", apply=lambda text: Ip(parsed(text))),
-    *function("isIP", "string -> bool", apply=_is_ip),
+    *function("isIP", "string -> bool", apply=readable(parsed)),
     *function("ip.isCanonical", "string -> bool", apply=lambda text: str(parsed(text)) == text),
     *function("string", "net.IP -> string", apply=_of(str)),
     *method("family", "net.IP -> int", apply=_of(lambda address: address.version)),

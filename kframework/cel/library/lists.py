@@ -5,18 +5,17 @@ A set is a list whose order and repetitions do not count. Comprehensions with tw
 
 from __future__ import annotations
 
-from functools import cmp_to_key
-from itertools import pairwise
+from functools import cmp_to_key, reduce
+from itertools import chain, pairwise
 from typing import Any
 
 from kframework.cel import costs
 from kframework.cel.errors import CelError
-from kframework.cel.functions import Overload, for_each, function, generic_method, method
+from kframework.cel.functions import for_each, function, generic_method, method
 from kframework.cel.library.standard import add
 from kframework.cel.values import Duration, Uint, compare, equal, is_among, key_of, no_such_overload, type_name
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
-_ZEROES = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 
 
 def _slice(items: list[object], start: int, end: int) -> list[object]:
@@ -74,16 +73,6 @@ def _is_sorted(items: list[object]) -> bool:
     return all(compare(before, after) <= 0 for before, after in pairwise(items))
 
 
-def _sum_from(zero: object) -> Any:
-    def sum_up(items: list[object]) -> object:
-        total = zero
-        for item in items:
-            total = add(total, item)
-        return total
-
-    return sum_up
-
-
 def _extreme(name: str, sign: int) -> Any:
     def find(items: list[object]) -> object:
         if not items:
@@ -103,14 +92,6 @@ def _index_of(items: list[object], wanted: object) -> int:
 
 def _last_index_of(items: list[object], wanted: object) -> int:
     return next((place for place in reversed(range(len(items))) if _is_equal(items[place], wanted)), -1)
-
-
-def _sums() -> list[Overload]:
-    return [
-        overload
-        for name, zero in _ZEROES.items()
-        for overload in method("sum", f"list({name}) -> {name}", apply=_sum_from(zero))
-    ]
 
 
 def _contains(items: list[object], others: list[object]) -> bool:
@@ -162,7 +143,10 @@ OVERLOADS = [
     *method("reverse", "list(A) -> list(A)", apply=lambda items: items[::-1], cost=costs.same_length),
     *method("distinct", "list(A) -> list(A)", apply=_distinct, cost=costs.sorted_by),
     *method("isSorted", *for_each(_ORDERED, "list(T) -> bool"), apply=_is_sorted),
-    *_sums(),
+    *chain.from_iterable(
+        method("sum", f"list({name}) -> {name}", apply=lambda items, zero=zero: reduce(add, items, zero))
+        for name, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0)))
+    ),
     *method("max", *for_each(_ORDERED, "list(T) -> T"), apply=_extreme("max", 1)),
     *method("min", *for_each(_ORDERED, "list(T) -> T"), apply=_extreme("min", -1)),
     *method("indexOf", "list(A), A -> int", apply=_index_of),

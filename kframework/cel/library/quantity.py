@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.values import INT_MAX, INT_MIN, Opaque
 from kframework.objects import quantity as objects
 
@@ -23,15 +24,13 @@ _WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumk
 Scaled = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
 class CelQuantity(Opaque):
     """An exact amount in nanos, and its `scaled` form where there is one."""
 
-    __slots__ = ("nano", "scaled")
+    nano: int
+    scaled: Scaled | None = field(compare=False)
     type_name = "kubernetes.Quantity"
-
-    def __init__(self, nano: int, scaled: Scaled | None) -> None:
-        self.nano: int = nano
-        self.scaled: Scaled | None = scaled
 
     @classmethod
     def parse(cls, text: str) -> CelQuantity:
@@ -48,12 +47,6 @@ class CelQuantity(Opaque):
             return None
         whole, scale = self.scaled
         return _int64(whole * 10**scale)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelQuantity) and self.nano == other.nano
-
-    def __hash__(self) -> int:
-        return hash(self.nano)
 
 
 def _scaled(text: str) -> Scaled | None:
@@ -104,14 +97,6 @@ def _added(left: Scaled | None, right: Scaled | None) -> Scaled | None:
     return (total, scale) if total is not None else None
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        CelQuantity.parse(text)
-    except CelError:
-        return False
-    return True
-
-
 def _as_integer(quantity: CelQuantity) -> int:
     number = quantity.as_integer()
     if number is None:
@@ -135,7 +120,7 @@ _TWO = "kubernetes.Quantity, kubernetes.Quantity"
 
 OVERLOADS = [
     *function("quantity", f"string -> {_ONE}", apply=CelQuantity.parse),
-    *function("isQuantity", "string -> bool", apply=_is_quantity),
+    *function("isQuantity", "string -> bool", apply=readable(CelQuantity.parse)),
     *function("sign", f"{_ONE} -> int", apply=lambda value: (value.nano > 0) - (value.nano < 0)),
     *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.nano > right.nano),
     *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.nano < right.nano),

@@ -5,8 +5,9 @@ They are RE2's own: it takes time linear in the text, so that no selector of a u
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import cast
 
 import re2
 
@@ -18,23 +19,14 @@ from kframework.cel.values import no_such_overload
 _MOST_MEMORY = 1 << 20  # of a pattern, compiled
 
 
-class _Match(Protocol):
-    def span(self) -> tuple[int, int]: ...
-
-
-class _Pattern(Protocol):
-    def search(self, text: str) -> _Match | None: ...
-    def finditer(self, text: str) -> list[_Match]: ...
-
-
 @lru_cache(maxsize=128)
-def pattern(text: str) -> _Pattern:
-    """Return a compiled pattern; raises CelError for one that RE2 does not take."""
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a compiled pattern, which is used as one of `re`; raises CelError for one that RE2 does not take."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MOST_MEMORY
     try:
-        return cast(_Pattern, re2.compile(text, options))
+        return cast("re.Pattern[str]", re2.compile(text, options))
     except re2.error as error:
         what, colon, where = error.args[0].decode(errors="replace").partition(": ")
         raise CelError(f"error parsing regexp: {what}{colon}`{where}`") from None

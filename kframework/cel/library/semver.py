@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.values import UINT_MAX, Opaque
 
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
 class Semver(Opaque):
     """A version; its build metadata has no say in anything."""
 
-    __slots__ = ("major", "minor", "order", "patch")
+    major: int = field(compare=False)
+    minor: int = field(compare=False)
+    patch: int = field(compare=False)
+    order: tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
     type_name = "kubernetes.Semver"
-
-    def __init__(self, major: int, minor: int, patch: int, prerelease: tuple[str, ...]) -> None:
-        self.major: int = major
-        self.minor: int = minor
-        self.patch: int = patch
-        # A release comes after its prereleases, a number before a word.
-        words = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in prerelease)
-        self.order: tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
-        self.order = (major, minor, patch, not prerelease, words)
 
     @classmethod
     def parse(cls, text: str) -> Semver:
@@ -43,7 +39,10 @@ class Semver(Opaque):
         for word in words:
             if word.isdigit():
                 _number("Prerelease", word)
-        return cls(_number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch), words)
+        numbers = _number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch)
+        # A release comes after its prereleases, a number before a word.
+        order = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+        return cls(*numbers, (*numbers, not words, order))
 
     @classmethod
     def normalized(cls, text: str) -> Semver:
@@ -52,12 +51,6 @@ class Semver(Opaque):
         if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
             raise CelError("short version cannot contain PreRelease/Build meta data")
         return cls.parse(".".join((*parts, "0", "0")[:3] if len(parts) < 3 else parts))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self.order == other.order
-
-    def __hash__(self) -> int:
-        return hash(self.order)
 
 
 def _number(part: str, digits: str) -> int:
@@ -81,14 +74,6 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     return Semver.normalized(text) if normalize else Semver.parse(text)
 
 
-def _is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        _semver(text, normalize)
-    except CelError:
-        return False
-    return True
-
-
 def _compare(left: Any, right: Any) -> int:
     return int(left.order > right.order) - int(left.order < right.order)
 
@@ -97,7 +82,7 @@ _TWO = "kubernetes.Semver, kubernetes.Semver"
 
 OVERLOADS = [
     *function("semver", "string -> kubernetes.Semver", "string, bool -> kubernetes.Semver", apply=_semver),
-    *function("isSemver", "string -> bool", "string, bool -> bool", apply=_is_semver),
+    *function("isSemver", "string -> bool", "string, bool -> bool", apply=readable(_semver)),
     *method("isGreaterThan", f"{_TWO} -> bool", apply=lambda left, right: left.order > right.order),
     *method("isLessThan", f"{_TWO} -> bool", apply=lambda left, right: left.order < right.order),
     *method("compareTo", f"{_TWO} -> int", apply=_compare),

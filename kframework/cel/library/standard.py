@@ -5,6 +5,7 @@ The compiler itself carries out `or`, `orValue`, `.?f` and `[?k]` of optional ty
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,7 @@ def add(left: Any, right: Any) -> object:
             return left + right
         case (str(), str()) | (bytes(), bytes()):
             return left + right
-    return _arithmetic("_+_", left, right, lambda one, other: one + other)
+    return _arithmetic("_+_", left, right, operator.add)
 
 
 def _subtract(left: Any, right: Any) -> object:
@@ -52,24 +53,21 @@ def _subtract(left: Any, right: Any) -> object:
             return duration(left.nanos - right.nanos)
         case (Timestamp(), Duration()):
             return timestamp(left.nanos - right.nanos, left.offset)
-    return _arithmetic("_-_", left, right, lambda one, other: one - other)
+    return _arithmetic("_-_", left, right, operator.sub)
 
 
 def _multiply(left: Any, right: Any) -> object:
-    return _arithmetic("_*_", left, right, lambda one, other: one * other)
+    return _arithmetic("_*_", left, right, operator.mul)
 
 
 def _divide(left: Any, right: Any) -> object:
     if type(left) is float and type(right) is float:
-        return left / right if right else _by_zero(left, right)
+        if right:
+            return left / right
+        if left == 0 or left != left:
+            return float("nan")
+        return float("inf") if (left > 0) is (repr(right) == "0.0") else float("-inf")  # repr tells -0.0 from 0.0
     return _arithmetic("_/_", left, right, _quotient)
-
-
-def _by_zero(left: float, right: float) -> float:
-    if left == 0 or left != left:
-        return float("nan")
-    # repr tells -0.0 from 0.0
-    return float("inf") if (left > 0) is (repr(right) == "0.0") else float("-inf")
 
 
 def _quotient(left: int, right: int) -> int:
@@ -134,10 +132,6 @@ def _contained(value: object, container: Any) -> bool:
         return False
 
 
-def _ordered(verdict: Callable[[int], bool]) -> Callable[[object, object], bool]:
-    return lambda left, right: verdict(compare(left, right))
-
-
 def _size(value: object) -> int:
     if isinstance(value, (str, bytes, list, dict)):
         return len(value)
@@ -162,7 +156,9 @@ _TEXTS = ("string, string -> bool", "bytes, bytes -> bool")
 
 
 def _comparing(name: str, verdict: Callable[[int], bool]) -> list[Any]:
-    apply = _ordered(verdict)
+    def apply(left: object, right: object) -> bool:
+        return verdict(compare(left, right))
+
     others = [text for text in _COMPARED if text not in _TEXTS]
     return [
         *generic(name, *others, apply=apply),

@@ -90,12 +90,8 @@ def _write(clause: Clause, value: Any) -> str:
     letter, precision = clause
     if type_name(value) not in TAKES[letter][0]:
         raise not_taken(letter, type_name(value))
-    if letter in "fe":
-        return _write_float(letter, precision, value)
-    return _WRITERS[letter](value)
-
-
-def _write_float(letter: str, precision: int, value: object) -> str:
+    if letter not in "fe":
+        return _WRITERS[letter](value)
     number = _INFINITE.get(value) if isinstance(value, str) else value
     if not isinstance(number, float):
         raise not_taken(letter, "string")
@@ -177,19 +173,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
 
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
 _SPACES += "\u202f\u205f\u3000"
-_QUOTES = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTES = str.maketrans({found: f"\\{letter}" for found, letter in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)})
 
 
 def _within(text: str, index: int) -> int:
@@ -198,23 +182,12 @@ def _within(text: str, index: int) -> int:
     raise CelError(f"index out of range: {index}")
 
 
-def _char_at(text: str, index: int) -> str:
-    _within(text, index)
-    return text[index : index + 1]
-
-
 def _index_of(text: str, part: str, offset: int = 0) -> int:
     if not part:
         return offset
     if offset < 0:
         raise CelError(f"index out of range: {offset}")
     return text.find(part, offset)
-
-
-def _last_index_of(text: str, part: str) -> int:
-    if not part:
-        return len(text)
-    return text.rfind(part)
 
 
 def _last_index_of_from(text: str, part: str, offset: int) -> int:
@@ -261,9 +234,9 @@ def _ascii(change: Callable[[str], str]) -> Callable[[str], str]:
 
 
 OVERLOADS = [
-    *method("charAt", "string, int -> string", apply=_char_at),
+    *method("charAt", "string, int -> string", apply=lambda text, at: text[_within(text, at) : at + 1]),
     *method("indexOf", "string, string -> int", "string, string, int -> int", apply=_index_of),
-    *method("lastIndexOf", "string, string -> int", apply=_last_index_of),
+    *method("lastIndexOf", "string, string -> int", apply=lambda text, part: text.rfind(part)),
     *method("lastIndexOf", "string, string, int -> int", apply=_last_index_of_from),
     *method("lowerAscii", "string -> string", apply=_ascii(str.lower)),
     *method("upperAscii", "string -> string", apply=_ascii(str.upper)),

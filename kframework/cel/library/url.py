@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
 from kframework.cel.errors import CelError
-from kframework.cel.functions import function, method
+from kframework.cel.functions import function, method, readable
 from kframework.cel.values import Opaque
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
@@ -88,13 +88,8 @@ def _wrong(text: str) -> CelError:
     return CelError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
 
 
-def is_url(text: str) -> bool:
-    """Return whether this is a URL that is absolute, or an absolute path."""
-    try:
-        _parsed(text, "")
-    except CelError:
-        return False
-    return True
+#: Whether this is a URL that is absolute, or an absolute path.
+is_url = readable(lambda text: _parsed(text, ""))
 
 
 def _escaped_path(url: Url) -> str:

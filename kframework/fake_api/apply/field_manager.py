@@ -316,17 +316,31 @@ class FieldManager:
 
     def applied(self, live: Data, config: Data) -> Data:
         """Return an object, or {}, with a configuration applied; ClusterError 400, 409 for conflicts, or 500."""
-        self._check(config)
+        said = str(config.get("apiVersion", ""))
+        if said != self._version:
+            raise api_errors.bad_request(
+                "Incorrect version specified in apply patch."
+                f" Specified patch version: {said:.100}, expected: {self._version}"
+            )
+        if "managedFields" in mapping(config, "metadata"):
+            raise api_errors.bad_request("metadata.managedFields must be nil")
+        if wrong := list(problems(self._shape, config)):
+            namespace, own = self._call.path.namespace, name(config)
+            where = f"{namespace}/{own}; {self._version}, Kind={self._resource.kind.name}"
+            told = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
+            raise ClusterError(f"failed to create typed patch object ({where}): {told}", status=500)
         config = self._part(config)
-        result = self._apply(live, config, _managers(live) or self._before_first_apply(live))
-        allowed = self._allowed(live)
+        managers = _managers(live) or self._updated({}, self._part(live), {}, BEFORE_FIRST_APPLY)
+        owner, now = Owner(self._name, APPLY, "", self._call.path.subresource), self._cluster.timestamp()
+        result = applied(self._shape, live, config, managers, owner, version=self._version, now=now)
+        allowed = NO_FIELDS
+        if self._name == KUBECTL and (before := last_applied(live)):
+            allowed = allowed_by_last_applied(self._shape, before, live)
         conflicts = {owner: in_order(fields - allowed) for owner, fields in sorted(result.conflicts.items())}
         if any(conflicts.values()) and not flag(self._call.query, "force"):
             raise conflict(conflicts)
         data = with_last_applied(result.data, config) if self._name == KUBECTL else result.data
         return with_managers(data, result.managers)
-
-    # -- steps ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _shape(self) -> Shape:
@@ -341,7 +355,8 @@ class FieldManager:
         if self._call.path.subresource in ("status", "approval"):
             names = ["apiVersion", "kind", "status", *([] if is_custom(self._resource.kind) else ["metadata"])]
             return {field: data[field] for field in names if field in data}
-        return {field: said for field, said in data.items() if field != "status" or not self._resource.has_status}
+        has_status = "status" in self._resource.subresources
+        return {field: said for field, said in data.items() if field != "status" or not has_status}
 
     def _updated(
         self, old: Data, new: Data, managers: dict[Owner, Managed], manager: str | None = None
@@ -349,34 +364,6 @@ class FieldManager:
         owner = Owner(manager or self._name, UPDATE, self._version, self._call.path.subresource)
         now = self._cluster.timestamp()
         return updated(self._shape, old, new, managers, owner, version=self._version, now=now)
-
-    def _before_first_apply(self, live: Data) -> dict[Owner, Managed]:
-        return self._updated({}, self._part(live), {}, BEFORE_FIRST_APPLY)
-
-    def _apply(self, live: Data, config: Data, managers: dict[Owner, Managed]) -> Applied:
-        owner = Owner(self._name, APPLY, "", self._call.path.subresource)
-        now = self._cluster.timestamp()
-        return applied(self._shape, live, config, managers, owner, version=self._version, now=now)
-
-    def _check(self, config: Data) -> None:
-        said = str(config.get("apiVersion", ""))
-        if said != self._version:
-            raise api_errors.bad_request(
-                "Incorrect version specified in apply patch."
-                f" Specified patch version: {said:.100}, expected: {self._version}"
-            )
-        if "managedFields" in mapping(config, "metadata"):
-            raise api_errors.bad_request("metadata.managedFields must be nil")
-        if wrong := list(problems(self._shape, config)):
-            namespace, own = self._call.path.namespace, name(config)
-            where = f"{namespace}/{own}; {self._version}, Kind={self._resource.kind.name}"
-            told = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
-            raise ClusterError(f"failed to create typed patch object ({where}): {told}", status=500)
-
-    def _allowed(self, live: Data) -> Fields:
-        """Return what kubectl may change of others: what it applied itself, when it still did so as a client."""
-        said = last_applied(live) if self._name == KUBECTL else None
-        return allowed_by_last_applied(self._shape, said, live) if said else NO_FIELDS
 
 
 def _managers(data: Data) -> dict[Owner, Managed]:
@@ -394,19 +381,16 @@ def conflict(fields: Mapping[Owner, Sequence[Path]]) -> ClusterError:
         for owner, paths in fields.items()
         for path in paths
     )
-    return ClusterError(_message(fields), status=409, reason="Conflict", causes=causes)
-
-
-def _message(fields: Mapping[Owner, Sequence[Path]]) -> str:
     found = {owner: [in_words(path) for path in paths] for owner, paths in fields.items() if paths}
-    count = sum(map(len, found.values()))
-    if count == 1:
+    if len(causes) == 1:
         ((owner, (path,)),) = found.items()
-        return f"Apply failed with 1 conflict: conflict with {owner}: {path}"
-    lines: list[str] = []
-    for owner, paths in found.items():
-        lines += [f"conflicts with {owner}:", *(f"- {path}" for path in paths)]
-    return f"Apply failed with {count} conflicts: " + "\n".join(lines)
+        message = f"Apply failed with 1 conflict: conflict with {owner}: {path}"
+    else:
+        lines: list[str] = []
+        for owner, paths in found.items():
+            lines += [f"conflicts with {owner}:", *(f"- {path}" for path in paths)]
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    return ClusterError(message, status=409, reason="Conflict", causes=causes)
 
 
 KUBECTL = "kubectl"

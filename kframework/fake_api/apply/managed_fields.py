@@ -21,7 +21,6 @@ Fields = frozenset[Path]
 NO_FIELDS: Fields = frozenset()
 
 _ITSELF = "."
-_KINDS = ("f:", "k:", "v:", "i:")
 
 
 def field(name: str) -> str:
@@ -64,38 +63,38 @@ def read(fields: object) -> Fields:
             raise ValueError(f"not a set of fields: {below!r:.100}")
         if path and (not below or _ITSELF in below):
             found.add(path)
-        waiting += [((*path, _normal(each)), below[each]) for each in below if each[:2] in _KINDS]
+        for element, inner in below.items():
+            kind, text = element[:2], element[2:]
+            if kind in ("k:", "v:"):  # the same keys in the same order are the same text
+                try:
+                    waiting.append(((*path, f"{kind}{_text(msgspec.json.decode(text))}"), inner))
+                except (ValueError, RecursionError) as error:
+                    raise ValueError(f"not an element of a path: {element:.100}") from error
+            elif kind in ("f:", "i:"):
+                waiting.append(((*path, element), inner))
     return frozenset(found)
 
 
 def in_words(path: Path) -> str:
     """Write a path as messages have it: `.spec.containers[name="web"].image`."""
-    return "".join(map(_in_words, path))
+    words = []
+    for element in path:
+        match element[:2], element[2:]:
+            case "f:", text:
+                words.append(f".{text}")
+            case "v:", text:
+                words.append(f"[={text}]")
+            case "k:", text:
+                keys = msgspec.json.decode(text, type=Data)
+                words.append(f"[{','.join(f'{name}={_text(value)}' for name, value in keys.items())}]")
+            case _, text:
+                words.append(f"[{text}]")
+    return "".join(words)
 
 
 def in_order(fields: Iterable[Path]) -> list[Path]:
     """Sort fields as messages name them: those of a place before those below it."""
     return sorted(fields, key=lambda path: [(depth + 1 < len(path), element) for depth, element in enumerate(path)])
-
-
-def _in_words(element: str) -> str:
-    kind, text = element[:2], element[2:]
-    if kind == "f:":
-        return f".{text}"
-    if kind == "v:":
-        return f"[={text}]"
-    if kind == "i:":
-        return f"[{text}]"
-    return f"[{','.join(f'{name}={_text(value)}' for name, value in msgspec.json.decode(text, type=Data).items())}]"
-
-
-def _normal(element: str) -> str:
-    """Return an element as it is written here: the same keys in the same order are the same text."""
-    kind, text = element[:2], element[2:]
-    try:
-        return f"{kind}{_text(msgspec.json.decode(text))}" if kind in ("k:", "v:") else element
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not an element of a path: {element:.100}") from error
 
 
 def _text(value: object) -> str:
@@ -167,7 +166,20 @@ def are_reset(data: Data) -> bool:
 
 def with_managers(data: Data, managers: Managers) -> Data:
     """Return an object with these managed fields, none where nobody manages anything."""
-    entries = [_entry(owner, managed) for owner, managed in sorted(managers.items(), key=_rank)]
+
+    def rank(entry: tuple[Owner, Managed]) -> tuple[str, ...]:
+        owner, managed = entry
+        return owner.operation, managed.time, owner.manager, managed.api_version, owner.subresource
+
+    entries: list[Data] = []
+    for owner, managed in sorted(managers.items(), key=rank):
+        entry: Data = {"manager": owner.manager, "operation": owner.operation, "apiVersion": managed.api_version}
+        if managed.time:
+            entry["time"] = managed.time
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": written(managed.fields)}
+        if owner.subresource:
+            entry["subresource"] = owner.subresource
+        entries.append(entry)
     return managed_as({"metadata": {"managedFields": entries}}, data)
 
 
@@ -177,19 +189,6 @@ def managed_as(source: Data, data: Data) -> Data:
     if entries := mapping(source, "metadata").get("managedFields"):
         metadata["managedFields"] = entries
     return {**data, "metadata": metadata}
-
-
-def _rank(entry: tuple[Owner, Managed]) -> tuple[str, ...]:
-    owner, managed = entry
-    return owner.operation, managed.time, owner.manager, managed.api_version, owner.subresource
-
-
-def _entry(owner: Owner, managed: Managed) -> Data:
-    entry: Data = {"manager": owner.manager, "operation": owner.operation, "apiVersion": managed.api_version}
-    if managed.time:
-        entry["time"] = managed.time
-    entry |= {"fieldsType": "FieldsV1", "fieldsV1": written(managed.fields)}
-    return entry | ({"subresource": owner.subresource} if owner.subresource else {})
 
 
 def capped(managers: Managers) -> dict[Owner, Managed]:

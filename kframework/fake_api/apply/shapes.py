@@ -7,8 +7,8 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 from kframework.fake_api.apply.managed_fields import Path, field, in_words, keyed, valued
-from kframework.fake_api.schema.validator import Schema as UserSchema
 from kframework.fake_api.served import Resource
+from kframework.fake_api.wire.plain_data import mapping
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition, definition_of, properties
 
 
@@ -20,11 +20,8 @@ class Part(NamedTuple):
     is_named: bool = False
 
 
-class Absent:
-    """What stands where nothing does."""
-
-
-ABSENT: Final = Absent()
+#: What stands where nothing does.
+ABSENT: Final = object()
 
 
 class Shape:
@@ -131,29 +128,25 @@ _NAMELESS = keyed({})
 def problems(shape: Shape, value: object, path: Path = ()) -> Iterator[str]:
     """Yield what keeps a value from being applied, in the words of structured-merge-diff."""
     if isinstance(shape, Elements) and isinstance(value, list):
-        yield from _of_elements(shape, value, path)
+        seen: dict[str, int] = {}
+        for index, item in enumerate(value):
+            name = shape.name(item)
+            if shape.keys and not isinstance(item, dict):
+                yield f"{in_words(path)}: element {index}: associative list with keys may not have non-map elements"
+            elif shape.keys and name == _NAMELESS:
+                lacking = " ".join(f'"{key}"' for key in shape.keys)
+                yield (
+                    f"{in_words(path)}: element {index}: associative list with keys has an element that omits all key"
+                    f" fields [{lacking}] (and doesn't have default values for any key fields)"
+                )
+            elif seen.get(name) == 1:
+                yield f"{in_words(path)}: duplicate entries for key {in_words((name,))}"
+            seen[name] = seen.get(name, 0) + 1
     for element, part in (shape.parts(value) or {}).items():
         if isinstance(shape, Fields) and not shape.others and not part.is_named:
             yield f"{in_words((*path, element))}: field not declared in schema"
         else:
             yield from problems(part.shape, part.value, (*path, element))
-
-
-def _of_elements(shape: Elements, items: list[object], path: Path) -> Iterator[str]:
-    seen: dict[str, int] = {}
-    for index, item in enumerate(items):
-        name = shape.name(item)
-        if shape.keys and not isinstance(item, dict):
-            yield f"{in_words(path)}: element {index}: associative list with keys may not have non-map elements"
-        elif shape.keys and name == _NAMELESS:
-            lacking = " ".join(f'"{key}"' for key in shape.keys)
-            yield (
-                f"{in_words(path)}: element {index}: associative list with keys has an element that omits all key"
-                f" fields [{lacking}] (and doesn't have default values for any key fields)"
-            )
-        elif seen.get(name) == 1:
-            yield f"{in_words(path)}: duplicate entries for key {in_words((name,))}"
-        seen[name] = seen.get(name, 0) + 1
 
 
 #: Fields that Go's types always have, be they empty: structs, and lists with keys.
@@ -171,26 +164,22 @@ def shape_of(resource: Resource) -> Shape:
     return _with_metadata(ANY) if name is None else _of_definition(name)
 
 
-# -- Kubernetes' own kinds -----------------------------------------------------------------------------------------
-
-
 @cache
 def _of_definition(name: str) -> Shape:
     """Return the shape of objects of a type, and of what has no fields."""
     if properties(name):
-        return Fields(partial(_of_property, name), None, partial(_always, name))
+        known = properties(name)
+        find = cache(lambda field: _of_published(known[field]) if field in known else None)
+        return Fields(find, None, partial(_always, name))
     return ONE_VALUE if definition(name).type == "string" else ANY
-
-
-@cache
-def _of_property(name: str, field: str) -> Shape | None:
-    schema = properties(name).get(field)
-    return None if schema is None else _of_published(schema)
 
 
 def _of_published(schema: Schema) -> Shape:
     if schema.items is not None:
-        return _of_published_list(schema, schema.items)
+        if schema.list_type not in ("map", "set"):
+            return ONE_VALUE
+        keys = schema.list_map_keys
+        return Elements(_of_published(schema.items), keys, {key: _DEFAULTS.get(key) for key in keys})
     if schema.additional_properties is not None:
         return ONE_VALUE if schema.map_type == "atomic" else map_of(_of_published(schema.additional_properties))
     if not schema.reference:
@@ -199,21 +188,11 @@ def _of_published(schema: Schema) -> Shape:
     return ONE_VALUE if (schema.map_type or definition(name).map_type) == "atomic" else _of_definition(name)
 
 
-def _of_published_list(schema: Schema, items: Schema) -> Shape:
-    if schema.list_type not in ("map", "set"):
-        return ONE_VALUE
-    keys = schema.list_map_keys
-    return Elements(_of_published(items), keys, {key: _DEFAULTS.get(key) for key in keys})
-
-
 def _always(name: str, field: str) -> object:
     if field in _LISTS:
         return []
     schema = properties(name).get(field) if field in _STRUCTS else None
     return {} if schema is not None and schema.reference else ABSENT
-
-
-# -- users' kinds --------------------------------------------------------------------------------------------------
 
 
 def _with_metadata(shape: Shape) -> Shape:
@@ -227,40 +206,28 @@ def _of_schema(schema: object) -> Shape:
     if not isinstance(schema, dict):
         return ANY
     if schema.get("type") == "array":
-        return _of_array(schema)
+        items, keys = schema.get("items"), schema.get("x-kubernetes-list-map-keys")
+        match schema.get("x-kubernetes-list-type"):
+            case "set":
+                return Elements(_of_schema(items), (), {})
+            case "map":
+                names = tuple(map(str, keys)) if isinstance(keys, list) else ()
+                told = {name: mapping(items, "properties").get(name) for name in names}
+                defaults = {name: each.get("default") for name, each in told.items() if isinstance(each, dict)}
+                return Elements(_of_schema(items), names, defaults)
+        return ONE_VALUE
     if schema.get("type") in _SCALARS or schema.get("x-kubernetes-int-or-string") is True:
         return ONE_VALUE
     if schema.get("type") == "object":
-        return ONE_VALUE if schema.get("x-kubernetes-map-type") == "atomic" else _of_object(schema)
+        if schema.get("x-kubernetes-map-type") == "atomic":
+            return ONE_VALUE
+        known, others = mapping(schema, "properties"), schema.get("additionalProperties")
+        may_have_any = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource")
+        if others is True or any(schema.get(marker) is True for marker in may_have_any):
+            others = {}
+        rest = _of_schema(others) if isinstance(others, dict) else None
+        return Fields(lambda name: _of_schema(known[name]) if name in known else None, rest)
     return ANY
 
 
 _SCALARS = ("string", "integer", "number", "boolean")
-
-
-def _of_object(schema: UserSchema) -> Shape:
-    fields, others = schema.get("properties"), schema.get("additionalProperties")
-    known = fields if isinstance(fields, dict) else {}
-    may_have_any = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource")
-    if others is True or any(schema.get(marker) is True for marker in may_have_any):
-        others = {}
-    rest = _of_schema(others) if isinstance(others, dict) else None
-    return Fields(lambda name: _of_schema(known[name]) if name in known else None, rest)
-
-
-def _of_array(schema: UserSchema) -> Shape:
-    items = schema.get("items")
-    match schema.get("x-kubernetes-list-type"):
-        case "set":
-            return Elements(_of_schema(items), (), {})
-        case "map":
-            keys = schema.get("x-kubernetes-list-map-keys")
-            names = tuple(str(key) for key in keys) if isinstance(keys, list) else ()
-            return Elements(_of_schema(items), names, {name: _default(items, name) for name in names})
-    return ONE_VALUE
-
-
-def _default(items: object, name: str) -> object:
-    fields = items.get("properties") if isinstance(items, dict) else None
-    found = fields.get(name) if isinstance(fields, dict) else None
-    return found.get("default") if isinstance(found, dict) else None

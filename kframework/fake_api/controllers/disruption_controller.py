@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from itertools import chain
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -65,16 +66,11 @@ class DisruptionController(MemoryController):
         budgets = [each for each in self._cluster.objects(PodDisruptionBudget) if each.metadata.namespace in unseen]
         for namespace in dict.fromkeys(budget.metadata.namespace for budget in budgets):
             pods = self._cluster.objects(Pod, namespace)
-            scales = self._scales(namespace)
+            owners = chain.from_iterable(self._cluster.objects(kind, namespace) for kind in _OWNERS)
+            scales = {each.metadata.uid: 1 if each.spec.replicas is None else each.spec.replicas for each in owners}
             for budget in budgets:
                 if budget.metadata.namespace == namespace:
                     self._cluster.replace(replace(budget, status=_status(budget, pods, scales)))
-
-    def _scales(self, namespace: str) -> dict[str, int]:
-        owners: list[_Owner] = []
-        for kind in _OWNERS:
-            owners += self._cluster.objects(kind, namespace)
-        return {owner.metadata.uid: 1 if owner.spec.replicas is None else owner.spec.replicas for owner in owners}
 
 
 def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, int]) -> PodDisruptionBudgetStatus:

@@ -57,8 +57,6 @@ def _derived(seed: str, half: int) -> str:
     return f"10.{half + digits[0] // 2}.{digits[1]}.{1 + digits[2] % 254}"
 
 
-# -- the pods of a service ---------------------------------------------------------------------------------------------
-
 HEADLESS = "service.kubernetes.io/headless"
 
 Ports = tuple[EndpointPort, ...]
@@ -77,16 +75,6 @@ class Member(NamedTuple):
         metadata = self.pod.metadata
         return ObjectReference(kind="Pod", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
 
-    @property
-    def serves(self) -> bool:
-        """Whether it is ready, though it may be ending."""
-        return is_ready(self.pod)
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether it is being deleted."""
-        return self.pod.metadata.deletion_timestamp is not None
-
 
 def has_endpoints(service: Service) -> bool:
     """Return whether the endpoints of a service follow from its selector."""
@@ -96,11 +84,6 @@ def has_endpoints(service: Service) -> bool:
 def selects(service: Service, pod: Pod) -> bool:
     """Return whether a service is about a pod."""
     return has_endpoints(service) and (service.spec.selector or {}).items() <= pod.metadata.labels.items()
-
-
-def is_headless(service: Service) -> bool:
-    """Return whether a service has no address of its own."""
-    return service.spec.cluster_ip in ("", "None")
 
 
 def members(service: Service, pods: Iterable[Pod]) -> list[Member]:
@@ -114,7 +97,7 @@ def members(service: Service, pods: Iterable[Pod]) -> list[Member]:
 
 def labels(service: Service, own: dict[str, str]) -> dict[str, str]:
     """Return the labels of what tells of a service."""
-    headless = {HEADLESS: ""} if is_headless(service) else {}
+    headless = {HEADLESS: ""} if service.spec.cluster_ip in ("", "None") else {}
     return {key: text for key, text in service.metadata.labels.items() if key != HEADLESS} | headless | own
 
 
@@ -139,8 +122,6 @@ def _number(port: ServicePort, pod: Pod) -> int | None:
                 return each.container_port
     return None
 
-
-# -- the controllers ---------------------------------------------------------------------------------------------------
 
 #: How many endpoints a slice has at most.
 _MOST = 100
@@ -180,8 +161,14 @@ class EndpointsController(_ServiceLoop):
             if old is not None:
                 self._cluster.remove(Endpoints, key[1], key[0], uid=old.metadata.uid)
         elif has_endpoints(service):
+            early = service.spec.publish_not_ready_addresses
+            by_ports: dict[Ports, list[Member]] = defaultdict(list)  # pods together that have the same ports
+            for member in sorted(self._members(service), key=lambda each: each.address):
+                is_ending = member.pod.metadata.deletion_timestamp is not None
+                if (member.ports or not service.spec.ports) and (early or not is_ending):
+                    by_ports[member.ports].append(member)
+            subsets = tuple(_subset(ports, every, early) for ports, every in by_ports.items())
             told = labels(service, {"endpoints.kubernetes.io/managed-by": "endpoint-controller"})
-            subsets = _subsets(service, self._members(service))
             if old is None:
                 metadata = ObjectMeta(name=key[1], namespace=key[0], labels=told)
                 self._cluster.add(Endpoints(metadata=metadata, subsets=subsets))
@@ -216,7 +203,11 @@ class EndpointSliceController(_ServiceLoop):
         if not wanted:
             wanted[()] = {}
         slices = [each for each in self._slices.of(service) if each.metadata.deletion_timestamp is None]
-        filled = [(each, _kept(each, wanted[each.ports]) if each.ports in wanted else []) for each in slices]
+        filled: list[tuple[EndpointSlice, list[Endpoint]]] = []
+        for old in slices:
+            left = wanted.get(old.ports, {})
+            uids = [each.target_ref.uid for each in old.endpoints if each.target_ref is not None]
+            filled.append((old, [left.pop(uid) for uid in uids if uid in left]))
         seen: set[Ports] = set()
         for old, endpoints in filled:
             left = wanted.get(old.ports, {})
@@ -231,56 +222,36 @@ class EndpointSliceController(_ServiceLoop):
         for ports, left in wanted.items():
             every = [*left.values()]
             for begin in range(0, len(every) or int(ports not in seen), _MOST):
-                self._make(service, ports, tuple(every[begin : begin + _MOST]))
-
-    def _make(self, service: Service, ports: Ports, endpoints: tuple[Endpoint, ...]) -> None:
-        metadata = ObjectMeta(
-            generate_name=f"{service.metadata.name}-",
-            namespace=service.metadata.namespace,
-            labels=_labels(service),
-            owner_references=(owner_reference(service),),
-        )
-        self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=endpoints, ports=ports))
+                metadata = ObjectMeta(
+                    generate_name=f"{service.metadata.name}-",
+                    namespace=service.metadata.namespace,
+                    labels=_labels(service),
+                    owner_references=(owner_reference(service),),
+                )
+                told = tuple(every[begin : begin + _MOST])
+                self._cluster.add(EndpointSlice(metadata=metadata, address_type="IPv4", endpoints=told, ports=ports))
 
     def _endpoint(self, service: Service, member: Member) -> Endpoint:
         node_name = member.pod.spec.node_name
         node = self._cluster.find(Node, node_name)
-        ready = service.spec.publish_not_ready_addresses or (member.serves and not member.is_ending)
+        serves, is_ending = is_ready(member.pod), member.pod.metadata.deletion_timestamp is not None
+        ready = service.spec.publish_not_ready_addresses or (serves and not is_ending)
         return Endpoint(
             addresses=(member.address,),
-            conditions=EndpointConditions(ready=ready, serving=member.serves, terminating=member.is_ending),
+            conditions=EndpointConditions(ready=ready, serving=serves, terminating=is_ending),
             target_ref=member.reference,
             node_name=node_name,
             zone=node.metadata.labels.get(_ZONE) if node is not None else None,
         )
 
 
-def _subsets(service: Service, found: list[Member]) -> tuple[EndpointSubset, ...]:
-    """Put pods together that have the same ports."""
-    early = service.spec.publish_not_ready_addresses
-    by_ports: dict[Ports, list[Member]] = defaultdict(list)
-    for member in sorted(found, key=lambda each: each.address):
-        reachable = member.ports or not service.spec.ports
-        if reachable and (early or not member.is_ending):
-            by_ports[member.ports].append(member)
-    return tuple(
-        EndpointSubset(
-            addresses=tuple(_address(each) for each in every if early or each.serves),
-            not_ready_addresses=tuple(_address(each) for each in every if not early and not each.serves),
-            ports=ports,
-        )
-        for ports, every in by_ports.items()
-    )
-
-
-def _address(member: Member) -> EndpointAddress:
-    return EndpointAddress(ip=member.address, node_name=member.pod.spec.node_name, target_ref=member.reference)
-
-
-def _kept(old: EndpointSlice, wanted: dict[str, Endpoint]) -> list[Endpoint]:
-    """Take what a slice keeps from what is wanted."""
-    uids = (each.target_ref.uid for each in old.endpoints if each.target_ref is not None)
-    return [wanted.pop(uid) for uid in uids if uid in wanted]
+def _subset(ports: Ports, members: list[Member], early: bool) -> EndpointSubset:
+    ready: list[EndpointAddress] = []
+    others: list[EndpointAddress] = []
+    for each in members:
+        address = EndpointAddress(ip=each.address, node_name=each.pod.spec.node_name, target_ref=each.reference)
+        (ready if early or is_ready(each.pod) else others).append(address)
+    return EndpointSubset(addresses=tuple(ready), not_ready_addresses=tuple(others), ports=ports)
 
 
 def _labels(service: Service) -> dict[str, str]:

@@ -49,10 +49,8 @@ def named(definition: Data) -> Data:
         return definition
     filled = {"singular": kind.lower(), "listKind": f"{kind}List"}
     told = {field: found for field, found in names.items() if found}
-    return {**definition, "spec": {**spec, "names": filled | told, "conversion": spec.get("conversion") or _NONE}}
-
-
-_NONE = {"strategy": "None"}
+    conversion = spec.get("conversion") or {"strategy": "None"}
+    return {**definition, "spec": {**spec, "names": filled | told, "conversion": conversion}}
 
 
 def _of_names(definition: Data) -> Iterator[Cause]:
@@ -101,10 +99,20 @@ def _of_versions(definition: Data) -> Iterator[Cause]:
         if not isinstance(schema, dict):
             yield required(f"{place}.schema.openAPIV3Schema", "schemas are required")
         else:
-            yield from _of_whole_schema(schema, f"{place}.schema.openAPIV3Schema")
+            path = f"{place}.schema.openAPIV3Schema"
+            yield from (causes := list(_of_schema(schema, path, root=True)))
+            if not causes and has_rules(schema):
+                from kframework.fake_api.custom.rules.tree import compiled_causes  # few definitions need CEL
+
+                yield from compiled_causes(schema, path)
         yield from _of_columns(entries(version, "additionalPrinterColumns"), f"{place}.additionalPrinterColumns")
-        if scale := mapping(version, "subresources.scale"):
-            yield from _of_scale(scale, f"{place}.subresources.scale")
+        scale = mapping(version, "subresources.scale")
+        for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")) if scale else ():
+            path, replicas = f"{place}.subresources.scale.{field}", text(scale, field)
+            if not replicas:
+                yield required(path)
+            elif not replicas.startswith(f"{root}."):
+                yield invalid(path, replicas, f"should be a json path under {root}")
     if len(set(found)) != len(found):
         yield invalid("spec.versions", versions, "must contain unique version names")
     if sum(flag(version, "storage") for version in versions) != 1:
@@ -112,33 +120,14 @@ def _of_versions(definition: Data) -> Iterator[Cause]:
 
 
 def _of_columns(columns: Sequence[Data], path: str) -> Iterator[Cause]:
+    supported = f"must be one of {','.join(_COLUMN_TYPES)}"
     for index, column in enumerate(columns):
         for field in ("name", "type", "jsonPath"):
             if not text(column, field):
-                said = f"must be one of {','.join(_COLUMN_TYPES)}" if field == "type" else ""
-                yield required(f"{path}[{index}].{'JSONPath' if field == 'jsonPath' else field}", said)
-        kind = text(column, "type")
-        if kind and kind not in _COLUMN_TYPES:
-            yield invalid(f"{path}[{index}].type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
-
-
-def _of_scale(scale: Data, path: str) -> Iterator[Cause]:
-    for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
-        found = text(scale, field)
-        if not found:
-            yield required(f"{path}.{field}")
-        elif not found.startswith(f"{root}."):
-            yield invalid(f"{path}.{field}", found, f"should be a json path under {root}")
-
-
-def _of_whole_schema(schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with a schema; of its rules whether they compile only where nothing else is."""
-    causes = list(_of_schema(schema, path, root=True))
-    yield from causes
-    if not causes and has_rules(schema):
-        from kframework.fake_api.custom.rules.tree import compiled_causes  # few definitions need CEL
-
-        yield from compiled_causes(schema, path)
+                place = f"{path}[{index}].{'JSONPath' if field == 'jsonPath' else field}"
+                yield required(place, supported if field == "type" else "")
+        if (kind := text(column, "type")) and kind not in _COLUMN_TYPES:
+            yield invalid(f"{path}[{index}].type", kind, supported)
 
 
 def _of_schema(schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
@@ -241,23 +230,12 @@ class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
     status_replicas_path: str = ""
     label_selector_path: str = ""
 
-    @property
-    def paths(self) -> ScalePaths:
-        """The same without the dot that each begins with."""
-        written = (self.spec_replicas_path, self.status_replicas_path, self.label_selector_path)
-        return ScalePaths(*(path.removeprefix(".") for path in written))
-
 
 class Subresources(ApiStruct, frozen=True, kw_only=True):
     """Whether the status and the scale have paths of their own."""
 
     status: dict[str, object] | None = None
     scale: ScaleSubresource | None = None
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Which of the two have."""
-        return frozenset(name for name in ("status", "scale") if getattr(self, name) is not None)
 
 
 class Validation(ApiStruct, frozen=True, kw_only=True):
@@ -300,14 +278,20 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
     The objects are kept under a version that a plugin has declared, if there is one: then it can read them.
     """
     spec = definition.spec
-    kinds = {version.name: _kind(spec, version.name) for version in spec.versions}
+    kinds: dict[str, Kind[ApiObject]] = {}
+    for version in spec.versions:
+        names = f"{spec.group}/{version.name}", spec.names.kind
+        foreign = foreign_kind(*names, spec.names.plural, namespaced=spec.scope == "Namespaced")
+        kinds[version.name] = kind_named(*names) or foreign
     if not kinds or not _names_accepted(definition.status):
         return
     declared = (each for each in kinds.values() if kind_named(each.api_version, each.name) is not None)
     marked = (kinds[version.name] for version in spec.versions if version.storage)
     stored = next(declared, None) or next(marked, None) or next(iter(kinds.values()))
     for version in spec.versions:
-        served = kinds[version.name]
+        served, parts, paths = kinds[version.name], version.subresources, None
+        if parts.scale is not None:
+            paths = ScalePaths(*(path.removeprefix(".") for path in msgspec.structs.astuple(parts.scale)))
         if version.served:
             yield Resource(
                 served,
@@ -316,18 +300,12 @@ def defined(definition: CustomResourceDefinition) -> Iterator[Resource]:
                 spec.names.short_names,
                 spec.names.categories,
                 version.additional_printer_columns,
-                subresources=version.subresources.names,
-                scale=scale.paths if (scale := version.subresources.scale) is not None else None,
+                subresources=frozenset(name for name in ("status", "scale") if getattr(parts, name) is not None),
+                scale=paths,
                 shown=as_is if served is stored else partial(_under, served.api_version),
                 read=as_is if served is stored else partial(_under, stored.api_version),
                 custom=CustomKind(version.schema.open_api_v3_schema),
             )
-
-
-def _kind(spec: Specification, version: str) -> Kind[ApiObject]:
-    api_version = f"{spec.group}/{version}"
-    known = kind_named(api_version, spec.names.kind)
-    return known or foreign_kind(api_version, spec.names.kind, spec.names.plural, namespaced=spec.scope == "Namespaced")
 
 
 def _under(api_version: str, data: Data) -> Data:
@@ -351,22 +329,19 @@ def accepted(definition: Data, now: str, others: Iterable[CustomResourceDefiniti
     served = [each.spec for each in others if _names_accepted(each.status) and each.metadata.name != name(definition)]
     reason, message = _conflict(spec, [each for each in served if each.group == spec.get("group")])
     is_accepted = reason == "NoConflicts"
-    conditions = [
-        _condition("NamesAccepted", is_accepted, reason, message),
-        _condition("Established", is_accepted, "InitialNamesAccepted", "the initial names have been accepted")
-        if is_accepted
-        else _condition("Established", is_accepted, "NotAccepted", "not all names are accepted"),
-    ]
+    established = ("NotAccepted", "not all names are accepted")
+    if is_accepted:
+        established = ("InitialNamesAccepted", "the initial names have been accepted")
+    common = {"status": str(is_accepted), "lastTransitionTime": now}
     status = {
-        "conditions": [{**condition, "lastTransitionTime": now} for condition in conditions],
+        "conditions": [
+            {"type": "NamesAccepted", "reason": reason, "message": message, **common},
+            {"type": "Established", "reason": established[0], "message": established[1], **common},
+        ],
         "acceptedNames": spec.get("names") if is_accepted else {"kind": "", "plural": ""},
         "storedVersions": versions,
     }
     return {**definition, "status": status}
-
-
-def _condition(kind: str, holds: bool, reason: str, message: str) -> Data:
-    return {"type": kind, "status": str(holds), "reason": reason, "message": message}
 
 
 def _conflict(spec: Data, served: Iterable[Specification]) -> tuple[str, str]:

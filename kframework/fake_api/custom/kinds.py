@@ -18,23 +18,21 @@ from kframework.objects.problem import FieldPath
 if TYPE_CHECKING:
     from kframework.fake_api.custom.rules.tree import Tree
 
-_ANYTHING: Data = {"x-kubernetes-preserve-unknown-fields": True}
-
 
 class CustomKind:
     """Knows the schema of a version; without one, objects may have any field."""
 
     def __init__(self, schema: Data | None) -> None:
-        self.schema: Data = _ANYTHING if schema is None else schema
+        self.schema: Data = {"x-kubernetes-preserve-unknown-fields": True} if schema is None else schema
+
+    @cached_property
+    def _has_defaults(self) -> bool:
+        return has_defaults(self.schema)
 
     @cached_property
     def fingerprint(self) -> str:
         """The schema as text, which is another for another schema."""
         return msgspec.json.encode(self.schema).decode()
-
-    @cached_property
-    def _has_defaults(self) -> bool:
-        return has_defaults(self.schema)
 
     def described(self, metadata: Data) -> Data:
         """Return the schema as OpenAPI documents have it, with the fields that every object has."""
@@ -85,31 +83,24 @@ def unknown_paths(schema: Schema, data: dict[str, object]) -> list[FieldPath]:
 
 
 def _unknown(schema: Schema | None, value: object, path: FieldPath) -> Iterator[FieldPath]:
+    schema = schema or {}
+    preserves = schema.get("x-kubernetes-preserve-unknown-fields") is True
     if isinstance(value, dict):
-        yield from _in_object(schema or {}, value, path)
+        properties, others = _schema(schema.get("properties")) or {}, schema.get("additionalProperties")
+        for name, item in value.items():
+            if schema.get("x-kubernetes-embedded-resource") is True and name in _OF_EVERY_OBJECT:
+                continue
+            if name in properties:
+                yield from _unknown(_schema(properties[name]), item, (*path, name))
+            elif isinstance(others, dict):
+                yield from _unknown(others, item, (*path, name))
+            elif others is not True and not preserves:
+                yield (*path, name)
     elif isinstance(value, list):
-        items = _schema((schema or {}).get("items"))
-        if items is not None or not _preserves(schema):
+        items = _schema(schema.get("items"))
+        if items is not None or not preserves:
             for index, item in enumerate(value):
                 yield from _unknown(items, item, (*path, index))
-
-
-def _in_object(schema: Schema, value: dict[str, object], path: FieldPath) -> Iterator[FieldPath]:
-    properties = _schema(schema.get("properties")) or {}
-    others, preserves = schema.get("additionalProperties"), _preserves(schema)
-    for name, item in value.items():
-        if schema.get("x-kubernetes-embedded-resource") is True and name in _OF_EVERY_OBJECT:
-            continue
-        if name in properties:
-            yield from _unknown(_schema(properties[name]), item, (*path, name))
-        elif isinstance(others, dict):
-            yield from _unknown(others, item, (*path, name))
-        elif others is not True and not preserves:
-            yield (*path, name)
-
-
-def _preserves(schema: Schema | None) -> bool:
-    return (schema or {}).get("x-kubernetes-preserve-unknown-fields") is True
 
 
 def _schema(found: object) -> Schema | None:
@@ -129,20 +120,14 @@ def duplicates(schema: Schema, value: object, path: str = "") -> Iterator[Cause]
         if isinstance(items, dict):
             for index, item in enumerate(value):
                 yield from duplicates(items, item, f"{path}[{index}]")
-        yield from _repeated(schema, value, path)
-
-
-def _repeated(schema: Schema, value: list[object], path: str) -> Iterator[Cause]:
-    list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
-    if list_type not in ("set", "map"):
-        return
-    seen: set[bytes] = set()
-    for index, item in enumerate(value):
-        told = item
-        if list_type == "map":
-            found = item if isinstance(item, dict) else {}
-            told = {key: found[key] for key in keys if key in found} if isinstance(keys, list) else {}
-        identity = msgspec.json.encode(told, order="sorted")
-        if identity in seen:
-            yield duplicate(f"{path}[{index}]", told)
-        seen.add(identity)
+        list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
+        seen: set[bytes] = set()
+        for index, item in enumerate(value if list_type in ("set", "map") else ()):
+            told = item
+            if list_type == "map":
+                found = item if isinstance(item, dict) else {}
+                told = {key: found[key] for key in keys if key in found} if isinstance(keys, list) else {}
+            identity = msgspec.json.encode(told, order="sorted")
+            if identity in seen:
+                yield duplicate(f"{path}[{index}]", told)
+            seen.add(identity)

@@ -6,7 +6,7 @@ All of it is plain data; neither the object nor the patch is changed, and the re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -16,9 +16,6 @@ from kframework.client import api_errors
 from kframework.errors import ClusterError
 from kframework.in_memory.admission import merge_patch
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition_of, field_of, reference_to
-
-_ORDER = "$setElementOrder/"
-_REMOVAL = "$deleteFromPrimitiveList/"
 
 _Map = dict[str, object]
 _List = list[object]
@@ -47,11 +44,6 @@ class _Place(NamedTuple):
         """The field that identifies the elements of a list, _SET for a set of strings; None if a list is replaced."""
         return self.schema.patch_merge_key if "merge" in self.schema.patch_strategy.split(",") else None
 
-    @property
-    def is_replaced(self) -> bool:
-        """Whether a patch replaces a mapping instead of merging into it."""
-        return self.schema.patch_strategy == "replace"
-
 
 def strategic_merge(document: _Map, patch: _Map) -> _Map:
     """Return the object with the patch merged into it; ClusterError 400 if its directives make no sense."""
@@ -60,10 +52,22 @@ def strategic_merge(document: _Map, patch: _Map) -> _Map:
 
 
 def _merged_map(original: _Map, patch: _Map, place: _Place) -> _Map:
+    said = _without_directives(patch)
     if "$patch" in patch:
-        return _directed(patch)
-    merged = _retained(original, patch)
-    orders, removals = _lists(patch, _ORDER), _lists(patch, _REMOVAL)
+        match patch["$patch"]:
+            case "replace":
+                return {field: _plain(value) for field, value in said.items()}
+            case "delete":
+                return {}
+            case other:
+                raise api_errors.bad_request(f"unknown patch type: {other!r:.100}")
+    merged = dict(original)
+    if "$retainKeys" in patch:
+        names = patch["$retainKeys"]
+        if not isinstance(names, list) or any(field not in names for field in said):
+            raise api_errors.bad_request("invalid patch format of retainKeys")
+        merged = {field: value for field, value in original.items() if field in names}
+    orders, removals = _lists(patch, "$setElementOrder/"), _lists(patch, "$deleteFromPrimitiveList/")
     for field, value in patch.items():
         if value is None:
             merged.pop(field, None)
@@ -80,27 +84,6 @@ def _merged_map(original: _Map, patch: _Map, place: _Place) -> _Map:
     return merged
 
 
-def _directed(patch: _Map) -> _Map:
-    """Follow the directive for a mapping as a whole."""
-    match patch["$patch"]:
-        case "replace":
-            return {field: _plain(value) for field, value in _without_directives(patch).items()}
-        case "delete":
-            return {}
-        case other:
-            raise api_errors.bad_request(f"unknown patch type: {other!r:.100}")
-
-
-def _retained(original: _Map, patch: _Map) -> _Map:
-    """Leave only those fields of a mapping that the patch says to retain, all of them if it does not say."""
-    if "$retainKeys" not in patch:
-        return dict(original)
-    names = patch["$retainKeys"]
-    if not isinstance(names, list) or any(field not in names for field in _without_directives(patch)):
-        raise api_errors.bad_request("invalid patch format of retainKeys")
-    return {field: value for field, value in original.items() if field in names}
-
-
 def _lists(patch: _Map, directive: str) -> dict[str, _List]:
     """Collect what a directive that stands beside a list says, by the list's name."""
     return {field.removeprefix(directive): _list(patch[field]) for field in patch if field.startswith(directive)}
@@ -108,7 +91,7 @@ def _lists(patch: _Map, directive: str) -> dict[str, _List]:
 
 def _merged(original: object, patch: object, place: _Place, order: _List | None) -> object:
     key = place.merge_key
-    if isinstance(original, dict) and isinstance(patch, dict) and not place.is_replaced:
+    if isinstance(original, dict) and isinstance(patch, dict) and place.schema.patch_strategy != "replace":
         return _merged_map(original, patch, place)
     if isinstance(original, list) and isinstance(patch, list) and key is not None:
         return _merged_list(original, patch, place, key, order)
@@ -118,15 +101,16 @@ def _merged(original: object, patch: object, place: _Place, order: _List | None)
 def _merged_list(original: _List, patch: _List, place: _Place, key: str, order: _List | None) -> _List:
     """Merge the elements of two lists by their names, which the key says; `order` is what the patch asks for."""
     additions = [element for element in patch if not _is_directive(element)]
-    if order is None:
-        order = additions
-    elif not _in_order(_names(additions, key), _names(order, key)):
+    rest = iter(_names(order or [], key))
+    if order and not all(name in rest for name in _names(additions, key)):
         raise api_errors.bad_request(f"The order in patch list doesn't match $setElementOrder list of {place.path}")
     directives = [element for element in patch if isinstance(element, dict) and "$patch" in element]
-    deletions = [directive for directive in directives if _is_deletion(directive)]
-    if len(deletions) < len(directives):
+    for directive in directives:
+        if directive["$patch"] not in ("delete", "replace"):
+            raise api_errors.bad_request(f"unknown patch type in a list: {directive['$patch']!r:.100}")
+    if any(directive["$patch"] == "replace" for directive in directives):
         return [_plain(element) for element in additions]
-    gone = set(_names(deletions, key))
+    gone = set(_names(directives, key))
     merged = [element for element in original if _name(element, key) not in gone]
     position = _positions(_names(merged, key))
     for element in additions:
@@ -136,16 +120,7 @@ def _merged_list(original: _List, patch: _List, place: _Place, key: str, order: 
             merged.append(_plain(element))
         elif key is not _SET:
             merged[position[name]] = _merged(merged[position[name]], element, place, None)
-    return _arranged(merged, original, order, key)
-
-
-def _is_deletion(directive: _Map) -> bool:
-    """Return whether a directive deletes one element of a list; otherwise it replaces the list as a whole."""
-    match directive["$patch"]:
-        case "delete" | "replace" as wanted:
-            return wanted == "delete"
-        case other:
-            raise api_errors.bad_request(f"unknown patch type in a list: {other!r:.100}")
+    return _arranged(merged, original, additions if order is None else order, key)
 
 
 def _arranged(merged: _List, original: _List, order: _List, key: str) -> _List:
@@ -160,12 +135,6 @@ def _arranged(merged: _List, original: _List, order: _List, key: str) -> _List:
             arranged.append(others.pop())
         arranged.append(element)
     return arranged + others[::-1]
-
-
-def _in_order(names: Sequence[object], order: Sequence[object]) -> bool:
-    """Return whether the names occur in the order, one after the other."""
-    rest = iter(order)
-    return all(name in rest for name in names) or not order
 
 
 def _positions(names: Sequence[_Name]) -> dict[_Name, int]:
@@ -287,7 +256,11 @@ class _Patched:
             case _Move(path, origin):
                 self._add(path, self._remove(origin))
             case _Copy(path, origin):
-                self._add(path, self._copy(self._get(origin)))
+                encoded = msgspec.json.encode(self._get(origin))
+                self._copied += len(encoded)
+                if self._copied > LARGEST_COPIES:
+                    raise _too_large(f"the copies of a JSON patch may take {LARGEST_COPIES} bytes")
+                self._add(path, msgspec.json.decode(encoded))
             case _Test(path, value) if not _same(self._get(path), value):
                 raise _not_fitting(f"testing value {path} failed")
 
@@ -312,32 +285,22 @@ class _Patched:
         self._get(path)
         return parent.pop(last) if isinstance(parent, dict) else parent.pop(int(last))
 
-    def _copy(self, value: object) -> object:
-        encoded = msgspec.json.encode(value)
-        self._copied += len(encoded)
-        if self._copied > LARGEST_COPIES:
-            raise _too_large(f"the copies of a JSON patch may take {LARGEST_COPIES} bytes")
-        return msgspec.json.decode(encoded)
-
     def _get(self, path: str) -> object:
         parent, last = self._parent(path)
         return _below(parent, last, path)
 
     def _parent(self, path: str) -> tuple[dict[str, object] | list[object], str]:
         """Find what holds the place of a path, and the last step there."""
-        *steps, last = ["0", *_steps(path)]
+        if path and not path.startswith("/"):
+            raise api_errors.bad_request(f"error decoding patch: the path {path!r:.200} does not start with a slash")
+        names = [_ESCAPED.sub(lambda escaped: "~/"[int(escaped[1])], step) for step in path.split("/")[1:]]
+        *steps, last = ["0", *names]
         place: object = self.whole
         for step in steps:
             place = _below(place, step, path)
         if isinstance(place, dict | list):
             return place, last
         raise _not_fitting(f"{path} does not exist")
-
-
-def _steps(path: str) -> list[str]:
-    if path and not path.startswith("/"):
-        raise api_errors.bad_request(f"error decoding patch: the path {path!r:.200} does not start with a slash")
-    return [_ESCAPED.sub(lambda escaped: "~/"[int(escaped[1])], step) for step in path.split("/")[1:]]
 
 
 def _below(place: object, step: str, path: str) -> object:
@@ -393,33 +356,24 @@ def apply_patch(document: dict[str, object], patch: bytes, content_type: str) ->
     kind does not take, 422 for one that does not fit the object.
     """
     form = content_type.partition(";")[0].strip().lower()
-    if form not in _forms(document):
-        accepted = ", ".join([*_forms(document), APPLY_PATCH])
+    group, slash, _ = str(document.get("apiVersion", "")).partition("/")
+    forms = [JSON_PATCH, MERGE_PATCH]
+    if not slash or _BUILT_IN_GROUPS.fullmatch(group) is not None:
+        forms.append(STRATEGIC_MERGE_PATCH)
+    if form not in forms:
+        accepted = ", ".join([*forms, APPLY_PATCH])
         message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         raise ClusterError(message, status=415, reason="UnsupportedMediaType")
     try:
-        return _applied(document, msgspec.json.decode(patch), form)
+        found = msgspec.json.decode(patch)
+        if form != JSON_PATCH and not isinstance(found, dict):
+            raise api_errors.bad_request("error decoding patch: it must be an object")
+        merge = {JSON_PATCH: json_patch, MERGE_PATCH: merge_patch}.get(form, strategic_merge)
+        patched = merge(document, found)
     except ValueError as error:
         raise api_errors.bad_request(f"error decoding patch: {error}") from error
     except RecursionError as error:
         raise api_errors.bad_request("error decoding patch: it is nested too deeply") from error
-
-
-def _forms(document: Mapping[str, object]) -> list[str]:
-    group, slash, _ = str(document.get("apiVersion", "")).partition("/")
-    is_built_in = not slash or _BUILT_IN_GROUPS.fullmatch(group) is not None
-    return [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE_PATCH] if is_built_in else [])]
-
-
-def _applied(document: dict[str, object], patch: object, form: str) -> dict[str, object]:
-    if form == JSON_PATCH:
-        patched = json_patch(document, patch)
-    elif not isinstance(patch, dict):
-        raise api_errors.bad_request("error decoding patch: it must be an object")
-    elif form == MERGE_PATCH:
-        patched = merge_patch(document, patch)
-    else:
-        patched = strategic_merge(document, patch)
     if not isinstance(patched, dict):
         raise ClusterError("the patch leaves no object", status=422, reason="Invalid")
     return patched

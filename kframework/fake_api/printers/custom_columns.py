@@ -42,45 +42,30 @@ def json_path(written: str) -> Step:
             return lambda document: iter(())
         steps.append(_step(match))
         rest = rest[match.end() :]
-    return lambda document: _followed(document, steps)
 
+    def find(document: object) -> Iterator[object]:
+        found = [document]
+        for step in steps:
+            found = [below for each in found for below in step(each)]
+        return iter(found)
 
-def _followed(document: object, steps: list[Step]) -> Iterator[object]:
-    found = [document]
-    for step in steps:
-        found = [below for each in found for below in step(each)]
-    return iter(found)
+    return find
 
 
 def _step(match: re.Match[str]) -> Step:
-    if match["name"] is not None:
-        return _named(re.sub(r"\\(.)", r"\1", match["name"]))
-    if match["quote"]:
-        return _named(match["quoted"])
+    if match["name"] is not None or match["quote"]:
+        name = match["quoted"] if match["quote"] else re.sub(r"\\(.)", r"\1", match["name"])
+        return lambda value: iter([value[name]] if isinstance(value, dict) and name in value else [])
     if match["place"]:
-        return _placed(int(match["place"]))
+        place = int(match["place"])
+        return lambda value: iter(
+            [value[place]] if isinstance(value, list) and -len(value) <= place < len(value) else []
+        )
     if match["every"]:
-        return _every
-    return _equal(json_path(match["below"]), match["value"].strip("\"'"))
-
-
-def _named(name: str) -> Step:
-    return lambda value: iter([value[name]] if isinstance(value, dict) and name in value else [])
-
-
-def _placed(place: int) -> Step:
-    def step(value: object) -> Iterator[object]:
-        if isinstance(value, list) and -len(value) <= place < len(value):
-            yield value[place]
-
-    return step
-
-
-def _every(value: object) -> Iterator[object]:
-    return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
-
-
-def _equal(below: Step, wanted: str) -> Step:
+        return lambda value: iter(
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
+    below, wanted = json_path(match["below"]), match["value"].strip("\"'")
     return lambda value: (
         element for element in (value if isinstance(value, list) else ()) if wanted in map(_text, below(element))
     )
@@ -97,31 +82,38 @@ def custom_layout(columns: tuple[PrinterColumn, ...]) -> Layout:
         return layout("Name, Age")
     name = layout("Name")
     fills = [_fill(column) for column in columns]
-    described = [*name.columns, *map(_described, columns)]
+    described: list[Document] = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": "",
+            "description": f"Custom resource definition column (in JSONPath format): {column.json_path}",
+            "priority": column.priority,
+        }
+        for column in columns
+    ]
     return Layout(
-        described,
+        name.columns + described,
         lambda document, now: (*name.cells(document, now), *(fill(document, now) for fill in fills)),
     )
-
-
-def _described(column: PrinterColumn) -> Document:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": "",
-        "description": f"Custom resource definition column (in JSONPath format): {column.json_path}",
-        "priority": column.priority,
-    }
 
 
 def _fill(column: PrinterColumn) -> Callable[[Document, float], Cell]:
     """Fill a cell as kube-apiserver does: nothing where nothing of the column's type stands."""
     path = json_path(column.json_path)
+
+    def joined(document: Document, now: float) -> Cell:
+        found = [each for each in path(document) if each is not None]
+        written = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in found]
+        return " ".join(written) if written else None
+
     match column.type:
         case "string":
-            return lambda document, now: _joined(path, document)
+            return joined
         case "date":
-            return lambda document, now: _age(path, document, now)
+            return lambda document, now: (
+                since(found, now) if isinstance(found := next(path(document), None), str) else None
+            )
         case "boolean":
             return lambda document, now: found if isinstance(found := next(path(document), None), bool) else None
         case "integer":
@@ -133,17 +125,3 @@ def _fill(column: PrinterColumn) -> Callable[[Document, float], Cell]:
 
 def _number(found: object, wanted: type[int] | UnionType) -> Cell:
     return cast("Cell", found) if isinstance(found, wanted) and not isinstance(found, bool) else None
-
-
-def _joined(path: Step, document: Document) -> Cell:
-    found = [_written(each) for each in path(document) if each is not None]
-    return " ".join(found) if found else None
-
-
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _age(path: Step, document: Document, now: float) -> Cell:
-    found = next(path(document), None)
-    return since(found, now) if isinstance(found, str) else None

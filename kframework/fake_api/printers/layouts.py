@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,13 @@ from kframework.clock import seconds_of
 from kframework.fake_api.wire.plain_data import flag, name, text, value
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+#: Units, each with that of its rest, and below how many seconds the rest is written, and the unit used at all.
+_DURATIONS: tuple[tuple[int, str, int, str, int, float], ...] = (
+    (_MINUTE, "m", 1, "s", 10 * _MINUTE, 3 * _HOUR),
+    (_HOUR, "h", _MINUTE, "m", 8 * _HOUR, 2 * _DAY),
+    (_DAY, "d", _HOUR, "h", 8 * _DAY, 2 * _YEAR),
+    (_YEAR, "y", _DAY, "d", 8 * _YEAR, math.inf),
+)
 
 
 def age(document: object, now: float) -> str:
@@ -33,28 +41,9 @@ def human_duration(seconds: float) -> str:
         return "<invalid>"
     if whole < 2 * _MINUTE:
         return f"{max(whole, 0)}s"
-    if whole < 10 * _MINUTE:
-        return _in_two(whole, _MINUTE, "m", 1, "s")
-    if whole < 3 * _HOUR:
-        return f"{whole // _MINUTE}m"
-    if whole < 8 * _HOUR:
-        return _in_two(whole, _HOUR, "h", _MINUTE, "m")
-    if whole < 2 * _DAY:
-        return f"{whole // _HOUR}h"
-    if whole < 8 * _DAY:
-        return _in_two(whole, _DAY, "d", _HOUR, "h")
-    if whole < 2 * _YEAR:
-        return f"{whole // _DAY}d"
-    if whole < 8 * _YEAR:
-        return _in_two(whole, _YEAR, "y", _DAY, "d")
-    return f"{whole // _YEAR}y"
-
-
-def _in_two(seconds: int, unit: int, name: str, part: int, part_name: str) -> str:
-    """Write a duration in units and what is left of it in parts, if anything is."""
-    units, rest = divmod(seconds, unit)
-    parts = rest // part
-    return f"{units}{name}{parts}{part_name}" if parts else f"{units}{name}"
+    unit, letter, part, part_letter, in_two, _ = next(row for row in _DURATIONS if whole < row[-1])
+    parts = whole % unit // part if whole < in_two else 0
+    return f"{whole // unit}{letter}" + (f"{parts}{part_letter}" if parts else "")
 
 
 Document = dict[str, object]
@@ -89,19 +78,14 @@ def layout(written: str, computed: Mapping[str, Fill] = {}) -> Layout:
 
 def columns(written: str) -> list[Document]:
     """Describe the columns of a layout as the API does."""
-    return [_column(each.partition("=")[0]) for each in written.split(", ")]
-
-
-def _column(written: str) -> Document:
-    is_wide = written.startswith("(")
-    title, _, type_name = (written[1:-1] if is_wide else written).partition(":")
-    return {
-        "name": title,
-        "type": type_name or "string",
-        "format": "name" if title == "Name" else "",
-        "description": "",
-        "priority": int(is_wide),
-    }
+    described: list[Document] = []
+    for each in written.split(", "):
+        column, is_wide = each.partition("=")[0], each.startswith("(")
+        title, _, type_name = (column[1:-1] if is_wide else column).partition(":")
+        form = "name" if title == "Name" else ""
+        of_column: Document = {"name": title, "type": type_name or "string", "format": form}
+        described.append({**of_column, "description": "", "priority": int(is_wide)})
+    return described
 
 
 def _at(written: str, type_name: object) -> Fill:

@@ -35,13 +35,6 @@ def _quota(limits: bool) -> Fill:
     return fill
 
 
-# -- roles -------------------------------------------------------------------------------------------------------------
-
-
-def _role(binding: Document, now: float) -> str:
-    return f"{text(binding, 'roleRef.kind')}/{text(binding, 'roleRef.name')}"
-
-
 def _subjects(kind: str) -> Fill:
     def fill(binding: Document, now: float) -> str:
         meant = [each for each in entries(binding, "subjects") if text(each, "kind") == kind]
@@ -53,13 +46,10 @@ def _subjects(kind: str) -> Fill:
 _BINDING = layout(
     "Name, Role, Age, (Users), (Groups), (ServiceAccounts)",
     {
-        "Role": _role,
+        "Role": lambda binding, now: f"{text(binding, 'roleRef.kind')}/{text(binding, 'roleRef.name')}",
         **{"Users": _subjects("User"), "Groups": _subjects("Group"), "ServiceAccounts": _subjects("ServiceAccount")},
     },
 )
-
-
-# -- the API itself ----------------------------------------------------------------------------------------------------
 
 
 def _condition(request: Document, now: float) -> str:
@@ -154,10 +144,6 @@ def _hosts(ingress: Document, now: float) -> str:
     return _few(hosts) if hosts else "*"
 
 
-def _ingress_ports(ingress: Document, now: float) -> str:
-    return "80, 443" if entries(ingress, "spec.tls") else "80"
-
-
 def _ingress_address(ingress: Document, now: float) -> str:
     points = entries(ingress, "status.loadBalancer.ingress")
     return ",".join(text(each, "ip") or text(each, "hostname") for each in points)
@@ -172,10 +158,6 @@ def _parameters(kind: Document, now: float) -> str:
     return f"{what}.{group}/{name}" if group else f"{what}/{name}"
 
 
-def _pods(policy: Document, now: float) -> str:
-    return selector_at(policy, "spec.podSelector")
-
-
 _GROUP = "networking.k8s.io/v1"
 
 #: By apiVersion and kind.
@@ -186,10 +168,15 @@ NETWORKING = {
     ),
     (_GROUP, "Ingress"): layout(
         "Name, Class, Hosts, Address, Ports, Age",
-        {"Class": _class, "Hosts": _hosts, "Address": _ingress_address, "Ports": _ingress_ports},
+        {
+            "Ports": lambda ingress, now: "80, 443" if entries(ingress, "spec.tls") else "80",
+            **{"Class": _class, "Hosts": _hosts, "Address": _ingress_address},
+        },
     ),
     (_GROUP, "IngressClass"): layout("Name, Controller=spec.controller, Parameters, Age", {"Parameters": _parameters}),
-    (_GROUP, "NetworkPolicy"): layout("Name, Pod-Selector, Age", {"Pod-Selector": _pods}),
+    (_GROUP, "NetworkPolicy"): layout(
+        "Name, Pod-Selector, Age", {"Pod-Selector": lambda policy, now: selector_at(policy, "spec.podSelector")}
+    ),
 }
 
 
@@ -208,28 +195,19 @@ def table(
     if include not in ("None", "Metadata", "Object"):
         raise api_errors.bad_request(f"includeObject {include!r:.100} must be one of None, Metadata and Object")
     described, cells = _LAYOUTS.get((kind.api_version, kind.name)) or custom_layout(additional)
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {},
-        "columnDefinitions": described,
-        "rows": [_row(document, cells(document, now), include) for document in documents],
-    }
-
-
-def _row(document: Document, cells: tuple[Cell, ...], include: str) -> Document:
-    row: Document = {"cells": list(cells)}
-    if document.get("kind") == "Pod" and text(document, "status.phase") in ("Succeeded", "Failed"):
-        row["conditions"] = [{"type": "Completed", "status": "True", "reason": text(document, "status.phase")}]
-    if include == "Object":
-        row["object"] = document
-    elif include == "Metadata":
-        metadata = document.get("metadata")
-        row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-    return row
-
-
-# -- the kinds -----------------------------------------------------------------------------------------------------
+    rows: list[Document] = []
+    for document in documents:
+        row: Document = {"cells": list(cells(document, now))}
+        phase, metadata = text(document, "status.phase"), document.get("metadata")
+        if document.get("kind") == "Pod" and phase in ("Succeeded", "Failed"):
+            row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase}]
+        if include == "Object":
+            row["object"] = document
+        elif include == "Metadata":
+            row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        rows.append(row)
+    head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}}
+    return {**head, "columnDefinitions": described, "rows": rows}
 
 
 def _node_status(node: Document, now: float) -> str:
@@ -305,13 +283,11 @@ def _external_address(service: Document, now: float) -> str:
 
 
 def _ports(service: Document, now: float) -> str:
-    return ",".join(_port(port) for port in entries(service, "spec.ports")) or "<none>"
-
-
-def _port(port: Document) -> str:
-    node_port = number(port, "nodePort")
-    number_text = f"{number(port, 'port')}:{node_port}" if node_port else str(number(port, "port"))
-    return f"{number_text}/{text(port, 'protocol', 'TCP')}"
+    shown = []
+    for port in entries(service, "spec.ports"):
+        node_port = f":{number(port, 'nodePort')}" if number(port, "nodePort") else ""
+        shown.append(f"{number(port, 'port')}{node_port}/{text(port, 'protocol', 'TCP')}")
+    return ",".join(shown) or "<none>"
 
 
 _EVENTS = Layout(

@@ -7,17 +7,17 @@ from collections.abc import Collection
 import msgspec
 
 from kframework.clock import seconds_of
-from kframework.fake_api.printers.layouts import Cell, Document, Fill, age, human_duration, layout, since
+from kframework.fake_api.printers.layouts import Document, Fill, age, human_duration, layout, since
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.objects import LabelSelector
 from kframework.objects.label_selectors import label_selector
 
-_Document = dict[str, object]
 
-
-def pod_cells(pod: _Document, now: float) -> tuple[str, ...]:
+def pod_cells(pod: Document, now: float) -> tuple[str, ...]:
     """Fill the columns Name, Ready, Status, Restarts, Age, IP, Node, Nominated Node and Readiness Gates."""
-    sidecars = {text(each, "name") for each in entries(pod, "spec.initContainers") if _always_restarts(each)}
+    sidecars = {
+        text(each, "name") for each in entries(pod, "spec.initContainers") if text(each, "restartPolicy") == "Always"
+    }
     total = len(entries(pod, "spec.containers")) + len(sidecars)
     begun, trouble = _initialization(pod, sidecars)
     ready = sum(_is_ready_sidecar(status, sidecars) for status in begun)
@@ -41,17 +41,14 @@ def pod_cells(pod: _Document, now: float) -> tuple[str, ...]:
     )
 
 
-# -- the word for the state ----------------------------------------------------------------------------------------
-
-
-def _word_of_phase(pod: _Document) -> str:
+def _word_of_phase(pod: Document) -> str:
     for condition in entries(pod, "status.conditions"):
         if text(condition, "type") == "PodScheduled" and text(condition, "reason") == "SchedulingGated":
             return "SchedulingGated"
     return text(pod, "status.reason") or text(pod, "status.phase", "Pending")
 
 
-def _initialization(pod: _Document, sidecars: Collection[str]) -> tuple[list[_Document], str]:
+def _initialization(pod: Document, sidecars: Collection[str]) -> tuple[list[Document], str]:
     """Return the states of the init containers up to the one that holds the pod up, and what is wrong with that one."""
     statuses = entries(pod, "status.initContainerStatuses")
     for index, status in enumerate(statuses):
@@ -71,7 +68,7 @@ def _initialization(pod: _Document, sidecars: Collection[str]) -> tuple[list[_Do
     return statuses, ""
 
 
-def _word_of_containers(pod: _Document, statuses: list[_Document], word: str) -> str:
+def _word_of_containers(pod: Document, statuses: list[Document], word: str) -> str:
     """Let the first container that waits or has ended say what is the matter."""
     failure = ""
     for status in reversed(statuses):
@@ -89,7 +86,7 @@ def _word_of_containers(pod: _Document, statuses: list[_Document], word: str) ->
     return failure or ("NotReady" if runs else word)
 
 
-def _word_of_deletion(pod: _Document) -> str:
+def _word_of_deletion(pod: Document) -> str:
     if not text(pod, "metadata.deletionTimestamp"):
         return ""
     if text(pod, "status.reason") == "NodeLost":
@@ -103,40 +100,33 @@ def _end(terminated: object) -> str:
     return text(terminated, "reason", code)
 
 
-# -- containers and conditions -------------------------------------------------------------------------------------
-
-
-def _always_restarts(container: _Document) -> bool:
-    return text(container, "restartPolicy") == "Always"
-
-
-def _is_ready(status: _Document) -> bool:
+def _is_ready(status: Document) -> bool:
     """Return whether a container runs and is ready; one that waits or has ended is not, whatever else is said of it."""
     state = mapping(status, "state")
     ended = bool(text(state, "waiting.reason")) or state.get("terminated") is not None
     return not ended and flag(status, "ready") and state.get("running") is not None
 
 
-def _is_ready_sidecar(status: _Document, sidecars: Collection[str]) -> bool:
+def _is_ready_sidecar(status: Document, sidecars: Collection[str]) -> bool:
     terminated = value(status, "state.terminated")
     ended = terminated is not None and number(terminated, "exitCode") == 0
     return not ended and text(status, "name") in sidecars and flag(status, "started") and flag(status, "ready")
 
 
-def _restarts(statuses: list[_Document], now: float) -> str:
+def _restarts(statuses: list[Document], now: float) -> str:
     restarts = sum(number(status, "restartCount") for status in statuses)
     last = max((text(status, "lastState.terminated.finishedAt") for status in statuses), default="")
     return f"{restarts} ({since(last, now)} ago)" if restarts and last else str(restarts)
 
 
-def _readiness_gates(pod: _Document) -> str:
+def _readiness_gates(pod: Document) -> str:
     gates = [text(gate, "conditionType") for gate in entries(pod, "spec.readinessGates")]
     if not gates:
         return "<none>"
     return f"{sum(_condition(pod, gate) == 'True' for gate in gates)}/{len(gates)}"
 
 
-def _condition(pod: _Document, kind: str) -> str:
+def _condition(pod: Document, kind: str) -> str:
     """Return the status of a condition, empty if the pod does not have it."""
     conditions = entries(pod, "status.conditions")
     return next((text(each, "status") for each in conditions if text(each, "type") == kind), "")
@@ -177,26 +167,12 @@ def _ready_replicas(workload: Document, now: float) -> str:
     return f"{number(workload, 'status.readyReplicas')}/{_wanted(workload)}"
 
 
-# -- jobs --------------------------------------------------------------------------------------------------------------
-
-
 def _job_status(job: Document, now: float) -> str:
     holding = {text(each, "type") for each in entries(job, "status.conditions") if text(each, "status") == "True"}
     if text(job, "metadata.deletionTimestamp"):
         return "Terminating"
-    for condition, status in _JOB_STATES:
-        if condition in holding:
-            return status
-    return "Running"
-
-
-_JOB_STATES = (
-    ("Complete", "Complete"),
-    ("Failed", "Failed"),
-    ("Suspended", "Suspended"),
-    ("FailureTarget", "FailureTarget"),
-    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-)
+    states = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((each for each in states if each in holding), "Running")
 
 
 def _completions(job: Document, now: float) -> str:
@@ -219,14 +195,7 @@ def _last_schedule(cron: Document, now: float) -> str:
     return since(last, now) if last else "<none>"
 
 
-def _active(cron: Document, now: float) -> int:
-    return len(entries(cron, "status.active"))
-
-
 _CRON_CONTAINERS = "spec.jobTemplate.spec.template.spec.containers"
-
-
-# -- others ------------------------------------------------------------------------------------------------------------
 
 
 def _controller(revision: Document, now: float) -> str:
@@ -236,10 +205,6 @@ def _controller(revision: Document, now: float) -> str:
         return "<none>"
     kind, group = text(owner, "kind").lower(), text(owner, "apiVersion").rpartition("/")[0]
     return f"{kind}.{group}/{text(owner, 'name')}" if group else f"{kind}/{text(owner, 'name')}"
-
-
-def _reference(scaler: Document, now: float) -> str:
-    return f"{text(scaler, 'spec.scaleTargetRef.kind')}/{text(scaler, 'spec.scaleTargetRef.name')}"
 
 
 def _targets(scaler: Document, now: float) -> str:
@@ -261,10 +226,6 @@ def _target(metric: Document, current: list[Document], place: int) -> str:
     unit = "averageValue" if "averageValue" in wanted else "value"
     suffix = " (avg)" if unit == "averageValue" and field not in ("resource", "containerResource") else ""
     return f"{prefix}{text(has, unit, '<unknown>')}/{text(wanted, unit)}{suffix}"
-
-
-def _node_selector(workload: Document, now: float) -> Cell:
-    return written(mapping(workload, "spec.template.spec.nodeSelector"))
 
 
 _CONTAINERS = {"Containers": _of_containers("name"), "Images": _of_containers("image")}
@@ -296,7 +257,11 @@ WORKLOADS = {
         "Name, Desired:integer=status.desiredNumberScheduled, Current:integer=status.currentNumberScheduled, "
         "Ready:integer=status.numberReady, Up-to-date:integer=status.updatedNumberScheduled, "
         "Available:integer=status.numberAvailable, Node Selector, Age, (Containers), (Images), (Selector)",
-        _CONTAINERS | {"Node Selector": _node_selector, "Selector": selector},
+        {
+            **_CONTAINERS,
+            "Node Selector": lambda workload, now: written(mapping(workload, "spec.template.spec.nodeSelector")),
+            "Selector": selector,
+        },
     ),
     ("apps/v1", "ControllerRevision"): layout(
         "Name, Controller, Revision:integer=revision, Age", {"Controller": _controller}
@@ -310,7 +275,7 @@ WORKLOADS = {
         "(Containers), (Images), (Selector)",
         {
             "Suspend": lambda cron, now: str(flag(cron, "spec.suspend")),
-            "Active": _active,
+            "Active": lambda cron, now: len(entries(cron, "status.active")),
             "Last Schedule": _last_schedule,
             "Containers": _of_containers("name", _CRON_CONTAINERS),
             "Images": _of_containers("image", _CRON_CONTAINERS),
@@ -320,6 +285,11 @@ WORKLOADS = {
     ("autoscaling/v2", "HorizontalPodAutoscaler"): layout(
         "Name, Reference, Targets, MinPods=spec.minReplicas|<unset>, MaxPods:integer=spec.maxReplicas, "
         "Replicas:integer=status.currentReplicas, Age",
-        {"Reference": _reference, "Targets": _targets},
+        {
+            "Reference": lambda scaler, now: (
+                f"{text(scaler, 'spec.scaleTargetRef.kind')}/{text(scaler, 'spec.scaleTargetRef.name')}"
+            ),
+            "Targets": _targets,
+        },
     ),
 }

@@ -16,8 +16,6 @@ from kframework.objects.openapi.definitions import Schema, properties, reference
 from kframework.objects.quantity import Quantity, QuantityError
 
 _QUANTITY_SHAPE = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-_NO_QUANTITY = f"quantities must match the regular expression '{_QUANTITY_SHAPE}'"
-_NO_SUFFIX = "unable to parse quantity's suffix"
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d?:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 #: A time, part by part, each as Go's layout spells it.
@@ -96,64 +94,54 @@ class _Decoder:
     def _value(self, value: object, schema: Schema, place: _Place) -> None:
         if value is None:
             return
-        if schema.items is not None:
-            self._list(value, schema, place)
-        elif schema.additional_properties is not None:
-            self._map(value, schema, place)
+        if schema.items is not None and isinstance(value, list):
+            for item in value:
+                self._value(item, schema.element, place)
+        elif schema.additional_properties is not None and isinstance(value, dict):
+            inner = schema.element
+            simple = _right(inner)
+            for item in value.values():
+                if item.__class__ is not simple:
+                    self._value(item, inner, place)
+        elif schema.items is not None or schema.additional_properties is not None:
+            self._note(_spoken(value), schema, place)
         elif properties(schema.definition_name):
             self.read(value, schema, place)
         else:
             self._simple(value, schema, place)
 
-    def _list(self, value: object, schema: Schema, place: _Place) -> None:
-        if not isinstance(value, list):
-            self._note(_spoken(value), schema, place)
-            return
-        for item in value:
-            self._value(item, schema.element, place)
-
-    def _map(self, value: object, schema: Schema, place: _Place) -> None:
-        if not isinstance(value, dict):
-            self._note(_spoken(value), schema, place)
-            return
-        inner = schema.element
-        simple = _right(inner)
-        for item in value.values():
-            if item.__class__ is not simple:
-                self._value(item, inner, place)
-
     def _simple(self, value: object, schema: Schema, place: _Place) -> None:
         match schema.value_type:
             case "Quantity":
-                _read_quantity(value)
+                text = value.strip() if isinstance(value, str) else json.dumps(value)
+                if not re.fullmatch(_QUANTITY_SHAPE[1:-1], text, re.ASCII):
+                    raise _Unreadable(f"quantities must match the regular expression '{_QUANTITY_SHAPE}'")
+                try:
+                    Quantity.parse(text)
+                except QuantityError:
+                    raise _Unreadable("unable to parse quantity's suffix") from None
             case "byte" if isinstance(value, str):
-                _read_bytes(value)
+                try:
+                    base64.b64decode("".join(value.splitlines()), validate=True)
+                except (binascii.Error, ValueError):
+                    illegal = re.search(r"[^A-Za-z0-9+/\r\n]", value)
+                    place_of_it = illegal.start() if illegal else len(value) // 4 * 4
+                    raise _Unreadable(f"illegal base64 data at input byte {place_of_it}") from None
             case "Time" | "MicroTime":
-                self._time(value, place)
+                _check_time(value, place)
             case "int32" | "int64" as type:
                 self._integer(value, int(type.removeprefix("int")), place)
             case "IntOrString" if not isinstance(value, str):
                 self._integer(value, 32, place)
-            case "double" if isinstance(value, int | float) and not isinstance(value, bool):
-                pass
-            case "string" if isinstance(value, str):
-                pass
-            case "boolean" if isinstance(value, bool):
-                pass
-            case "string" | "byte" | "boolean" | "double":
-                self._note(_spoken(value), schema, place)
+            case "string" | "byte" | "boolean" | "double" as type:
+                if _spoken(value) != {"boolean": "bool", "double": "number"}.get(type, "string"):
+                    self._note(_spoken(value), schema, place)
 
     def _integer(self, value: object, size: int, place: _Place) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             self._note(_spoken(value), f"int{size}", place)
         elif isinstance(value, float) or not -(1 << size - 1) <= value < 1 << size - 1:
             self._note(f"number {value}", f"int{size}", place)
-
-    def _time(self, value: object, place: _Place) -> None:
-        if not isinstance(value, str):
-            raise _Unreadable(_cannot(_spoken(value), "string", place))
-        if value and not _TIME.fullmatch(value):
-            raise _Unreadable(_no_time(value))
 
     def _note(self, spoken: str, type: Schema | str, place: _Place) -> None:
         if not self.mistake:
@@ -169,6 +157,21 @@ def _to_read(definition: str, names: tuple[str, ...]) -> tuple[tuple[str, type[o
 
 def _right(schema: Schema) -> type[object] | None:
     return {"string": str, "boolean": bool}.get(schema.value_type)
+
+
+def _check_time(value: object, place: _Place) -> None:
+    """Raise _Unreadable for what is no time, in the words of Go, which names the part where its layout ends to fit."""
+    if not isinstance(value, str):
+        raise _Unreadable(_cannot(_spoken(value), "string", place))
+    if not value or _TIME.fullmatch(value):
+        return
+    rest, parts = value, list(_PARTS)
+    while len(parts) > 1 and (found := re.match(parts[0][0], rest, re.ASCII)):
+        rest = rest[found.end() :]
+        del parts[0]
+    failed = f"cannot parse {json.dumps(rest, ensure_ascii=False)} as {json.dumps(parts[0][1])}"
+    quoted = json.dumps(value, ensure_ascii=False)
+    raise _Unreadable(f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": {failed}')
 
 
 def _cannot(spoken: str, type: str, place: _Place) -> str:
@@ -202,36 +205,3 @@ def _in_go(schema: Schema, place: _Place) -> str:
         return ".".join(schema.definition_name.rsplit(".", 2)[1:])
     type = schema.value_type
     return _NAMED.get((short_name(place.definition), place.field), _GO.get(type, type))
-
-
-def _read_quantity(value: object) -> None:
-    text = value.strip() if isinstance(value, str) else json.dumps(value)
-    if not re.fullmatch(_QUANTITY_SHAPE[1:-1], text, re.ASCII):
-        raise _Unreadable(_NO_QUANTITY)
-    try:
-        Quantity.parse(text)
-    except QuantityError:
-        raise _Unreadable(_NO_SUFFIX) from None
-
-
-def _read_bytes(text: str) -> None:
-    try:
-        base64.b64decode("".join(text.splitlines()), validate=True)
-    except (binascii.Error, ValueError):
-        raise _Unreadable(f"illegal base64 data at input byte {_first_illegal(text)}") from None
-
-
-def _first_illegal(text: str) -> int:
-    found = re.search(r"[^A-Za-z0-9+/\r\n]", text)
-    return found.start() if found else len(text) // 4 * 4
-
-
-def _no_time(text: str) -> str:
-    rest, parts = text, list(_PARTS)
-    while len(parts) > 1 and (found := re.match(parts[0][0], rest, re.ASCII)):
-        rest = rest[found.end() :]
-        del parts[0]
-    layout = parts[0][1]
-    quoted = json.dumps(text, ensure_ascii=False)
-    failed = f"cannot parse {json.dumps(rest, ensure_ascii=False)} as {json.dumps(layout)}"
-    return f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": {failed}'

@@ -6,13 +6,13 @@ A document is made when somebody asks for it, and kept until what it describes i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import msgspec
 
 from kframework.client.transport import JSON, Request, Response
-from kframework.fake_api.served import Resource
+from kframework.fake_api.served import Resource, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.objects.openapi.definitions import (
     OBJECT_META,
@@ -24,8 +24,6 @@ from kframework.objects.openapi.definitions import (
     version,
 )
 
-_PROTOBUF_2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_YEAR = "Fri, 31 Dec 2100 00:00:00 GMT"
 _PARAMETERS = [
     *(
         {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
@@ -78,14 +76,17 @@ class OpenApi:
         asked = dict(request.query).get("hash", "")
         if asked and asked != tag:
             return Response(301, b"", {"location": f"/openapi/v3/{place}?hash={tag}"})
-        cached = {"cache-control": "public, immutable", "expires": _YEAR} if asked else {}
         answer = _unless_known(request, tag, body)
-        return msgspec.structs.replace(answer, headers={**answer.headers, **cached, "vary": "Accept"})
+        headers = {**answer.headers, "vary": "Accept"}
+        if asked:
+            headers |= {"cache-control": "public, immutable", "expires": "Fri, 31 Dec 2100 00:00:00 GMT"}
+        return msgspec.structs.replace(answer, headers=headers)
 
     def version_2(self, request: Request, served: Sequence[Resource]) -> Response:
         """Answer `GET /openapi/v2`, all in one; in protobuf nothing is described, which has no bytes."""
         if "protobuf" in request.accept:
-            return Response(200, b"", {"content-type": _PROTOBUF_2})
+            media_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            return Response(200, b"", {"content-type": media_type})
         return _unless_known(request, *self._encoded("v2", served, _version_2))
 
     def _encoded(
@@ -114,21 +115,27 @@ def _hash(place: str, members: Iterable[Resource]) -> str:
 def _by_place(served: Iterable[Resource]) -> dict[str, list[Resource]]:
     places: dict[str, list[Resource]] = {}
     for resource in served:
-        places.setdefault(_place(resource), []).append(resource)
+        root = "apis" if resource.group else "api"
+        places.setdefault(f"{root}/{resource.kind.api_version}", []).append(resource)
     return places
 
 
-def _place(resource: Resource) -> str:
-    api_version = resource.kind.api_version
-    return f"apis/{api_version}" if resource.group else f"api/{api_version}"
-
-
 def _version_3(place: str, members: Sequence[Resource]) -> Data:
+    paths: Data = {}
+    for each in members:
+        namespace = "namespaces/{namespace}/" if each.kind.namespaced else ""
+        patch = {
+            "parameters": _PARAMETERS,
+            "responses": {"200": {"description": "OK"}},
+            "x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind": group_version_kind(each.kind.api_version, each.kind.name),
+        }
+        paths[f"/{place}/{namespace}{each.kind.plural}/{{name}}"] = {"patch": patch}
     schemas = {name: _VERSION_3.get(name) or _in_version_3(definition(name)) for name in _definitions(members)}
     return {
         "openapi": "3.0.0",
-        "info": _info(),
-        "paths": {_path(each): {"patch": _patch(each)} for each in members},
+        "info": {"title": "Kubernetes", "version": version()},
+        "paths": paths,
         "components": {"schemas": schemas | _users_schemas(members, _COMPONENT)},
     }
 
@@ -137,26 +144,17 @@ def _version_2(served: Sequence[Resource]) -> Data:
     definitions: dict[str, Data] = {name: msgspec.to_builtins(definition(name)) for name in _definitions(served)}
     return {
         "swagger": "2.0",
-        "info": _info(),
+        "info": {"title": "Kubernetes", "version": version()},
         "paths": {},
         "definitions": definitions | _users_schemas(served, REFERENCE),
     }
 
 
-def _info() -> Data:
-    return {"title": "Kubernetes", "version": version()}
-
-
 def _definitions(members: Iterable[Resource]) -> list[str]:
     """List the definitions of Kubernetes' own kinds, of their lists, and of all that they refer to."""
-    return sorted(reachable([*_EVERYWHERE, *_kinds_definitions(members)]))
-
-
-def _kinds_definitions(members: Iterable[Resource]) -> Iterator[str]:
-    for each in members:
-        for name in (each.kind.name, f"{each.kind.name}List") if each.custom is None else ():
-            if found := definition_of(each.kind.api_version, name):
-                yield found
+    own = [each.kind for each in members if each.custom is None]
+    names = (definition_of(kind.api_version, f"{kind.name}{suffix}") for kind in own for suffix in ("", "List"))
+    return sorted(reachable([*_EVERYWHERE, *filter(None, names)]))
 
 
 def _in_version_3(schema: Schema) -> Data:
@@ -180,26 +178,7 @@ def _users_schemas(members: Iterable[Resource], place: str) -> dict[str, Data]:
     for each in members:
         if each.custom is not None:
             name = ".".join([*reversed(each.group.split(".")), each.version, each.kind.name])
-            kinds = [_names(each.kind.api_version, each.kind.name)]
+            kinds = [group_version_kind(each.kind.api_version, each.kind.name)]
             described = each.custom.described({"metadata": {"$ref": f"{place}{OBJECT_META}"}})
             schemas[name] = {**described, "x-kubernetes-group-version-kind": kinds}
     return schemas
-
-
-def _path(resource: Resource) -> str:
-    namespace = "namespaces/{namespace}/" if resource.kind.namespaced else ""
-    return f"/{_place(resource)}/{namespace}{resource.kind.plural}/{{name}}"
-
-
-def _patch(resource: Resource) -> Data:
-    return {
-        "parameters": _PARAMETERS,
-        "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": _names(resource.kind.api_version, resource.kind.name),
-    }
-
-
-def _names(api_version: str, name: str) -> Data:
-    group, _, version = api_version.rpartition("/")
-    return {"group": group, "version": version, "kind": name}

@@ -35,8 +35,13 @@ class SharedSpecs:
 
     def __init__(self, read: Read, fill: Callable[[Data], Data]) -> None:
         self._read = read
-        self._fill = fill
-        self._spec = lru_cache(maxsize=1024)(self._read_spec)
+
+        @lru_cache(maxsize=1024)
+        def spec(text: bytes) -> object:
+            whole = read(b'{"spec":%b}' % text)
+            return None if whole is None else fill(whole).get("spec")
+
+        self._spec = spec
 
     def read(self, body: bytes) -> Data | None:
         """Read a body, with a spec that may be shared; None if something is wrong with it, or it cannot be told."""
@@ -50,10 +55,6 @@ class SharedSpecs:
         spec = self._spec(text)
         whole = self._read(body.replace(text, b"{}")) if spec is not None else None
         return None if whole is None else {**whole, "spec": spec}
-
-    def _read_spec(self, text: bytes) -> object:
-        whole = self._read(b'{"spec":%b}' % text)
-        return None if whole is None else self._fill(whole).get("spec")
 
 
 class SpecMemory(Generic[F]):
@@ -92,7 +93,7 @@ def _class_of(spec: Data) -> str:
     if not any(requests) and not any(limits):
         return "BestEffort"
     are_limited = all(each.keys() == set(_COUNTED) for each in limits)
-    return "Guaranteed" if are_limited and _together(requests) == _together(limits) else "Burstable"
+    return "Guaranteed" if are_limited and sum(requests, Counter()) == sum(limits, Counter()) else "Burstable"
 
 
 def _amounts(resources: Data) -> Counter[str]:
@@ -107,10 +108,6 @@ def nanos(told: object) -> int:
         return nano(told) if isinstance(told, str | int | float) else 0
     except QuantityError:
         return 0
-
-
-def _together(each: list[Counter[str]]) -> Counter[str]:
-    return sum(each, Counter())
 
 
 _known = SpecMemory(_class_of)

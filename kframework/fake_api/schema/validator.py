@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from datetime import date
 from functools import lru_cache
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from kframework.fake_api.schema.causes import Cause, invalid, invalid_type, required, too_long, too_many, unsupported
+from kframework.fake_api.wire.plain_data import entries
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _DURATION = re.compile(r"0|([+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|\d+ ?(d|w|days?|weeks?)", re.ASCII)
@@ -48,23 +48,13 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError from error
-
-
-def _time(text: str) -> bool:
-    return _TIME.fullmatch(text) is not None and _reads(date.fromisoformat)(text[:10])
-
-
 _CHECKS: dict[str, Callable[[str], bool]] = {
-    "byte": _reads(_decoded),
+    "byte": _reads(lambda text: base64.b64decode(text, validate=True)),  # binascii.Error is a ValueError
     "cidr": _reads(lambda text: ipaddress.ip_network(text, strict=False)),
     "date": _reads(date.fromisoformat),
-    "date-time": _time,
-    "datetime": _time,
+    **dict.fromkeys(
+        ("date-time", "datetime"), lambda text: _matches(_TIME)(text) and _reads(date.fromisoformat)(text[:10])
+    ),
     "duration": _matches(_DURATION),
     "email": _matches(_EMAIL),
     "hostname": _matches(_HOSTNAME),
@@ -133,28 +123,21 @@ def _of_type(schema: Schema, value: object, path: str) -> Iterator[Cause]:
         return
     is_whole = isinstance(value, float) and value.is_integer() and "integer" in wanted
     if not is_whole and not (found == "integer" and "number" in wanted):
-        yield _wrong_type(path, ",".join(map(str, wanted)), found)
-
-
-def _wrong_type(path: str, wanted: str, found: str) -> Cause:
-    return invalid_type(path, found, f"{_body(path)} must be of type {wanted}: {json.dumps(found)}")
-
-
-def _body(path: str) -> str:
-    return f"{path} in body"
+        told = f"{path} in body must be of type {','.join(map(str, wanted))}: {json.dumps(found)}"
+        yield invalid_type(path, found, told)
 
 
 def _of_text(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     if (most := _number(schema, "maxLength")) is not None and len(value) > most:
         yield too_long(path, int(most))
     if (least := _number(schema, "minLength")) is not None and len(value) < least:
-        yield invalid(path, value, f"{_body(path)} should be at least {int(least)} chars long")
+        yield invalid(path, value, f"{path} in body should be at least {int(least)} chars long")
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _matcher(pattern)(value):
-        yield invalid(path, value, f"{_body(path)} should match '{pattern}'")
+        yield invalid(path, value, f"{path} in body should match '{pattern}'")
     name = schema.get("format")
     if isinstance(name, str) and not has_format(name, value):
-        yield invalid_type(path, value, f"{_body(path)} must be of type {name}: {json.dumps(value)}")
+        yield invalid_type(path, value, f"{path} in body must be of type {name}: {json.dumps(value)}")
 
 
 @lru_cache(maxsize=1024)
@@ -174,12 +157,12 @@ def _of_number(schema: Schema, value: float, path: str) -> Iterator[Cause]:
     least, most, factor = (_number(schema, name) for name in ("minimum", "maximum", "multipleOf"))
     if most is not None and (value > most or (schema.get("exclusiveMaximum") is True and value == most)):
         bound = "less than" if schema.get("exclusiveMaximum") is True else "less than or equal to"
-        yield invalid(path, value, f"{_body(path)} should be {bound} {_shown(most)}")
+        yield invalid(path, value, f"{path} in body should be {bound} {_shown(most)}")
     if least is not None and (value < least or (schema.get("exclusiveMinimum") is True and value == least)):
         bound = "greater than" if schema.get("exclusiveMinimum") is True else "greater than or equal to"
-        yield invalid(path, value, f"{_body(path)} should be {bound} {_shown(least)}")
+        yield invalid(path, value, f"{path} in body should be {bound} {_shown(least)}")
     if factor and not math.isclose(quotient := value / factor, round(quotient), rel_tol=1e-12, abs_tol=1e-12):
-        yield invalid(path, value, f"{_body(path)} should be a multiple of {_shown(factor)}")
+        yield invalid(path, value, f"{path} in body should be a multiple of {_shown(factor)}")
 
 
 def _of_list(schema: Schema, value: list[object], path: str, depth: int) -> Iterator[Cause]:
@@ -188,14 +171,14 @@ def _of_list(schema: Schema, value: list[object], path: str, depth: int) -> Iter
         for index, item in enumerate(value):
             yield from _causes(items, item, f"{path}[{index}]", depth + 1)
     if (least := _number(schema, "minItems")) is not None and len(value) < least:
-        yield invalid(path, len(value), f"{_body(path)} should have at least {int(least)} items")
+        yield invalid(path, len(value), f"{path} in body should have at least {int(least)} items")
     if (most := _number(schema, "maxItems")) is not None and len(value) > most:
         yield too_many(path, len(value), int(most))
 
 
 def _of_object(schema: Schema, value: dict[str, object], path: str, depth: int) -> Iterator[Cause]:
     if (least := _number(schema, "minProperties")) is not None and len(value) < least:
-        yield invalid(path, len(value), f"{_body(path)} should have at least {int(least)} properties")
+        yield invalid(path, len(value), f"{path} in body should have at least {int(least)} properties")
     if (most := _number(schema, "maxProperties")) is not None and len(value) > most:
         yield too_many(path, len(value), int(most))
     needed, properties = schema.get("required"), schema.get("properties")
@@ -218,21 +201,22 @@ def _under(path: str, name: str) -> str:
 
 def _of_several(schema: Schema, value: object, path: str, depth: int) -> Iterator[Cause]:
     quoted = json.dumps(path)
-    for each in _schemas(schema, "allOf"):
+    every, options, choices = (entries(schema, name) for name in ("allOf", "anyOf", "oneOf"))
+    for each in every:
         found = list(_causes(each, value, path, depth + 1))
         yield from found
         if found:
             yield _of_all(f"{quoted} must validate all the schemas (allOf)")
-    if (options := _schemas(schema, "anyOf")) and all(_fails(each, value, path, depth) for each in options):
+    if options and all(_fails(each, value, path, depth) for each in options):
         yield _of_all(f"{quoted} must validate at least one schema (anyOf)")
         yield from _causes(options[0], value, path, depth + 1)
-    if options := _schemas(schema, "oneOf"):
-        valid = sum(not _fails(each, value, path, depth) for each in options)
+    if choices:
+        valid = sum(not _fails(each, value, path, depth) for each in choices)
         if valid != 1:
             found_valid = f"Found {valid} valid alternatives" if valid else "Found none valid"
             yield _of_all(f"{quoted} must validate one and only one schema (oneOf). {found_valid}")
         if not valid:
-            yield from _causes(options[0], value, path, depth + 1)
+            yield from _causes(choices[0], value, path, depth + 1)
     unwanted = schema.get("not")
     if isinstance(unwanted, dict) and not _fails(unwanted, value, path, depth):
         yield _of_all(f"{quoted} must not validate the schema (not)")
@@ -245,11 +229,6 @@ def _fails(schema: Schema, value: object, path: str, depth: int) -> bool:
 def _of_all(text: str) -> Cause:
     """Say what is about no single field; the API server has no better name for that."""
     return invalid("<nil>", "", text)
-
-
-def _schemas(schema: Schema, name: str) -> Sequence[Schema]:
-    found = schema.get(name)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _number(schema: Schema, name: str) -> float | None:
@@ -273,17 +252,15 @@ def defaulted(schema: Schema, value: object) -> object:
     if isinstance(value, dict):
         properties, others = schema.get("properties"), schema.get("additionalProperties")
         known = properties if isinstance(properties, dict) else {}
-        filled = {
+        whole = value | {
             name: deepcopy(each["default"])
             for name, each in known.items()
             if isinstance(each, dict) and "default" in each and name not in value
         }
-        whole = value | filled
-        return {name: _inner(known.get(name, others), item) for name, item in whole.items()}
+        return {
+            name: defaulted(inner, item) if isinstance(inner := known.get(name, others), dict) else item
+            for name, item in whole.items()
+        }
     if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
         return [defaulted(items, item) for item in value]
     return value
-
-
-def _inner(schema: object, value: object) -> object:
-    return defaulted(schema, value) if isinstance(schema, dict) else value

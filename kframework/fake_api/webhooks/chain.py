@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -26,9 +26,6 @@ from kframework.fake_api.webhooks.hooks import Webhook, Write, webhooks_in
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text
 from kframework.objects import ApiObject, Kind, Namespace
-
-_API_VERSION = "admission.k8s.io/v1"
-_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class Subject(NamedTuple):
@@ -61,7 +58,7 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
     warnings: tuple[str, ...] = ()
 
 
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
+class _Review(msgspec.Struct, frozen=True):
     response: Answer | None = None
 
 
@@ -69,16 +66,9 @@ class Unanswered(Exception):
     """Raised where a webhook could not be asked, or has answered nonsense."""
 
 
-def question(subject: Subject, number: int) -> tuple[str, bytes]:
-    """Write a review of a write; return its uid and the body."""
-    uid = str(uuid.UUID(int=number))
-    asked = request_of(subject, uid)
-    return uid, msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": _API_VERSION, "request": asked})
-
-
 def request_of(subject: Subject, uid: str = "") -> Data:
     """Return what a review asks."""
-    write = subject.write
+    write, user = subject.write, subject.user
     kind = {"group": write.group, "version": write.version, "kind": subject.kind}
     resource = {"group": write.group, "version": write.version, "resource": write.resource}
     return {
@@ -92,46 +82,12 @@ def request_of(subject: Subject, uid: str = "") -> Data:
         **({"name": subject.name} if subject.name else {}),
         **({"namespace": subject.namespace} if subject.namespace else {}),
         "operation": write.operation,
-        "userInfo": _spoken(subject.user),
+        "userInfo": {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {}),
         "object": subject.new,
         "oldObject": subject.old,
         "dryRun": subject.is_dry_run,
-        "options": {"kind": _OPTIONS[write.operation], "apiVersion": "meta.k8s.io/v1"},
+        "options": {"kind": f"{write.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"},
     }
-
-
-def answer_in(body: bytes, uid: str) -> Answer:
-    """Read an answer; Unanswered for one that is none, or is to another question."""
-    try:
-        answer = msgspec.json.decode(body, type=_Review).response
-    except (ValueError, RecursionError) as error:
-        raise Unanswered(f"it has answered no AdmissionReview: {error}") from error
-    if answer is None:
-        raise Unanswered("it has answered an AdmissionReview without a response")
-    if answer.uid != uid:
-        raise Unanswered(f'expected response.uid="{uid}", got "{answer.uid:.100}"')
-    return answer
-
-
-def patch_in(answer: Answer) -> bytes | None:
-    """Return the JSON patch of an answer, None if there is none; Unanswered for one of another type."""
-    if not answer.patch:
-        return None
-    if answer.patch_type != "JSONPatch":
-        raise Unanswered(f'invalid patchType: "{answer.patch_type:.100}"')
-    try:
-        return base64.b64decode(answer.patch, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Unanswered(f"its patch is no base64: {error}") from error
-
-
-def denied(hook: Webhook, answer: Answer) -> ClusterError:
-    """Say that a webhook has refused a write."""
-    status, head = answer.status, f'admission webhook "{hook.name}" denied the request'
-    why = status.message or status.reason
-    message = f"{head}: {why}" if why else f"{head} without explanation"
-    code = status.code if 400 <= status.code < 600 else 400
-    return ClusterError(message, status=code, reason=status.reason or ("BadRequest" if code == 400 else ""))
 
 
 def failed(hook: Webhook, why: Unanswered) -> ClusterError:
@@ -140,28 +96,8 @@ def failed(hook: Webhook, why: Unanswered) -> ClusterError:
     return ClusterError(message, status=500, reason="InternalError")
 
 
-def undecided(subject: Subject, why: Exception) -> ClusterError:
-    """Say that it could not be found out whether a webhook is to be asked."""
-    write = subject.write
-    resource = f"{write.resource}.{write.group}" if write.group else write.resource
-    return ClusterError(f'{resource} "{subject.name}" is forbidden: {why}', status=403, reason="Forbidden")
-
-
-def headers(warnings: Sequence[str]) -> Mapping[str, str]:
-    """Return the header with what a client is warned of."""
-    texts = (each.replace("\\", "\\\\").replace('"', '\\"')[:_LONGEST_WARNING] for each in warnings[:_WARNINGS])
-    plain = ("".join(character for character in each if character.isprintable()) for each in texts)
-    told = ", ".join(f'299 - "{each}"' for each in plain)
-    return {"warning": told} if told else {}
-
-
 #: How many warnings are handed on, and how much of each.
 _WARNINGS, _LONGEST_WARNING = 16, 256
-
-
-def _spoken(user: User) -> Data:
-    spoken: Data = {"username": user.name, "groups": list(user.groups)}
-    return spoken | ({"uid": user.uid} if user.uid else {})
 
 
 #: What an API server sets itself: a webhook that has changed a new object sends it without.
@@ -174,13 +110,6 @@ _OF_CLASS = ("priority", "preemptionPolicy")
 Begin = Callable[[Request], object]
 
 
-class Reviewed(NamedTuple):
-    """What is to be written after all, and the headers with what webhooks warn of."""
-
-    request: Request
-    headers: Mapping[str, str]
-
-
 class Webhooks:
     """The admission webhooks of a cluster."""
 
@@ -191,26 +120,21 @@ class Webhooks:
         self._validating = built_in_kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
         self._asked = 0
 
-    async def reviewed(self, request: Request) -> Reviewed:
-        """Have webhooks look at a write; raises ClusterError where one refuses it, or cannot be asked."""
-        same = Reviewed(request, {})
-        if not request.writes or not self._has_any():
-            return same
-        subject = self._subject(request)
+    async def reviewed(self, request: Request) -> tuple[Request, Mapping[str, str]]:
+        """Return what webhooks make of a write, and headers of what they warn of; ClusterError if it is refused."""
+        objects = self._store.cluster.objects
+        is_asked = request.writes and (objects(self._mutating.struct) or objects(self._validating.struct))
+        subject = self._subject(request) if is_asked else None
         if subject is None:
-            return same
+            return request, {}
         warnings: list[str] = []
         changed = await self._mutated(subject, warnings)
         await self._validate(changed, warnings)
         if changed.new != subject.new:
             request = _rewritten(request, changed)
-        return Reviewed(request, headers(warnings))
-
-    def _has_any(self) -> bool:
-        objects = self._store.cluster.objects
-        return bool(objects(self._mutating.struct) or objects(self._validating.struct))
-
-    # -- what it is about ----------------------------------------------------------------------------------------------
+        texts = [each.replace("\\", "\\\\").replace('"', '\\"')[:_LONGEST_WARNING] for each in warnings[:_WARNINGS]]
+        told = ", ".join(f'299 - "{"".join(filter(str.isprintable, each))}"' for each in texts)
+        return request, {"warning": told} if told else {}
 
     def _subject(self, request: Request) -> Subject | None:
         """Find out what a write would come to; None for one that no webhook is asked about, or that will fail."""
@@ -218,23 +142,14 @@ class Webhooks:
         resource = self._store.catalogue.find(path.api_version, path.plural) if path is not None else None
         if path is None or resource is None or resource.is_review or (request.method == "DELETE" and not path.name):
             return None
-        old = self._found(request) if path.name else None
+        old = _document(self._begin(Request(method="GET", path=request.path))) if path.name else None
         if request.method == "DELETE":
             return _about(path, resource, request, None, old) if old is not None else None
-        new = self._tried(request)
-        return _about(path, resource, request, new, old) if new is not None else None
-
-    def _found(self, request: Request) -> Data | None:
-        return _document(self._begin(Request(method="GET", path=request.path)))
-
-    def _tried(self, request: Request) -> Data | None:
         query = (*((name, value) for name, value in request.query if name != "dryRun"), ("dryRun", "All"))
-        answer = _document(self._begin(replace(request, query=query, accept=JSON)))
-        if answer is not None and answer.get("kind") == "Status":
-            return _document(Response(200, request.body, {}))  # something that is only sent, as a binding is
-        return answer
-
-    # -- what webhooks say ---------------------------------------------------------------------------------------------
+        new = _document(self._begin(replace(request, query=query, accept=JSON)))
+        if new is not None and new.get("kind") == "Status":
+            new = _document(Response(200, request.body, {}))  # something that is only sent, as a binding is
+        return _about(path, resource, request, new, old) if new is not None else None
 
     async def _mutated(self, subject: Subject, warnings: list[str]) -> Subject:
         """Return what the mutating webhooks make of a write."""
@@ -250,9 +165,14 @@ class Webhooks:
     async def _change(self, hook: Webhook, subject: Subject, warnings: list[str]) -> tuple[Subject, bool]:
         try:
             answer = await self._answer(hook, subject, warnings)
-            patch = patch_in(answer) if subject.new is not None else None
-            if patch is None or subject.new is None:
+            if subject.new is None or not answer.patch:
                 return subject, False
+            if answer.patch_type != "JSONPatch":
+                raise Unanswered(f'invalid patchType: "{answer.patch_type:.100}"')
+            try:
+                patch = base64.b64decode(answer.patch, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise Unanswered(f"its patch is no base64: {error}") from error
             new = apply_patch(subject.new, patch, JSON_PATCH)
         except Unanswered as why:
             if hook.may_fail:
@@ -279,27 +199,53 @@ class Webhooks:
     async def _answer(self, hook: Webhook, subject: Subject, warnings: list[str]) -> Answer:
         """Ask a webhook; ClusterError if it refuses, Unanswered if it cannot be asked."""
         self._asked += 1
-        uid, body = question(subject, self._asked)
-        answer = answer_in(await call_webhook(hook, body), uid)
+        uid = str(uuid.UUID(int=self._asked))
+        review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request_of(subject, uid)}
+        body = await call_webhook(hook, msgspec.json.encode(review))
+        try:
+            answer = msgspec.json.decode(body, type=_Review).response
+        except (ValueError, RecursionError) as error:
+            raise Unanswered(f"it has answered no AdmissionReview: {error}") from error
+        if answer is None:
+            raise Unanswered("it has answered an AdmissionReview without a response")
+        if answer.uid != uid:
+            raise Unanswered(f'expected response.uid="{uid}", got "{answer.uid:.100}"')
         warnings += answer.warnings
         if not answer.allowed:
-            raise denied(hook, answer)
+            why = answer.status.message or answer.status.reason
+            message = f'admission webhook "{hook.name}" denied the request'
+            message += f": {why}" if why else " without explanation"
+            code = answer.status.code if 400 <= answer.status.code < 600 else 400
+            reason = answer.status.reason or ("BadRequest" if code == 400 else "")
+            raise ClusterError(message, status=code, reason=reason)
         return answer
 
     def _wanting(self, kind: Kind[ApiObject], subject: Subject) -> list[Webhook]:
         collection = self._store.collection(kind)
         configurations: Iterator[Data] = (each.data for each in collection.at(collection.version))
-        objects, labels = [each for each in (subject.new, subject.old) if each is not None], self._labels(subject)
+        objects = [each for each in (subject.new, subject.old) if each is not None]
+        labels: Mapping[str, str] | None = None  # of the namespace of what is written, a namespace's own
+        if subject.kind == "Namespace":
+            labels = {key: str(value) for key, value in mapping(next(iter(objects), {}), "metadata.labels").items()}
+        elif subject.namespace and (home := self._store.cluster.find(Namespace, subject.namespace)) is not None:
+            labels = home.metadata.labels
         wanting = [hook for hook in webhooks_in(configurations) if hook.wants(subject.write, labels, objects)]
         return [hook for hook in wanting if not hook.conditions or _meets_conditions(hook, subject)]
 
-    def _labels(self, subject: Subject) -> Mapping[str, str] | None:
-        """Return the labels of the namespace of what is written, a namespace's own; None for what is in none."""
-        if subject.kind == "Namespace":
-            document = subject.new or subject.old or {}
-            return {key: str(value) for key, value in mapping(document, "metadata.labels").items()}
-        home = self._store.cluster.find(Namespace, subject.namespace) if subject.namespace else None
-        return home.metadata.labels if home is not None else None
+
+def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
+    """Return whether a webhook's conditions hold; ClusterError if that cannot be said, and it must not fail."""
+    from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold  # few webhooks have any
+
+    try:
+        return hold(hook.conditions, request_of(subject))
+    except UndecidedError as why:
+        if hook.may_fail:
+            return False
+        write = subject.write
+        resource = f"{write.resource}.{write.group}" if write.group else write.resource
+        message = f'{resource} "{subject.name}" is forbidden: {why}'
+        raise ClusterError(message, status=403, reason="Forbidden") from why
 
 
 def _about(path: Path, resource: Resource, request: Request, new: Data | None, old: Data | None) -> Subject:
@@ -316,18 +262,6 @@ def _about(path: Path, resource: Resource, request: Request, new: Data | None, o
         user=request.user or ADMIN,
         is_dry_run=("dryRun", "All") in request.query,
     )
-
-
-def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
-    """Return whether a webhook's conditions hold; ClusterError if that cannot be said, and it must not fail."""
-    from kframework.fake_api.webhooks.match_conditions import UndecidedError, hold  # few webhooks have any
-
-    try:
-        return hold(hook.conditions, request_of(subject))
-    except UndecidedError as why:
-        if hook.may_fail:
-            return False
-        raise undecided(subject, why) from why
 
 
 def _document(answer: object) -> Data | None:

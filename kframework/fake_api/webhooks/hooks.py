@@ -31,59 +31,42 @@ class Write(NamedTuple):
     namespaced: bool
 
 
-class Webhook(NamedTuple):
+class Webhook:
     """One webhook of a configuration, as its author wrote it."""
 
-    said: Data
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return text(self.said, "name")
-
-    @property
-    def url(self) -> str:
-        """Where it is; empty if it is a Service."""
-        return text(self.said, "clientConfig.url")
+    def __init__(self, said: Data) -> None:
+        self._said = said
+        self.name: str = text(said, "name")
+        #: Where it is; empty if it is a Service.
+        self.url: str = text(said, "clientConfig.url")
+        #: How long it may take.
+        self.seconds: int = number(said, "timeoutSeconds") or _SECONDS
+        #: Whether a write goes on where it cannot be asked.
+        self.may_fail: bool = text(said, "failurePolicy") == "Ignore"
+        #: Expressions that have to be true for it to be asked.
+        self.conditions: list[Data] = entries(said, "matchConditions")
+        #: Whether it wants to see what others changed after it.
+        self.is_asked_again: bool = text(said, "reinvocationPolicy") == "IfNeeded"
 
     @property
     def authorities(self) -> str:
         """The certificates that vouch for it, as PEM; empty for those of the machine."""
         try:
-            return base64.b64decode(text(self.said, "clientConfig.caBundle")).decode("ascii")
+            return base64.b64decode(text(self._said, "clientConfig.caBundle")).decode("ascii")
         except (binascii.Error, ValueError):
             return ""
-
-    @property
-    def seconds(self) -> int:
-        """How long it may take."""
-        return number(self.said, "timeoutSeconds") or _SECONDS
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether a write goes on where it cannot be asked."""
-        return text(self.said, "failurePolicy") == "Ignore"
-
-    @property
-    def conditions(self) -> list[Data]:
-        """Expressions that have to be true for it to be asked."""
-        return entries(self.said, "matchConditions")
-
-    @property
-    def is_asked_again(self) -> bool:
-        """Whether it wants to see what others changed after it."""
-        return text(self.said, "reinvocationPolicy") == "IfNeeded"
 
     def wants(self, write: Write, labels: Mapping[str, str] | None, objects: list[Data]) -> bool:
         """Return whether it is to be asked; `labels` are those of the namespace, None where there is none."""
         if write.group == "admissionregistration.k8s.io" and write.resource in _SPARED:
             return False
-        if not any(_covers(rule, write) for rule in entries(self.said, "rules")):
+        if not any(_covers(rule, write) for rule in entries(self._said, "rules")):
             return False
-        if labels is not None and not _selects(mapping(self.said, "namespaceSelector"), labels):
+        if labels is not None and not _selects(mapping(self._said, "namespaceSelector"), labels):
             return False
-        chosen = mapping(self.said, "objectSelector")
-        return any(_selects(chosen, _labels(each)) for each in objects) if objects else not chosen
+        chosen = mapping(self._said, "objectSelector")
+        labelled = [{key: str(value) for key, value in mapping(each, "metadata.labels").items()} for each in objects]
+        return any(_selects(chosen, each) for each in labelled) if objects else not chosen
 
 
 def webhooks_in(configurations: Iterator[Data]) -> list[Webhook]:
@@ -99,16 +82,13 @@ def _covers(rule: Data, write: Write) -> bool:
         and _lists(rule, "apiGroups", write.group)
         and _lists(rule, "apiVersions", write.version)
         and (scope == "*" or (scope == "Namespaced") == write.namespaced)
-        and any(_names(each, write) for each in _texts(rule, "resources"))
+        # As in `*`, `pods`, `pods/*`, `*/scale` and `*/*`.
+        and any(
+            resource in ("*", write.resource)
+            and (subresource in ("*", write.subresource) if slash else not write.subresource)
+            for resource, slash, subresource in (each.partition("/") for each in _texts(rule, "resources"))
+        )
     )
-
-
-def _names(said: str, write: Write) -> bool:
-    """Return whether a resource of a rule is meant: `*`, `pods`, `pods/*`, `*/scale`, `*/*`."""
-    resource, slash, subresource = said.partition("/")
-    if resource not in ("*", write.resource):
-        return False
-    return subresource in ("*", write.subresource) if slash else not write.subresource
 
 
 def _lists(rule: Data, field: str, value: str) -> bool:
@@ -118,10 +98,6 @@ def _lists(rule: Data, field: str, value: str) -> bool:
 def _texts(rule: Data, field: str) -> list[str]:
     found = rule.get(field)
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def _labels(document: Data) -> dict[str, str]:
-    return {key: str(value) for key, value in mapping(document, "metadata.labels").items()}
 
 
 def _selects(selector: Data, labels: Mapping[str, str]) -> bool:

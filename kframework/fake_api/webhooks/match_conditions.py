@@ -80,8 +80,6 @@ def hold(conditions: Sequence[Data], asked: Data) -> bool:
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> Program:
-    return compile_program(expression.strip(), _ENVIRONMENT, _no_bool)
-
-
-def _no_bool(type: Type) -> str:
-    return "" if type == BOOL else f"must evaluate to bool but got {type}"
+    return compile_program(
+        expression.strip(), _ENVIRONMENT, lambda type: "" if type == BOOL else f"must evaluate to bool but got {type}"
+    )

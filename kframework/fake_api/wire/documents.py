@@ -23,26 +23,18 @@ Data = dict[str, object]
 
 
 class Document:
-    """An object as it is stored, and the JSON that the API shows for it; neither ever changes.
+    """An object as it is stored, and its JSON in the API; neither changes, but for JSON that goes by the clock."""
 
-    In kinds of it that go by the clock the JSON does.
-    """
-
-    __slots__ = ("_body", "_subject")
+    __slots__ = ("_body", "subject")
 
     def __init__(self, subject: ApiObject, body: bytes) -> None:
-        self._subject = subject
+        self.subject: ApiObject = subject
         self._body = body
 
     @classmethod
     def of(cls, subject: ApiObject) -> Document:
         """Show an object of which nothing is known but its struct."""
         return cls(subject, encode(subject))
-
-    @property
-    def subject(self) -> ApiObject:
-        """The object."""
-        return self._subject
 
     @property
     def body(self) -> bytes:
@@ -70,17 +62,9 @@ class Document:
         metadata = structs.replace(self.subject.metadata, resource_version=str(version))
         return Draft(self.subject, self.data).then(structs.replace(self.subject, metadata=metadata))
 
-    def __repr__(self) -> str:
-        return f"<Document of {'/'.join(self.key)}>"
-
 
 #: Adds to a document, whenever it has changed, what follows from the rest.
 Complete = Callable[[Document], Document]
-
-
-def as_it_is(document: Document) -> Document:
-    """Add nothing to a document."""
-    return document
 
 
 class Draft(NamedTuple):
@@ -125,11 +109,10 @@ def _fields(struct: type[msgspec.Struct]) -> tuple[list[tuple[str, object]], Cal
     fields = structs.fields(struct)
     names = [field.name for field in fields]
     values = attrgetter(*names) if len(names) > 1 else lambda subject: tuple(getattr(subject, name) for name in names)
-    return [(field.encode_name, _default(field)) for field in fields], values
-
-
-def _default(field: structs.FieldInfo) -> object:
-    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    defaults = (
+        each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory() for each in fields
+    )
+    return list(zip((field.encode_name for field in fields), defaults, strict=True)), values
 
 
 _SCALARS = (str, bool, int, float)
@@ -142,23 +125,19 @@ def _value(shown: object, old: object, new: object) -> object:
     if isinstance(new, msgspec.Struct) and type(old) is type(new) and isinstance(shown, dict):
         return followed(shown, old, new)
     if isinstance(new, tuple) and isinstance(old, tuple) and isinstance(shown, list) and len(old) == len(shown):
-        return _elements(shown, old, new)
+        # An element that has kept its name, or its type, is the same one.
+        places = {_identity(element): place for place, element in enumerate(old)}
+        elements: list[object] = []
+        for element in new:
+            place = places.get(_identity(element))
+            if place is None:
+                elements.append(_plain(element))
+            elif element == old[place]:
+                elements.append(shown[place])
+            else:
+                elements.append(_value(shown[place], old[place], element))
+        return elements
     return _plain(new)
-
-
-def _elements(shown: list[object], old: tuple[object, ...], new: tuple[object, ...]) -> list[object]:
-    """Return what shows a list that was changed: an element that has kept its name, or its type, is the same one."""
-    places = {_identity(element): place for place, element in enumerate(old)}
-    elements = []
-    for element in new:
-        place = places.get(_identity(element))
-        if place is None:
-            elements.append(_plain(element))
-        elif element == old[place]:
-            elements.append(shown[place])
-        else:
-            elements.append(_value(shown[place], old[place], element))
-    return elements
 
 
 def _plain(value: object) -> object:

@@ -6,12 +6,12 @@ schedulers write it, and kubectl shows core/v1.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
-
-# -- autoscalers ---------------------------------------------------------------------------------------------------
 
 #: Annotations that hold, in v1, what has no field there; each with its place in v2.
 _ANNOTATED = {
@@ -60,7 +60,10 @@ def from_v1(scaler: Data) -> Data:
         if part in scaler:
             kept[part] = _without(mapping(scaler, part), (field,))
     for name, (part, field) in _ANNOTATED.items():
-        if (told := _read(annotations.get(name), dict if field == "behavior" else list)) is not None:
+        written, told = annotations.get(name), None
+        with suppress(ValueError, RecursionError):
+            told = msgspec.json.decode(written) if isinstance(written, str) else None
+        if isinstance(told, dict if field == "behavior" else list):
             kept[part] = {**mapping(kept, part), field: told}
     wanted, metrics = value(scaler, f"spec.{_WANTED}"), entries(kept, "spec.metrics")
     if wanted is None and not metrics:
@@ -82,19 +85,9 @@ def _share(metric: Data, place: str) -> object:
     return value(metric, f"resource.{place}.averageUtilization")
 
 
-def _read(written: object, wanted: type) -> object:
-    try:
-        found = msgspec.json.decode(written) if isinstance(written, str) else None
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, wanted) else None
-
-
 def _without(data: Data, fields: tuple[str, ...]) -> Data:
     return {name: told for name, told in data.items() if name not in fields}
 
-
-# -- events --------------------------------------------------------------------------------------------------------
 
 #: What the fields of events.k8s.io/v1 are called in core/v1, where they differ.
 _CORE_NAMES = {
@@ -115,14 +108,10 @@ _SHOWN_EMPTY: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None
 
 def to_core(event: dict[str, object]) -> dict[str, object]:
     """Write an event of events.k8s.io/v1 as one of core/v1."""
-    return {**_SHOWN_EMPTY, **_renamed(event, _CORE_NAMES), "apiVersion": "v1"}
+    return {**_SHOWN_EMPTY, **{_CORE_NAMES.get(name, name): told for name, told in event.items()}, "apiVersion": "v1"}
 
 
 def from_core(event: dict[str, object]) -> dict[str, object]:
     """Write an event of core/v1 as one of events.k8s.io/v1."""
-    given = {field: value for field, value in event.items() if value or field not in _SHOWN_EMPTY}
-    return {**_renamed(given, _NAMES), "apiVersion": "events.k8s.io/v1"}
-
-
-def _renamed(event: dict[str, object], names: dict[str, str]) -> dict[str, object]:
-    return {names.get(field, field): value for field, value in event.items()}
+    given = {_NAMES.get(name, name): told for name, told in event.items() if told or name not in _SHOWN_EMPTY}
+    return {**given, "apiVersion": "events.k8s.io/v1"}

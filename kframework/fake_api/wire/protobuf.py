@@ -34,18 +34,14 @@ def from_protobuf(body: bytes) -> dict[str, object]:
         api_version, kind = text(envelope, "typeMeta.apiVersion"), text(envelope, "typeMeta.kind")
         name, raw = message_of(api_version, kind), envelope.get("raw", "")
         if name is None or not isinstance(raw, str) or "contentEncoding" in envelope:
-            raise _must_be_json(kind)
+            message = (
+                "the body of the request was in an unknown format - accepted media types include: application/json"
+                f" (it was protobuf, which a {kind or 'body':.100} cannot be here; see contentType of your client)"
+            )
+            raise ClusterError(message, status=415, reason="UnsupportedMediaType")
         return {"apiVersion": api_version, "kind": kind, **_message(b64decode(raw), name, 0)}
     except (ValueError, RecursionError, OverflowError, OSError) as error:  # the last two: a time that is none
         raise api_errors.bad_request(f"the body of the request is malformed protobuf: {error}") from error
-
-
-def _must_be_json(kind: str) -> ClusterError:
-    message = (
-        "the body of the request was in an unknown format - accepted media types include: application/json"
-        f" (it was protobuf, which a {kind or 'body':.100} cannot be here; see contentType of your client)"
-    )
-    return ClusterError(message, status=415, reason="UnsupportedMediaType")
 
 
 def _message(data: bytes, name: str, depth: int) -> dict[str, object]:
@@ -169,10 +165,8 @@ def fields_of(message: str) -> Fields:
     """Return the fields of a message."""
     if message.startswith("map"):
         return {1: ("key", "string?"), 2: ("value", f"{message.partition(':')[2] or 'string'}?")}
-    return dict(_read(_WRITTEN[message]))
-
-
-def _read(fields: str) -> Iterator[tuple[int, tuple[str, str]]]:
-    for field in fields.split(", "):
+    fields: Fields = {}
+    for field in _WRITTEN[message].split(", "):
         number, name, kind = [*field.split(), "string"][:3]
-        yield int(number), ("", name) if name.startswith("^") else (name, kind)
+        fields[int(number)] = ("", name) if name.startswith("^") else (name, kind)
+    return fields

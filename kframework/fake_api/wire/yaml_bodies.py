@@ -33,7 +33,13 @@ def json_of(body: bytes) -> bytes:
         found = [each for each in documents(body.decode()) if each is not None]
         if len(found) != 1:
             raise ValueError(f"it holds {len(found)} documents instead of one")
-        _check_size(found[0])
+        waiting, count = [*found], 0  # a document must not be too large to be written out, nor hold itself
+        while waiting:
+            value = waiting.pop()
+            count += 1
+            if count > MOST_VALUES:
+                raise ValueError(f"it holds more than {MOST_VALUES} values")
+            waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return msgspec.json.encode(found[0])
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise api_errors.bad_request(f"error decoding YAML: {error}") from error
@@ -53,17 +59,3 @@ def in_yaml(response: Response) -> Response:
         return response
     headers = {**response.headers, "content-type": YAML}
     return msgspec.structs.replace(response, body=yaml_of(response.body), headers=headers)
-
-
-def _check_size(document: object) -> None:
-    """Raise ValueError if a document is too large to be written out, or holds itself."""
-    waiting, count = [document], 0
-    while waiting:
-        value = waiting.pop()
-        count += 1
-        if count > MOST_VALUES:
-            raise ValueError(f"it holds more than {MOST_VALUES} values")
-        if isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value

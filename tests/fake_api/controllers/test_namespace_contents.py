@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ConfigMap, Namespace, ObjectMeta, ServiceAccount
 from tests.in_memory.workloads.stage import acting
@@ -16,11 +15,6 @@ CERTIFICATE = "kube-root-ca.crt"
 DESCRIPTION = "kubernetes.io/description"
 SYSTEM = ["default", "kube-node-lease", "kube-public", "kube-system"]
 MADE = pytest.mark.parametrize(("kind", "name"), [(ServiceAccount, "default"), (ConfigMap, CERTIFICATE)])
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def namespaces_with(memory: MemoryCluster, kind: type[ApiObject], name: str) -> list[str]:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.objects.openapi.definitions import definition_of
 from tests.fake_api.serving import Json, Served, read, request
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 SPEC = {"type": "object", "description": "What it is."}
 

@@ -10,7 +10,6 @@ import pytest
 from multidict import CIMultiDict
 
 from kframework.client.transport import User
-from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError
 from kframework.fake_api.authentication import AUDIENCE
 from kframework.objects import Pod
@@ -19,11 +18,6 @@ from tests.fake_api.serving import PODS, Json, Served, pod
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 BOT = "system:serviceaccount:default:bot"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 @pytest.fixture(name="served")

@@ -8,16 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.client.transport import Transport
-from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError
 from kframework.fake_api.embedded_server import InProcess
 from kframework.objects import Node, ObjectMeta
 from tests.fake_api.serving import NODES, Events, Served, node, read, request
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_requests() -> None:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.field_validation import _warnings
 from kframework.objects import Namespace, ObjectMeta
 from tests.fake_api.serving import MERGE, NODES, PODS, STRATEGIC, Json, Served, node, pod
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 JSON_PATCH = "application/json-patch+json"
 MISSPELT = pod() | {"spec": pod()["spec"] | {"tolerrations": []}, "stauts": {}}

@@ -8,16 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.clock import VirtualTimeLoop, run_virtual
+from kframework.clock import run_virtual
 from kframework.fake_api import collection
 from kframework.objects import Lease, ObjectMeta
 from tests.fake_api.serving import Json, Served
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.clock import LoopClock
 from kframework.fake_api.embedded_server import InProcess
 from kframework.fake_api.local import LocalCluster
 from kframework.in_memory.kubelet import ENDING_SECONDS
@@ -24,11 +24,6 @@ from kframework.objects import (
 from kframework.objects.manifest import Manifest
 from kframework.objects.manifest import read as read_files
 from tests.fake_api.serving import PODS, pod, read, request
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_a_cluster_has_its_service_unless_a_file_has_it() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.clock import LoopClock, VirtualTimeLoop, seconds_of
+from kframework.clock import LoopClock, seconds_of
 from kframework.fake_api.local import LocalCluster
 from kframework.fake_api.state_file import StateFile
 from kframework.objects import ApiObject, Lease, Node, NodeCondition, NodeStatus, ObjectMeta
@@ -17,11 +17,6 @@ from tests.fake_api.serving import MERGE, NODES, TABLE, Events, Json, Served, sh
 EVERYWHERE = "/apis/coordination.k8s.io/v1/leases"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 OLD = "2020-01-01T00:00:00.000000Z"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 class Alive(Served):

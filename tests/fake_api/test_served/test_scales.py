@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError
 from kframework.fake_api.served import ScalePaths, scale_of, scaled
 from tests.fake_api.serving import MERGE, Json, Served
@@ -21,11 +20,6 @@ WEB: Json = {
         },
     },
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 @pytest.mark.parametrize(

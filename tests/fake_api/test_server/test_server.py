@@ -6,15 +6,8 @@ import pytest
 import yaml
 
 from kframework.client.transport import JSON
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.wire.yaml_bodies import YAML
 from tests.fake_api.serving import NODES, PODS, Served, node, pod, request
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 UNKNOWN = (404, "NotFound", "the server could not find the requested resource")
 NOT_ALLOWED = (405, "MethodNotAllowed", "the server does not allow this method on the requested resource")

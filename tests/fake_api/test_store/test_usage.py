@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from kframework.clock import VirtualTimeLoop
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
 from tests.fake_api.serving import Served
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def pod(name: str, node: str, phase: str = "Running", **requests: str) -> Pod:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.subresources import LOGS
 from kframework.objects import Container, ObjectMeta, Pod, PodSpec, PodStatus
 from tests.fake_api.serving import PODS, Served, read
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def pod(*names: str, node: str = "n1", phase: str = "Running", first: tuple[str, ...] = (), logs: str = "") -> Pod:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.objects import LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget
 from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 

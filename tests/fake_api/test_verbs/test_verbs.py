@@ -6,15 +6,8 @@ import asyncio
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from tests.fake_api.serving import MERGE, NODES, PODS, STRATEGIC, TABLE, Json, Served, node, pod
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 START = "2026-01-01T00:00:00Z"
 

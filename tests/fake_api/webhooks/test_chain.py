@@ -16,9 +16,15 @@ from msgspec.structs import replace
 from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.webhooks import chain
-from kframework.fake_api.webhooks.hooks import Webhook
+from kframework.fake_api.webhooks import hooks as found
 from kframework.objects import Namespace, ObjectMeta
 from tests.fake_api.serving import MERGE, PODS, Json, Served, pod, read, request
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 ANY = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
@@ -77,9 +83,9 @@ class Hooks:
         asked = request(method, path, body, **query)
         server = self.served.server
         await server.prepare(asked)
-        reviewed = await server.webhooks.reviewed(asked)
-        answer = await server.answer(reviewed.request)
-        return replace(answer, headers={**answer.headers, **reviewed.headers})
+        written, warnings = await server.webhooks.reviewed(asked)
+        answer = await server.answer(written)
+        return replace(answer, headers={**answer.headers, **warnings})
 
     async def written(self, method: str, path: str, body: object = None, **query: Any) -> Json:
         response = await self.send(method, path, body, **query)
@@ -265,7 +271,7 @@ async def test_one_that_takes_too_long_or_says_too_much(monkeypatch: pytest.Monk
 
     async with webhooks() as hooks:
         monkeypatch.setattr(hooks, "answer", never)
-        monkeypatch.setattr(Webhook, "seconds", 0.01)
+        monkeypatch.setattr(found, "_SECONDS", 0.01)
         await hooks.add("slow")
         assert "context deadline exceeded" in (await hooks.refusal("POST", PODS, pod()))[2]
 

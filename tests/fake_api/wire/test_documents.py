@@ -148,7 +148,6 @@ def test_documents() -> None:
     assert document.at(9).data["metadata"]["resourceVersion"] == "9"  # type: ignore[index]  # plain JSON
     assert document.at(9).data["spec"] == WRITTEN["spec"]
     assert document.parts({"kind", "status"}) == {"kind": "Pod"}
-    assert repr(document) == "<Document of default/web>"
 
 
 @pytest.mark.parametrize("subject", [SUBJECT, Node(metadata=ObjectMeta(name="n"))])

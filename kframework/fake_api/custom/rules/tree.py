@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -38,11 +38,6 @@ class Rule:
         return isinstance(self.program, Program) and "oldSelf" in self.program.names
 
     @property
-    def is_optional(self) -> bool:
-        """Whether it is asked where nothing was there before, too."""
-        return flag(self.written, "optionalOldSelf")
-
-    @property
     def title(self) -> str:
         """Its message, or its text."""
         return (text(self.written, "message") or text(self.written, "rule")).strip()
@@ -70,26 +65,22 @@ def _tree(schema: Schema, node: Schema, name: str, fields: Fields) -> Tree | Non
     """Compile the rules of a schema about values of `node`: the same schema, but for the parts of an `allOf`."""
     if node.get("x-kubernetes-embedded-resource") is True:
         node = as_resource(node)
+    known, properties = mapping(node, "properties"), dict[str, Tree]()
+    for property, inner in mapping(schema, "properties").items():
+        if isinstance(inner, dict) and isinstance(own := known.get(property), dict):
+            tree = _tree(inner, own, f"{name}.{escaped(property) or property}", fields)
+            if tree is not None:
+                properties[property] = tree
     type = declared_type(node, name, fields) if (written := entries(schema, "x-kubernetes-validations")) else None
-    tree = Tree(
+    whole = Tree(
         schema=node,
         rules=compiled(node, written, type, fields) if type is not None else (),
         all_of=[each for part in entries(schema, "allOf") if (each := _tree(part, node, name, fields)) is not None],
-        properties=dict(_properties(schema, node, name, fields)),
+        properties=properties,
         others=_inner(schema, node, "additionalProperties", f"{name}.@elem", fields),
         items=_inner(schema, node, "items", f"{name}.@idx", fields),
     )
-    return tree if tree.rules or tree.all_of or tree.properties or tree.others or tree.items else None
-
-
-def _properties(schema: Schema, node: Schema, name: str, fields: Fields) -> Iterator[tuple[str, Tree]]:
-    known = mapping(node, "properties")
-    for property, inner in mapping(schema, "properties").items():
-        own = known.get(property)
-        if isinstance(inner, dict) and isinstance(own, dict):
-            tree = _tree(inner, own, f"{name}.{escaped(property) or property}", fields)
-            if tree is not None:
-                yield property, tree
+    return whole if whole.rules or whole.all_of or whole.properties or whole.others or whole.items else None
 
 
 def _inner(schema: Schema, node: Schema, field: str, name: str, fields: Fields) -> Tree | None:
@@ -108,8 +99,8 @@ def compiled(schema: Schema, written: Sequence[Schema], type: Type, fields: Fiel
         rules.append(
             Rule(
                 each,
-                _program(text(each, "rule"), declared, _no_bool),
-                _program(message, declared, _no_string) if message else None,
+                _program(text(each, "rule"), declared, BOOL, "cel expression must evaluate to a bool"),
+                _program(message, declared, STRING, "messageExpression must evaluate to a string") if message else None,
                 read_field_path(text(each, "fieldPath"), schema) or "",
             )
         )
@@ -121,19 +112,11 @@ def explained(error: CelError, prefix: str) -> str:
     return f"{prefix}{error}" if error.position is not None else error.text
 
 
-def _program(expression: str, declared: Environment, problem: Callable[[Type], str]) -> Program | CelError:
+def _program(expression: str, declared: Environment, wanted: Type, problem: str) -> Program | CelError:
     try:
-        return compile_program(expression, declared, problem)
+        return compile_program(expression, declared, lambda type: "" if type == wanted else problem)
     except CelError as error:
         return error
-
-
-def _no_bool(type: Type) -> str:
-    return "" if type == BOOL else "cel expression must evaluate to a bool"
-
-
-def _no_string(type: Type) -> str:
-    return "" if type == STRING else "messageExpression must evaluate to a string"
 
 
 def compiled_causes(schema: Schema, path: str) -> Iterator[Cause]:
@@ -167,11 +150,14 @@ def _of_schema(schema: Schema, path: str, name: str, fields: Fields, loose: str)
 
 
 def _of_rule(rule: Rule, place: str, loose: str) -> Iterator[Cause]:
+    named = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
+    absent = {"reason": None, "optionalOldSelf": None}
+    shown = {name[0].upper() + name[1:]: rule.written.get(name, absent.get(name, "")) for name in named}
     if isinstance(rule.program, CelError):
-        yield invalid(f"{place}.rule", _told(rule.written), explained(rule.program, "compilation failed: "))
+        yield invalid(f"{place}.rule", shown, explained(rule.program, "compilation failed: "))
     if isinstance(rule.message, CelError):
         said = explained(rule.message, "messageExpression compilation failed: ")
-        yield invalid(f"{place}.messageExpression", _told(rule.written), said)
+        yield invalid(f"{place}.messageExpression", shown, said)
     if rule.is_transition:
         if loose:
             said = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {loose}"
@@ -180,13 +166,6 @@ def _of_rule(rule: Rule, place: str, loose: str) -> Iterator[Cause]:
         return
     elif (optional := rule.written.get("optionalOldSelf")) is not None:
         yield invalid(f"{place}.optionalOldSelf", optional, "may not be set if oldSelf is not used in rule")
-
-
-def _told(written: Schema) -> dict[str, object]:
-    """Return a rule as messages show it: with all that it may say."""
-    named = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
-    absent = {"reason": None, "optionalOldSelf": None}
-    return {name[0].upper() + name[1:]: written.get(name, absent.get(name, "")) for name in named}
 
 
 #: What all rules about an object may cost together (`RuntimeCELCostBudget`); one of them may cost a tenth.
@@ -235,31 +214,32 @@ class _Judgement:
         self._left = _BUDGET
 
     def judge(self, tree: Tree, path: str, value: object, old: object, *, is_unchanged: bool) -> None:
-        """Judge a value and what is in it.
-
-        `is_unchanged` says whether something around it is what it was before: what was wrong with that may stay
-        (KEP-4008).
-        """
+        """Judge a value and all in it; what was wrong may stay where what is around `is_unchanged` (KEP-4008)."""
         if value is None:
             return
         around = is_unchanged
         is_unchanged = is_unchanged or (old is not None and value == old)
         for rule in tree.rules:
-            if not rule.is_transition or old is not None or rule.is_optional:
+            if not rule.is_transition or old is not None or flag(rule.written, "optionalOldSelf"):
                 self._ask(rule, tree.schema, path, value, old, is_unchanged)
         for part in tree.all_of:
             self.judge(part, path, value, old, is_unchanged=around)
         if isinstance(value, list) and tree.items is not None:
-            before = _by_keys(tree.schema, old)
+            is_map = tree.schema.get("x-kubernetes-list-type") == "map"
+            before = {_key_of(tree.schema, item): item for item in old} if is_map and isinstance(old, list) else {}
             for index, item in enumerate(value):
                 was = before.get(_key_of(tree.schema, item)) if before else None
                 self.judge(tree.items, f"{path}[{index}]", item, was, is_unchanged=is_unchanged)
         elif isinstance(value, dict):
             was_here = old if isinstance(old, dict) else {}
-            for inner, name, place in _inside(tree, path, value):
-                is_new = place in _NEVER_OLD
-                was = None if is_new else was_here.get(name)
-                self.judge(inner, place, value[name], was, is_unchanged=is_unchanged and not is_new)
+            for name, item in value.items():
+                if tree.others is not None:
+                    self.judge(tree.others, f"{path}[{name}]", item, was_here.get(name), is_unchanged=is_unchanged)
+                if (inner := tree.properties.get(name)) is not None:
+                    place = f"{path}.{name}" if path else name
+                    is_new = place in _NEVER_OLD
+                    was = None if is_new else was_here.get(name)
+                    self.judge(inner, place, item, was, is_unchanged=is_unchanged and not is_new)
 
     def _ask(self, rule: Rule, schema: Schema, path: str, value: object, old: object, is_unchanged: bool) -> None:
         """Ask one rule, and note what it has to say."""
@@ -273,13 +253,32 @@ class _Judgement:
             variables = _variables(rule, schema, value, old)
             holds = self._evaluate(rule.program, variables, path, kind, _SPENT)
         except CelError as error:
-            self._note_failure(error.text, rule, path, kind)
+            if error.text == TOO_COSTLY:
+                said = f"no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
+                self._end(path, kind, f"'{error.text}': {said}")
+            said = f"{error.text} evaluating rule"
+            if error.text.startswith("no such overload"):
+                what = "call arguments did not match a supported operator, function or macro signature for rule"
+                said = f"'{error.text}': {what}"
+            self._note(path, kind, f"{said}: {rule.title}")
             return
         if holds is True or (is_unchanged and not rule.is_transition):
             return
         place = f"{path}.{rule.field}" if path and rule.field else path or rule.field or "<nil>"
         detail = self._said(rule, variables, place, kind)
-        self.causes.append(_cause(rule, place, None if kind in ("object", "array") else value, detail))
+        shown = None if kind in ("object", "array") else value
+        match rule.written.get("reason"):
+            case "FieldValueForbidden":
+                cause = forbidden(place, detail)
+            case "FieldValueRequired":
+                cause = required(place, detail)
+            case "FieldValueDuplicate":
+                cause = duplicate(place, shown)
+            case _ if shown is None:
+                cause = Cause(place, f"Invalid value: {detail}", "FieldValueInvalid")
+            case _:
+                cause = invalid(place, shown, detail)
+        self.causes.append(cause)
 
     def _evaluate(self, program: Program, variables: Mapping[str, object], path: str, kind: str, spent: str) -> object:
         run = Run(variables)
@@ -305,16 +304,6 @@ class _Judgement:
         said = found.strip() if isinstance(found, str) else ""
         return said if said and "\n" not in said and len(said) <= _LONGEST_MESSAGE else plain
 
-    def _note_failure(self, failure: str, rule: Rule, path: str, kind: str) -> None:
-        if failure == TOO_COSTLY:
-            said = f"no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
-            self._end(path, kind, f"'{failure}': {said}")
-        if failure.startswith("no such overload"):
-            what = "call arguments did not match a supported operator, function or macro signature for rule"
-            self._note(path, kind, f"'{failure}': {what}: {rule.title}")
-        else:
-            self._note(path, kind, f"{failure} evaluating rule: {rule.title}")
-
     def _note(self, path: str, kind: str, detail: str) -> None:
         self.causes.append(invalid(path or "<nil>", kind, detail))
 
@@ -328,38 +317,10 @@ def _variables(rule: Rule, schema: Schema, value: object, old: object) -> dict[s
     variables = {"self": seen(schema, value)}
     if rule.is_transition:
         before = seen(schema, old)
-        if rule.is_optional:
+        if flag(rule.written, "optionalOldSelf"):
             before = NONE if old is None else Optional(before)
         variables["oldSelf"] = before
     return variables
-
-
-def _cause(rule: Rule, place: str, value: object, detail: str) -> Cause:
-    match rule.written.get("reason"):
-        case "FieldValueForbidden":
-            return forbidden(place, detail)
-        case "FieldValueRequired":
-            return required(place, detail)
-        case "FieldValueDuplicate":
-            return duplicate(place, value)
-    if value is None:
-        return Cause(place, f"Invalid value: {detail}", "FieldValueInvalid")
-    return invalid(place, value, detail)
-
-
-def _inside(tree: Tree, path: str, value: Mapping[str, object]) -> Iterator[tuple[Tree, str, str]]:
-    """Yield what in an object has rules: the rules, its name, and its path."""
-    for name in value:
-        if tree.others is not None:
-            yield tree.others, name, f"{path}[{name}]"
-        if (inner := tree.properties.get(name)) is not None:
-            yield inner, name, f"{path}.{name}" if path else name
-
-
-def _by_keys(schema: Schema, old: object) -> dict[str, object]:
-    """Return the elements of what was a list before by their keys, where they have some."""
-    is_map = schema.get("x-kubernetes-list-type") == "map"
-    return {_key_of(schema, item): item for item in old} if is_map and isinstance(old, list) else {}
 
 
 def _key_of(schema: Schema, item: object) -> str:

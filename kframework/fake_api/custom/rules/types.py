@@ -55,24 +55,18 @@ def declared_type(schema: object, name: str, fields: Fields) -> Type | None:
         values = declared_type(others, f"{name}.@elem", fields)
         return map_of(STRING, values) if values is not None else None
     if kind == "object":
-        return _object(mapping(schema, "properties"), name, fields)
+        own: dict[str, Type] = {}
+        for property, inner in mapping(schema, "properties").items():
+            type = declared_type(inner, f"{name}.{escaped(property) or property}", fields)
+            if type is not None:
+                own |= dict.fromkeys(written_names(property), type)
+        declared = Type(name)
+        fields[declared] = own
+        return declared
     if kind == "string":
         return _STRINGS.get(str(schema.get("format")), STRING)
     return _SCALARS.get(str(kind))
 
-
-def _object(properties: Schema, name: str, fields: Fields) -> Type:
-    own: dict[str, Type] = {}
-    for property, schema in properties.items():
-        type = declared_type(schema, f"{name}.{escaped(property) or property}", fields)
-        if type is not None:
-            own |= dict.fromkeys(written_names(property), type)
-    declared = Type(name)
-    fields[declared] = own
-    return declared
-
-
-# -- values ------------------------------------------------------------------------------------------------------------
 
 _READ: dict[str, Callable[[str], object]] = {
     "byte": base64.b64decode,
@@ -91,10 +85,20 @@ def seen(schema: object, value: object) -> object:
     if not isinstance(schema, dict) or schema.get("x-kubernetes-int-or-string") is True:
         return value
     match value:
+        case dict() if isinstance(others := schema.get("additionalProperties"), dict):
+            return {key: seen(others, item) for key, item in value.items()}
         case dict():
-            return _map(schema, value)
+            properties, fields = mapping(schema, "properties"), dict[str, object]()
+            for name, item in value.items():
+                if item is not None:
+                    fields |= dict.fromkeys(written_names(name) or (name,), seen(properties.get(name), item))
+            return fields
         case list():
-            return _list(schema, value)
+            items = [seen(schema.get("items"), item) for item in value]
+            if (list_type := schema.get("x-kubernetes-list-type")) not in ("set", "map"):
+                return items
+            keys = schema.get("x-kubernetes-list-map-keys") if list_type == "map" else ()
+            return KeyedList(items, tuple(escaped(key) or key for key in keys) if isinstance(keys, list) else ())
         case str() if (read := _READ.get(str(schema.get("format")))) is not None and schema.get("type") == "string":
             return read(value)
         case int() if schema.get("type") == "number":
@@ -103,31 +107,6 @@ def seen(schema: object, value: object) -> object:
             return int(value)
     return value
 
-
-def _map(schema: Schema, value: dict[str, object]) -> dict[str, object]:
-    others = schema.get("additionalProperties")
-    if isinstance(others, dict):
-        return {key: seen(others, item) for key, item in value.items()}
-    properties = mapping(schema, "properties")
-    fields: dict[str, object] = {}
-    for name, item in value.items():
-        if item is not None:
-            fields |= dict.fromkeys(written_names(name) or (name,), seen(properties.get(name), item))
-    return fields
-
-
-def _list(schema: Schema, value: list[object]) -> list[object]:
-    items = [seen(schema.get("items"), item) for item in value]
-    match schema.get("x-kubernetes-list-type"):
-        case "set":
-            return KeyedList(items)
-        case "map":
-            keys = schema.get("x-kubernetes-list-map-keys")
-            return KeyedList(items, tuple(escaped(key) or key for key in keys) if isinstance(keys, list) else ())
-    return items
-
-
-# -- names of properties -----------------------------------------------------------------------------------------------
 
 #: Words of CEL, which no name may be.
 _RESERVED = frozenset(

@@ -24,7 +24,17 @@ def written_causes(rules: Sequence[Schema], schema: Schema, path: str) -> Iterat
     """Yield what is wrong with how rules are written; `path` is that of their list."""
     for index, rule in enumerate(rules):
         place = f"{path}[{index}]"
-        yield from _of_text(rule, place)
+        expression, message = text(rule, "rule"), text(rule, "message")
+        if not expression.strip():
+            yield required(f"{place}.rule", "rule is not specified")
+        elif message and not message.strip():
+            yield invalid(f"{place}.message", message, "must be non-empty if specified")
+        elif _NEWLINE.search(message.strip()):
+            yield invalid(f"{place}.message", message, "must not contain line breaks")
+        elif _NEWLINE.search(expression.strip()) and not message:
+            yield required(f"{place}.message", "message must be specified if rule contains line breaks")
+        if (of_message := text(rule, "messageExpression")) and not of_message.strip():
+            yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
         reason, field = rule.get("reason"), rule.get("fieldPath")
         if reason is not None and reason not in _REASONS:
             yield unsupported(f"{place}.reason", reason, _REASONS)
@@ -36,22 +46,6 @@ def written_causes(rules: Sequence[Schema], schema: Schema, path: str) -> Iterat
             if read_field_path(field, schema) is None:
                 yield invalid(f"{place}.fieldPath", field, "must be a valid path")
 
-
-def _of_text(rule: Schema, place: str) -> Iterator[Cause]:
-    expression, message = text(rule, "rule"), text(rule, "message")
-    if not expression.strip():
-        yield required(f"{place}.rule", "rule is not specified")
-    elif message and not message.strip():
-        yield invalid(f"{place}.message", message, "must be non-empty if specified")
-    elif _NEWLINE.search(message.strip()):
-        yield invalid(f"{place}.message", message, "must not contain line breaks")
-    elif _NEWLINE.search(expression.strip()) and not message:
-        yield required(f"{place}.message", "message must be specified if rule contains line breaks")
-    if (of_message := text(rule, "messageExpression")) and not of_message.strip():
-        yield required(f"{place}.messageExpression", "messageExpression must be non-empty if specified")
-
-
-# -- the `fieldPath` of a rule: where in the value the fault lies ------------------------------------------------------
 
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\['(?P<quoted>(?:[^'\\]|\\[abfnrtv'\\])*)'\]")
 _ESCAPE = re.compile(r"\\(.)")

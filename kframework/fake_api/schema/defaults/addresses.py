@@ -29,7 +29,12 @@ def addressed(data: Data, others: Iterable[Document]) -> Data:
     specs = [mapping(each.parts(("spec",)), "spec") for each in others if each.key != key]
     if wrong := [*_not_to_be_had(spec, specs)]:
         raise InvalidObjectError("Service", "", name(data), wrong)
-    given = text(spec, "clusterIP") or _address(name(data), {text(each, "clusterIP") for each in specs})
+    if not (given := text(spec, "clusterIP")):
+        used, place = {text(each, "clusterIP") for each in specs}, _scattered(name(data))
+        while not given or given in used:
+            number = _FIRST + _CHOSEN + place % (_ADDRESSES - _CHOSEN - 1)
+            given = ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+            place += 1
     families = ["IPv6" if ":" in given else "IPv4"]
     given_too = {"clusterIPs": [given], "ipFamilies": families, "ipFamilyPolicy": "SingleStack"}
     filled = spec | {"clusterIP": given} | {field: spec.get(field) or told for field, told in given_too.items()}
@@ -73,16 +78,6 @@ def with_kept_addresses(old: Data, new: Data) -> Data:
             for each in entries(spec, "ports")
         ]
     return {**new, "spec": spec | kept} if kept else new
-
-
-def _address(seed: str, taken: set[str]) -> str:
-    place = _scattered(seed)
-    while True:
-        number = _FIRST + _CHOSEN + place % (_ADDRESSES - _CHOSEN - 1)
-        address = ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
-        if address not in taken:
-            return address
-        place += 1
 
 
 def _with_port(port: Data, seed: str, taken: set[object]) -> Data:

@@ -12,8 +12,7 @@ from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
-_VERSION: Data = {"properties": {"apiVersion": {"default": "v1"}}}
-_FIELD: Data = {"properties": {"fieldRef": _VERSION}}
+_FIELD: Data = {"properties": {"fieldRef": {"properties": {"apiVersion": {"default": "v1"}}}}}
 _HTTP: Data = {"properties": {"path": {"default": "/"}, "scheme": {"default": "HTTP"}}}
 _PROBE: Data = {
     "properties": {
@@ -38,11 +37,10 @@ _CONTAINER: Data = {
     }
 }
 _MODE: Data = {"default": 0o644}
-_DOWNWARD: Data = {"properties": {"items": {"items": _FIELD}}}
 _PROJECTED: Data = {
     "properties": {
         "serviceAccountToken": {"properties": {"expirationSeconds": {"default": 3600}}},
-        "downwardAPI": _DOWNWARD,
+        "downwardAPI": {"properties": {"items": {"items": _FIELD}}},
     }
 }
 _VOLUME: Data = {
@@ -89,7 +87,10 @@ def template_spec(spec: Data) -> Data:
         if isinstance(containers := filled.get(field), list):
             filled[field] = [_pulled(each) if isinstance(each, dict) else each for each in containers]
     if isinstance(volumes := filled.get("volumes"), list):
-        filled["volumes"] = [_held(each) if isinstance(each, dict) else each for each in volumes]
+        filled["volumes"] = [  # one of which only the name is said is an empty folder
+            {**each, "emptyDir": {}} if isinstance(each, dict) and not each.keys() - {"name"} else each
+            for each in volumes
+        ]
     if account := text(filled, "serviceAccountName") or text(filled, "serviceAccount"):
         filled |= {"serviceAccount": account, "serviceAccountName": account}
     return filled
@@ -115,11 +116,6 @@ def _pulled(container: Data) -> Data:
     return {**container, "imagePullPolicy": "Always" if is_latest else "IfNotPresent"}
 
 
-def _held(volume: Data) -> Data:
-    """A volume of which only the name is said is an empty folder."""
-    return volume if volume.keys() - {"name"} else {**volume, "emptyDir": {}}
-
-
 def _of_a_pod(container: Data, *, host: bool) -> Data:
     """Let limits stand in for requests and, on the host's network, ports for those of the host."""
     resources = mapping(container, "resources")
@@ -127,15 +123,14 @@ def _of_a_pod(container: Data, *, host: bool) -> Data:
     if limits.keys() - requests.keys():
         container = {**container, "resources": {**resources, "requests": limits | requests}}
     if host and isinstance(ports := container.get("ports"), list):
-        container = {**container, "ports": [_on_host(each) if isinstance(each, dict) else each for each in ports]}
+        own = [
+            {**each, "hostPort": each.get("containerPort", 0)}
+            if isinstance(each, dict) and not each.get("hostPort")
+            else each
+            for each in ports
+        ]
+        container = {**container, "ports": own}
     return container
-
-
-def _on_host(port: Data) -> Data:
-    return port if port.get("hostPort") else {**port, "hostPort": port.get("containerPort", 0)}
-
-
-_MOST_RETRIES = 2**31 - 1
 
 
 def _of(**fields: object) -> Data:
@@ -222,7 +217,7 @@ def job(data: Data) -> Data:
     if "completions" not in spec and "parallelism" not in spec:
         spec = {**spec, "completions": 1}
     spec = cast("Data", defaulted(_RULES, defaulted(_JOB, spec)))
-    spec.setdefault("backoffLimit", _MOST_RETRIES if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     return _with_template(_labelled(data, mapping(spec, "template.metadata.labels")), spec)
 
@@ -231,11 +226,6 @@ def cron_job(data: Data) -> Data:
     """Fill in a CronJob; the jobs that it makes are filled in when they are made."""
     spec = _filled(_CRON_JOB, data)
     return {**data, "spec": _at(spec, ("jobTemplate", "spec", "template", "spec"), template_spec)}
-
-
-def pod_template(data: Data) -> Data:
-    """Fill in a PodTemplate."""
-    return _at(data, ("template", "spec"), template_spec)
 
 
 def _filled(schema: Data, data: Data) -> Data:
@@ -265,9 +255,6 @@ def _labelled(data: Data, labels: Data) -> Data:
     return {**data, "metadata": {**metadata, "labels": labels}}
 
 
-_THREE_HOURS = 10800
-
-
 def service_defaults(data: Data) -> Data:
     """Fill in a Service; its addresses and ports of nodes are given out elsewhere."""
     spec = mapping(data, "spec")
@@ -276,7 +263,7 @@ def service_defaults(data: Data) -> Data:
     if filled["sessionAffinity"] == "None":
         filled.pop("sessionAffinityConfig", None)
     elif value(filled, "sessionAffinityConfig.clientIP.timeoutSeconds") is None:
-        filled["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _THREE_HOURS}}
+        filled["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 3 * 3600}}
     if "ports" in spec:
         filled["ports"] = [_port(each) for each in entries(spec, "ports")]
     if kind != "ExternalName":
@@ -333,11 +320,6 @@ _BY_SCHEMA: dict[tuple[str, str], Data] = {
 }
 
 
-def _pod(data: Data) -> Data:
-    spec = data.get("spec")
-    return {**data, "spec": pod_spec(spec)} if isinstance(spec, dict) else data
-
-
 def _secret(data: Data) -> Data:
     """Put what is written in the open beside what is encoded, as it is stored."""
     kept = {field: value for field, value in data.items() if field != "stringData"}
@@ -348,8 +330,8 @@ def _secret(data: Data) -> Data:
 
 
 _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
-    ("v1", "Pod"): _pod,
-    ("v1", "PodTemplate"): pod_template,
+    ("v1", "Pod"): lambda data: _at(data, ("spec",), pod_spec),
+    ("v1", "PodTemplate"): lambda data: _at(data, ("template", "spec"), template_spec),
     ("v1", "ReplicationController"): replication_controller,
     ("v1", "Secret"): _secret,
     ("v1", "Service"): service_defaults,

@@ -81,36 +81,28 @@ def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
     """Yield why a pod cannot have the resources that it is to have."""
     if qos_class(old) != qos_class(new):
         yield invalid("spec", qos_class(old), "Pod QOS Class may not change as a result of resizing")
-    others = list(_other_containers(old, new))
-    yield from others
-    if others:
+    have_same_containers = True
+    for place in _LISTS:
+        before, after = ([text(each, "name") for each in entries(spec, place)] for spec in (old, new))
+        have_same_containers &= before == after
+        if len(before) != len(after):
+            yield forbidden(f"spec.{place}", f"{place} may not be added or removed on resize")
+            continue
+        for index in range(len(before)):
+            if before[index] != after[index]:
+                yield forbidden(f"spec.{place}[{index}].name", f"{place} may not be renamed or reordered on resize")
+    if not have_same_containers:
         return
     if old.get("resources") and not new.get("resources"):
         yield forbidden("spec.resources", "pod-level resources cannot be removed")
-    for path, was, told in _pairs(old, new):
-        for field, what in (("requests", "resource requests"), ("limits", "resource limits")):
-            if mapping(was, f"resources.{field}").keys() - mapping(told, f"resources.{field}").keys():
-                yield forbidden(f"{path}.resources.{field}", f"{what} cannot be removed")
-        if _immutable(was) != _immutable(told):
-            yield forbidden("spec", _ONLY_RESOURCES)
-
-
-def _other_containers(old: Data, new: Data) -> Iterator[Cause]:
-    for field in _LISTS:
-        was, told = ([text(each, "name") for each in entries(spec, field)] for spec in (old, new))
-        if len(was) != len(told):
-            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
-            continue
-        for index, (name, other) in enumerate(zip(was, told, strict=True)):
-            if name != other:
-                yield forbidden(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
-
-
-def _pairs(old: Data, new: Data) -> Iterator[tuple[str, Data, Data]]:
-    for field in ("initContainers", "containers"):
-        pairs = zip(entries(old, field), entries(new, field), strict=True)
-        for index, (was, told) in enumerate(pairs):
-            yield f"spec.{field}[{index}]", was, told
+    for place in ("initContainers", "containers"):
+        for index, (was, told) in enumerate(zip(entries(old, place), entries(new, place), strict=True)):
+            for field in ("requests", "limits"):
+                if mapping(was, f"resources.{field}").keys() - mapping(told, f"resources.{field}").keys():
+                    path = f"spec.{place}[{index}].resources.{field}"
+                    yield forbidden(path, f"resource {field} cannot be removed")
+            if _immutable(was) != _immutable(told):
+                yield forbidden("spec", _ONLY_RESOURCES)
 
 
 def _immutable(container: Data) -> Data:
@@ -159,7 +151,8 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
                 if (old.get(field) or {}) != (new.get(field) or {}):
                     yield forbidden(field, _WHEN_SET)
         case "apps/v1", "StatefulSet":
-            was, told = _without(mapping(old, "spec")), _without(mapping(new, "spec"))
+            specs = (mapping(old, "spec").items(), mapping(new, "spec").items())
+            was, told = ({field: said for field, said in spec if field not in _OF_A_STATEFUL_SET} for spec in specs)
             if was != told:
                 yield forbidden("spec", _ONLY_THOSE)
         case "v1", "Service":
@@ -186,10 +179,6 @@ def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) ->
 _POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "resize": resize_causes}
 
 
-def _without(spec: Data) -> Data:
-    return {field: told for field, told in spec.items() if field not in _OF_A_STATEFUL_SET}
-
-
 _DECIDING = ("Approved", "Denied")
 _LASTING = (*_DECIDING, "Failed")
 _CONDITIONS = "status.conditions"
@@ -199,7 +188,7 @@ def certificate_request_causes(part: str, old: Data, new: Data) -> Iterator[Caus
     """Yield what is wrong with a change of the status or of the approval."""
     yield from _conditions(entries(new, _CONDITIONS))
     for name in _LASTING:
-        was, told = _of_type(old, name), _of_type(new, name)
+        was, told = ([each for each in entries(one, _CONDITIONS) if each.get("type") == name] for one in (old, new))
         if len(told) < len(was):
             yield forbidden(_CONDITIONS, f'updates may not remove a condition of type "{name}"')
         elif name in _DECIDING and part != "approval" and len(told) > len(was):
@@ -227,7 +216,3 @@ def _conditions(conditions: list[Data]) -> Iterator[Cause]:
         if name in seen:
             yield duplicate(f"{place}.type", name)
         seen.add(name)
-
-
-def _of_type(request: Data, name: str) -> list[Data]:
-    return [each for each in entries(request, _CONDITIONS) if each.get("type") == name]

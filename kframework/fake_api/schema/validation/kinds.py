@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator
 
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
-from kframework.fake_api.schema.validation.pods import job, kept_running, metadata_causes, negative_numbers, pod_causes
+from kframework.fake_api.schema.validation.pods import (
+    job,
+    kept_running,
+    metadata_causes,
+    name_causes,
+    negative_numbers,
+    pod_causes,
+)
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 from kframework.in_memory.workloads.schedules import ScheduleError, location, schedule
@@ -22,7 +29,16 @@ _PART_OF_A_ZONE = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
 def cron_job(data: Data) -> Iterator[Cause]:
     """Yield what is wrong with a CronJob."""
     spec = mapping(data, "spec")
-    yield from _schedule(spec.get("schedule"))
+    when = spec.get("schedule")
+    if not isinstance(when, str) or not when:
+        yield required("spec.schedule")
+    else:
+        try:
+            schedule(when)
+        except ScheduleError as error:
+            yield invalid("spec.schedule", when, str(error))
+        if "TZ" in when:
+            yield invalid("spec.schedule", when, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
     yield from negative_numbers(spec, ["startingDeadlineSeconds"])
     yield from _time_zone(spec.get("timeZone"))
     if (policy := spec.get("concurrencyPolicy")) not in (None, *_CONCURRENCY_POLICIES):
@@ -36,18 +52,6 @@ def cron_job(data: Data) -> Iterator[Cause]:
     yield from negative_numbers(spec, ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])
     if len(name(data)) > _LONGEST_NAME:
         yield invalid("metadata.name", name(data), f"must be no more than {_LONGEST_NAME} characters")
-
-
-def _schedule(text: object) -> Iterator[Cause]:
-    if not isinstance(text, str) or not text:
-        yield required("spec.schedule")
-        return
-    try:
-        schedule(text)
-    except ScheduleError as error:
-        yield invalid("spec.schedule", text, str(error))
-    if "TZ" in text:
-        yield invalid("spec.schedule", text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
 
 
 def _time_zone(zone: object) -> Iterator[Cause]:
@@ -77,63 +81,46 @@ _MOST_CONDITIONS = 64
 def webhook_causes(data: Data) -> Iterator[Cause]:
     """Yield what is wrong with a configuration of mutating or validating webhooks."""
     for index, hook in enumerate(entries(data, "webhooks")):
-        place = f"webhooks[{index}]"
-        yield from _of_hook(hook, place)
+        place, name = f"webhooks[{index}]", text(hook, "name")
+        if not name:
+            yield required(f"{place}.name")
+        elif messages := dns_subdomain(name):
+            yield invalid(f"{place}.name", name, ",".join(messages))
+        elif name.count(".") < 2:
+            yield invalid(f"{place}.name", name, "should be a domain with at least three segments separated by dots")
+        if not hook.get("admissionReviewVersions"):
+            yield required(f"{place}.admissionReviewVersions", "must specify one of v1, v1beta1")
+        for field, known in _POLICIES.items():
+            if (said := hook.get(field)) is not None and said not in known:
+                yield unsupported(f"{place}.{field}", said, known)
+        effects = hook.get("sideEffects")
+        if effects is None:
+            yield required(f"{place}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+        elif effects not in _SIDE_EFFECTS:
+            yield unsupported(f"{place}.sideEffects", effects, _SIDE_EFFECTS)
+        seconds = hook.get("timeoutSeconds")
+        if isinstance(seconds, int) and not 1 <= seconds <= 30:
+            yield invalid(f"{place}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
+        client = mapping(hook, "clientConfig")
+        if ("url" in client) == ("service" in client):
+            yield required(f"{place}.clientConfig", "exactly one of url or service is required")
         yield from _of_conditions(entries(hook, "matchConditions"), f"{place}.matchConditions")
-
-
-def _of_hook(hook: Data, place: str) -> Iterator[Cause]:
-    yield from _of_name(text(hook, "name"), f"{place}.name")
-    if not hook.get("admissionReviewVersions"):
-        yield required(f"{place}.admissionReviewVersions", "must specify one of v1, v1beta1")
-    for field, known in _POLICIES.items():
-        if (said := hook.get(field)) is not None and said not in known:
-            yield unsupported(f"{place}.{field}", said, known)
-    effects = hook.get("sideEffects")
-    if effects is None:
-        yield required(f"{place}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
-    elif effects not in _SIDE_EFFECTS:
-        yield unsupported(f"{place}.sideEffects", effects, _SIDE_EFFECTS)
-    seconds = hook.get("timeoutSeconds")
-    if isinstance(seconds, int) and not 1 <= seconds <= 30:
-        yield invalid(f"{place}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
-    client = mapping(hook, "clientConfig")
-    if ("url" in client) == ("service" in client):
-        yield required(f"{place}.clientConfig", "exactly one of url or service is required")
-
-
-def _of_name(name: str, place: str) -> Iterator[Cause]:
-    if not name:
-        yield required(place)
-    elif messages := dns_subdomain(name):
-        yield invalid(place, name, ",".join(messages))
-    elif name.count(".") < 2:
-        yield invalid(place, name, "should be a domain with at least three segments separated by dots")
 
 
 def _of_conditions(conditions: list[Data], path: str) -> Iterator[Cause]:
     if len(conditions) > _MOST_CONDITIONS:
         yield too_many(path, len(conditions), _MOST_CONDITIONS)
+    if conditions:
+        from kframework.fake_api.webhooks.match_conditions import problem  # few webhooks have any, and it needs CEL
     names: set[str] = set()
     for index, condition in enumerate(conditions):
-        place, name = f"{path}[{index}]", text(condition, "name")
+        place = f"{path}[{index}]"
         expression = text(condition, "expression").strip()
         if not expression:
             yield required(f"{place}.expression")
-        elif said := _problem(expression):
+        elif said := problem(expression):
             yield invalid(f"{place}.expression", expression, said)
-        if not name:
-            yield required(f"{place}.name")
-        yield from (invalid(f"{place}.name", name, each) for each in (qualified_name(name) if name else ()))
-        if name and name in names:
-            yield duplicate(f"{place}.name", name)
-        names.add(name)
-
-
-def _problem(expression: str) -> str:
-    from kframework.fake_api.webhooks.match_conditions import problem  # few webhooks have any, and it needs CEL
-
-    return problem(expression)
+        yield from name_causes(text(condition, "name"), f"{place}.name", qualified_name, names)
 
 
 _KEPT_RUNNING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
@@ -160,20 +147,16 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
                 for key in mapping(data, field):
                     yield from (invalid(f"{field}[{key}]", key, each) for each in config_key(key))
         case "scheduling.k8s.io/v1", "PriorityClass":
-            yield from _priority_class(data)
+            priority = data.get("value")
+            if name(data).startswith("system-"):
+                said = "priority class names with 'system-' prefix are reserved for system use only"
+                yield forbidden("metadata.name", said)
+            elif isinstance(priority, int) and priority > _HIGHEST_PRIORITY:
+                yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
         case "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
             yield from webhook_causes(data)
         case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
             yield required("provisioner")
-
-
-def _priority_class(data: Data) -> Iterator[Cause]:
-    priority = data.get("value")
-    if name(data).startswith("system-"):
-        said = "priority class names with 'system-' prefix are reserved for system use only"
-        yield forbidden("metadata.name", said)
-    elif isinstance(priority, int) and priority > _HIGHEST_PRIORITY:
-        yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
 
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -193,30 +176,19 @@ def service_causes(data: Data) -> Iterator[Cause]:
         yield required("spec.ports")
     if (affinity := spec.get("sessionAffinity")) not in (None, "ClientIP", "None"):
         yield unsupported("spec.sessionAffinity", affinity, ("ClientIP", "None"))
-    yield from _ports(ports)
-
-
-def _ports(ports: list[Data]) -> Iterator[Cause]:
     names, numbers = set[str](), set[tuple[object, object]]()
     for index, port in enumerate(ports):
-        place, name = f"spec.ports[{index}]", text(port, "name")
-        if not name and len(ports) > 1:
-            yield required(f"{place}.name")
-        if name:
-            yield from (invalid(f"{place}.name", name, each) for each in dns_label(name))
-            if name in names:
-                yield duplicate(f"{place}.name", name)
-            names.add(name)
+        place = f"spec.ports[{index}]"
+        yield from name_causes(text(port, "name"), f"{place}.name", dns_label, names, is_needed=len(ports) > 1)
         number, target = port.get("port", 0), port.get("targetPort")
-        yield from (invalid(f"{place}.port", number, each) for each in _number(number))
+        wrong = port_number(number) if isinstance(number, int) else ()
+        yield from (invalid(f"{place}.port", number, each) for each in wrong)
         if (protocol := port.get("protocol")) not in (None, *_PROTOCOLS):
             yield unsupported(f"{place}.protocol", protocol, _PROTOCOLS)
-        wrong = port_name(target) if isinstance(target, str) else _number(target) if target else ()
+        wrong = port_name(target) if isinstance(target, str) else ()
+        if isinstance(target, int) and target:
+            wrong = port_number(target)
         yield from (invalid(f"{place}.targetPort", target, each) for each in wrong)
         if (protocol, number) in numbers:
             yield duplicate(place, {"port": number, "protocol": protocol})
         numbers.add((protocol, number))
-
-
-def _number(found: object) -> tuple[str, ...]:
-    return port_number(found) if isinstance(found, int) else ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
 
 from kframework.fake_api.schema.causes import (
     Cause,
@@ -17,6 +19,8 @@ from kframework.fake_api.schema.causes import (
 from kframework.fake_api.schema.shared_specs import SpecMemory
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.objects.label_selectors import label_selector
+from kframework.objects.meta import LabelSelector
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.syntax import dns_label, env_name, label_value, port_name, port_number, qualified_name
 
@@ -45,7 +49,16 @@ def pod_causes(spec: Data) -> list[Cause]:
 def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
     """Yield what is wrong with a spec of a pod."""
     volumes = entries(spec, "volumes")
-    yield from _volumes(volumes, f"{path}.volumes")
+    seen: set[str] = set()
+    for index, volume in enumerate(volumes):
+        place = f"{path}.volumes[{index}]"
+        yield from name_causes(text(volume, "name"), f"{place}.name", dns_label, seen)
+        sources = [field for field in volume if field != "name"]
+        for extra in sources[1:]:
+            yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
+        for source in sources[:1]:
+            if (needed := _NEEDED.get(source)) and not value(volume, f"{source}.{needed}"):
+                yield required(f"{place}.{source}.{needed}")
     if not spec.get("containers"):
         yield required(f"{path}.containers")
     known = {text(volume, "name") for volume in volumes}
@@ -63,34 +76,22 @@ def spec_causes(spec: Data, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
 
 
-def _volumes(volumes: list[Data], path: str) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for index, volume in enumerate(volumes):
-        place = f"{path}[{index}]"
-        yield from _named(volume, place, seen)
-        sources = [field for field in volume if field != "name"]
-        for extra in sources[1:]:
-            yield forbidden(f"{place}.{extra}", "may not specify more than 1 volume type")
-        for source in sources[:1]:
-            if (needed := _NEEDED.get(source)) and not value(volume, f"{source}.{needed}"):
-                yield required(f"{place}.{source}.{needed}")
-
-
-def _named(subject: Data, path: str, seen: set[str]) -> Iterator[Cause]:
-    """Look at a name that must be a label, and be there once."""
-    name = text(subject, "name")
-    if not name:
-        yield required(f"{path}.name")
-    elif messages := dns_label(name):
-        yield from (invalid(f"{path}.name", name, each) for each in messages)
-    if name and name in seen:
-        yield duplicate(f"{path}.name", name)
-    seen.add(name)
+def name_causes(
+    name: str, path: str, check: Callable[[str], Iterable[str]], seen: set[str], *, is_needed: bool = True
+) -> Iterator[Cause]:
+    """Yield what is wrong with a name by a `check`, and whether it is among those `seen` before, as it is then."""
+    if name:
+        yield from (invalid(path, name, each) for each in check(name))
+        if name in seen:
+            yield duplicate(path, name)
+        seen.add(name)
+    elif is_needed:
+        yield required(path)
 
 
 def container_causes(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
     """Yield what is wrong with a container; `volumes` are those there are, `names` those taken, and its own then."""
-    yield from _named(container, path, names)
+    yield from name_causes(text(container, "name"), f"{path}.name", dns_label, names)
     image = text(container, "image")
     if not image:
         yield required(f"{path}.image")
@@ -100,7 +101,18 @@ def container_causes(container: Data, path: str, volumes: set[str], names: set[s
         yield unsupported(f"{path}.imagePullPolicy", pull, _PULLS)
     yield from _ports(entries(container, "ports"), f"{path}.ports")
     yield from _environment(entries(container, "env"), f"{path}.env")
-    yield from _mounts(entries(container, "volumeMounts"), f"{path}.volumeMounts", volumes)
+    seen: set[str] = set()
+    for index, mount in enumerate(entries(container, "volumeMounts")):
+        place, name, at = f"{path}.volumeMounts[{index}]", text(mount, "name"), text(mount, "mountPath")
+        if not name:
+            yield required(f"{place}.name")
+        elif name not in volumes:
+            yield not_found(f"{place}.name", name)
+        if not at:
+            yield required(f"{place}.mountPath")
+        elif at in seen:
+            yield invalid(f"{place}.mountPath", at, "must be unique")
+        seen.add(at)
     yield from resources_causes(mapping(container, "resources"), f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(found := container.get(probe), dict) and not found.keys() & _HANDLERS:
@@ -110,12 +122,8 @@ def container_causes(container: Data, path: str, volumes: set[str], names: set[s
 def _ports(ports: list[Data], path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for index, port in enumerate(ports):
-        place, name = f"{path}[{index}]", text(port, "name")
-        if name:
-            yield from (invalid(f"{place}.name", name, each) for each in port_name(name))
-            if name in names:
-                yield duplicate(f"{place}.name", name)
-            names.add(name)
+        place = f"{path}[{index}]"
+        yield from name_causes(text(port, "name"), f"{place}.name", port_name, names, is_needed=False)
         number = port.get("containerPort", 0)
         if not number:
             yield required(f"{place}.containerPort")
@@ -142,21 +150,6 @@ def _environment(variables: list[Data], path: str) -> Iterator[Cause]:
             yield invalid(f"{place}.valueFrom", "", "may not have more than one field specified at a time")
         if variable.get("value"):
             yield invalid(f"{place}.valueFrom", "", "may not be specified when `value` is not empty")
-
-
-def _mounts(mounts: list[Data], path: str, volumes: set[str]) -> Iterator[Cause]:
-    seen: set[str] = set()
-    for index, mount in enumerate(mounts):
-        place, name, at = f"{path}[{index}]", text(mount, "name"), text(mount, "mountPath")
-        if not name:
-            yield required(f"{place}.name")
-        elif name not in volumes:
-            yield not_found(f"{place}.name", name)
-        if not at:
-            yield required(f"{place}.mountPath")
-        elif at in seen:
-            yield invalid(f"{place}.mountPath", at, "must be unique")
-        seen.add(at)
 
 
 def resources_causes(resources: Data, path: str) -> Iterator[Cause]:
@@ -255,26 +248,15 @@ def negative_numbers(spec: Data, fields: Iterable[str], path: str = "spec") -> I
             yield invalid(f"{path}.{field}", found, "must be greater than or equal to 0")
 
 
+def _selects(selector: Data, labels: Data) -> bool:
+    """Return whether a selector matches; of one that cannot be read other causes tell."""
+    try:
+        compiled = label_selector(msgspec.convert(selector, LabelSelector))
+    except ValueError:
+        return True
+    return compiled.matches({key: str(label) for key, label in labels.items()})
+
+
 def _template(template: Data, path: str) -> Iterator[Cause]:
     yield from labels_causes(mapping(template, "metadata"), f"{path}.")
     yield from spec_causes(mapping(template, "spec"), f"{path}.spec")
-
-
-def _selects(selector: Data, labels: Data) -> bool:
-    wanted = mapping(selector, "matchLabels").items() <= labels.items()
-    return wanted and all(_holds(each, labels) for each in entries(selector, "matchExpressions"))
-
-
-def _holds(expression: Data, labels: Data) -> bool:
-    found, values = labels.get(str(expression.get("key"))), expression.get("values")
-    among = isinstance(values, list) and found in values
-    match expression.get("operator"):
-        case "In":
-            return among
-        case "NotIn":
-            return not among
-        case "Exists":
-            return found is not None
-        case "DoesNotExist":
-            return found is None
-    return True

@@ -8,18 +8,11 @@ from typing import Any
 import pytest
 
 from kframework.client.transport import Request
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.apply.field_manager import conflict, last_applied, with_last_applied
 from kframework.fake_api.apply.managed_fields import APPLY, UPDATE, Owner, field
 from kframework.objects import Node, ObjectMeta
 from tests.fake_api.custom.test_definitions.test_definitions import DEFINITIONS, definition
 from tests.fake_api.serving import MERGE, NODES, PODS, Json, Served, pod, read, request
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 START = "2026-01-01T00:00:00Z"
 APPLY_PATCH = "application/apply-patch+yaml"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.controllers.endpoints import pod_address
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import (
@@ -33,11 +32,6 @@ from tests.in_memory.workloads.stage import acting
 LABELS = {"app": "web"}
 HTTP = ServicePort(name="http", port=80, target_port=8080)
 NAMED = ServicePort(name="named", port=81, target_port="metrics")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def service(*ports: ServicePort, **spec: Any) -> Service:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, accepted, defined
 from kframework.objects import kind_of
 from kframework.objects.codec import convert
 from tests.fake_api.serving import MERGE, TABLE, Json, Served
 from tests.support.declared import Gang, gang
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 ANYTHING = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -45,9 +36,9 @@ def read(document: Json) -> CustomResourceDefinition:
 def test_what_a_definition_serves() -> None:
     newer, older = defined(read(definition()))
     assert (newer.kind.api_version, newer.kind.name, newer.kind.plural) == ("example.dev/v1", "Widget", "widgets")
-    assert (newer.singular, newer.short_names, newer.has_status) == ("widget", ("wd",), True)
+    assert (newer.singular, newer.short_names, newer.subresources) == ("widget", ("wd",), frozenset({"status"}))
     assert newer.stored is newer.kind is older.stored
-    assert not older.has_status
+    assert not older.subresources
     assert older.shown({"apiVersion": "example.dev/v1", "a": 1}) == {"apiVersion": "example.dev/v1beta1", "a": 1}
     assert older.read({"apiVersion": "example.dev/v1beta1"}) == {"apiVersion": "example.dev/v1"}
     (again, _) = defined(read(definition()))

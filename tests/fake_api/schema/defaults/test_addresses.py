@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.schema.defaults.addresses import addressed
 from tests.fake_api.serving import MERGE, Served
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
-
 
 SERVICES = "/api/v1/namespaces/default/services"
 

@@ -53,18 +53,18 @@ def test_what_rules_cannot_see_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "is_transition", "is_optional"),
+    ("rule", "is_transition"),
     [
-        ({"rule": "self.size > 0"}, False, False),
-        ({"rule": "self.size > oldSelf.size"}, True, False),
-        ({"rule": "!oldSelf.hasValue()", "optionalOldSelf": True}, True, True),
+        ({"rule": "self.size > 0"}, False),
+        ({"rule": "self.size > oldSelf.size"}, True),
+        ({"rule": "!oldSelf.hasValue()", "optionalOldSelf": True}, True),
     ],
 )
-def test_rules_may_compare_with_before(rule: dict[str, Any], is_transition: bool, is_optional: bool) -> None:
+def test_rules_may_compare_with_before(rule: dict[str, Any], is_transition: bool) -> None:
     tree = tree_of(ruled(of(size=NUMBER), **rule))
     assert tree is not None
     (compiled,) = tree.rules
-    assert (compiled.is_transition, compiled.is_optional) == (is_transition, is_optional)
+    assert compiled.is_transition == is_transition
 
 
 def test_what_does_not_compile_is_kept_with_why() -> None:

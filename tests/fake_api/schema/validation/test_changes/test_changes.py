@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.fake_api.schema.validation.changes import change_causes
 from tests.fake_api.serving import MERGE, Served
 
@@ -56,11 +55,6 @@ def test_a_stateful_set_changes_in_few_fields() -> None:
 
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def test_a_request_for_a_certificate_is_approved_once() -> None:

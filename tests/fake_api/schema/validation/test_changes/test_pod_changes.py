@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.clock import VirtualTimeLoop
 from kframework.objects import Pod
 from tests.fake_api.serving import PODS, STRATEGIC, Json, Served, pod
 
 MAIN = "pod updates may not change fields other than `spec.containers[*].image`"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> object:
-    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def sized(cpu: str, **more: object) -> Json:
