@@ -107,15 +107,11 @@ _QUEUES = (
 
 def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], session: SessionAccount | None) -> Section:
     """Show queues as a session found them, with the number of pods that wait in each."""
-    overused = {} if session is None else _overused(session)
+    turns = () if session is None else session.turns
+    overused = {turn.queue: turn.plugin for turn in turns if turn.outcome is Outcome.OVERUSED}
     rows = (_queue(state, waiting.get(state.queue, 0), overused.get(state.queue, "")) for state in states)
     note = "" if session is None else f"In the order in which session {session.uid} was to serve them."
     return Section.of("queues", "Queues", _QUEUES, rows, len(states), note=note)
-
-
-def _overused(session: SessionAccount) -> dict[str, str]:
-    """Name for each queue that had its due already the plugin that said so."""
-    return {turn.queue: turn.plugin for turn in session.turns if turn.outcome is Outcome.OVERUSED}
 
 
 def _queue(state: QueueState, waiting: int, overused: str) -> Row:

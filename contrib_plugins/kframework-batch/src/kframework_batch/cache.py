@@ -172,7 +172,9 @@ class JobCache(JobTable):
 
     def _pod(self, pod: Pod) -> bool:
         if status_of(pod) in COMPLETED:
-            return self._ended(pod)
+            # It takes no room any more, but its job still counts it.
+            freed = self._is_over(pod.metadata.uid)
+            return self._put_task(pod) or freed
         if pod.spec.node_name:
             return self._assigned(pod)
         return self._is_ours(pod) and self._unassigned(pod)
@@ -200,11 +202,6 @@ class JobCache(JobTable):
         freed = False
         if new.terminating and (old is None or not old.terminating):
             freed = self._let_go(uid)
-        return self._put_task(pod) or freed
-
-    def _ended(self, pod: Pod) -> bool:
-        """A pod has ended: it takes no room any more, but its job still counts it."""
-        freed = self._is_over(pod.metadata.uid)
         return self._put_task(pod) or freed
 
     def _pod_gone(self, uid: str) -> bool:
@@ -248,19 +245,17 @@ class JobCache(JobTable):
         if old is not None:
             old.job.remove(old.uid)
         group = group_of(pod) if self._is_ours(pod) else None
-        new = None if group is None else self._add_task(pod, self.job(group))
+        new = None
+        if group is not None:
+            uid, job = pod.metadata.uid, self.job(group)
+            # In this order: an assumed pod stands on its node, whatever else is known of it.
+            info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
+            new = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
+            job.add(new)
         if old is not None:
             self.drop_if_empty(old.job)
         seen = [(task.job, *_appearance(task)) for task in (old, new) if task is not None and task.job.known]
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
-
-    def _add_task(self, pod: Pod, job: JobInfo) -> TaskInfo:
-        uid = pod.metadata.uid
-        # In this order: an assumed pod stands on its node, whatever else is known of it.
-        info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
-        task = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
-        job.add(task)
-        return task
 
     def _status(self, pod: Pod) -> TaskStatus:
         """Return where a pod stands, by what the cluster says and by what was done that it does not say yet."""

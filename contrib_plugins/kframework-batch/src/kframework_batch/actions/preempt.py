@@ -87,7 +87,9 @@ class Preempt(Action):
         rows = session.placement.ranked(task)
         if not self.arguments.topology_aware:
             return (yield from selection.make_room(statement, task, rows, may_go))
-        candidates = selection.candidates(statement, task, _from_anywhere(session, rows), may_go)
+        # From a row of its own, so that not all preemptors compare the same nodes.
+        start = session.random.randrange(len(rows)) if rows else 0
+        candidates = selection.candidates(statement, task, rows[start:] + rows[:start], may_go)
         compared = yield from _compared(candidates, self.arguments.wanted(len(rows)))
         cheapest_first = sorted(
             compared, key=lambda candidate: (candidate.tears, *cost(candidate.victims, session.now))
@@ -110,12 +112,6 @@ def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
 
 
 # -- the cheapest of several nodes -----------------------------------------------------------------------------------
-
-
-def _from_anywhere(session: Session, rows: list[int]) -> list[int]:
-    """Turn the rows such that they begin somewhere, so that not all preemptors compare the same nodes."""
-    start = session.random.randrange(len(rows)) if rows else 0
-    return rows[start:] + rows[:start]
 
 
 def _compared(candidates: Iterator[Candidate | None], wanted: int) -> Generator[None, None, list[Candidate]]:
