@@ -254,10 +254,3 @@ def test_hooks_are_inherited() -> None:
     tiers = Tiers([[EnabledPlugin(Derived(BatchArguments()))]])
     for hook in ("predicate", "predicate_nodes", "predicate_status"):
         assert names(tiers.flat(hook)) == ["derived"]
-
-
-def test_what_stands_in_a_log_line() -> None:
-    tiers = Tiers([[EnabledPlugin(ORDERS)], [EnabledPlugin(ENQUEUER)]])
-    assert repr(tiers) == "<Tiers of orders, enqueuer>"
-    assert repr(Tiers([])) == "<Tiers of nothing>"
-    assert repr(tiers.flat("task_order")[0]) == "<Call orders.task_order>"

@@ -46,7 +46,11 @@ class JobTable:
             case PriorityClass():
                 return self._rank_jobs()
             case _:
-                return before is None or _versionless(before) != _versionless(obj)
+                # The version changes even if nothing else does.
+                metadata = obj.metadata if before is None else before.metadata
+                version = metadata.resource_version
+                metadata = msgspec.structs.replace(obj.metadata, resource_version=version)
+                return before is None or before != msgspec.structs.replace(obj, metadata=metadata)
 
     def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; return whether a session may now come to another result."""
@@ -157,7 +161,12 @@ class JobCache(JobTable):
     def deleted(self, obj: ApiObject) -> bool:
         match obj:
             case Pod():
-                return self._pod_gone(obj.metadata.uid)
+                freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
+                if task is None:
+                    return freed
+                task.job.remove(task.uid)
+                self.drop_if_empty(task.job)
+                return freed or task.job.known
             case Node():
                 return self.cluster.remove_node(obj.metadata.name) is not None
             case _:
@@ -176,20 +185,17 @@ class JobCache(JobTable):
             freed = self._is_over(pod.metadata.uid)
             return self._put_task(pod) or freed
         if pod.spec.node_name:
-            return self._assigned(pod)
+            uid = pod.metadata.uid
+            before = self.cluster.put_pod(pod)
+            now = self.cluster.pods[uid]
+            self.pending.pop(uid, None)
+            self._bound.discard(uid)
+            if now.terminating:
+                self.evicting.discard(uid)
+                self._terminating[uid] = None
+            task_differs = self._put_task(pod)
+            return task_differs or before is None or _footprint(before) != _footprint(now)
         return self._is_ours(pod) and self._unassigned(pod)
-
-    def _assigned(self, pod: Pod) -> bool:
-        uid = pod.metadata.uid
-        old = self.cluster.put_pod(pod)
-        new = self.cluster.pods[uid]
-        self.pending.pop(uid, None)
-        self._bound.discard(uid)
-        if new.terminating:
-            self.evicting.discard(uid)
-            self._terminating[uid] = None
-        task_differs = self._put_task(pod)
-        return task_differs or old is None or _footprint(old) != _footprint(new)
 
     def _unassigned(self, pod: Pod) -> bool:
         uid = pod.metadata.uid
@@ -203,15 +209,6 @@ class JobCache(JobTable):
         if new.terminating and (old is None or not old.terminating):
             freed = self._let_go(uid)
         return self._put_task(pod) or freed
-
-    def _pod_gone(self, uid: str) -> bool:
-        freed = self._is_over(uid)
-        task = self.tasks.pop(uid, None)
-        if task is None:
-            return freed
-        task.job.remove(uid)
-        self.drop_if_empty(task.job)
-        return freed or task.job.known
 
     def _is_over(self, uid: str) -> bool:
         self.pending.pop(uid, None)
@@ -254,7 +251,7 @@ class JobCache(JobTable):
             job.add(new)
         if old is not None:
             self.drop_if_empty(old.job)
-        seen = [(task.job, *_appearance(task)) for task in (old, new) if task is not None and task.job.known]
+        seen = [_appearance(task) for task in (old, new) if task is not None and task.job.known]
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
 
     def _status(self, pod: Pod) -> TaskStatus:
@@ -314,15 +311,10 @@ def _appearance(task: TaskInfo) -> tuple[object, ...]:
     """Return all that a session sees of a task."""
     metadata = task.object.metadata
     grouping = metadata.labels if task.job.subgroups else ()
-    return (task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))
+    return (task.job, task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))
 
 
 def _terms(queue: QueueInfo) -> tuple[object, ...]:
     """Return all that a session sees of a queue."""
     metadata = queue.object.metadata
     return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
-
-
-def _versionless(obj: ApiObject) -> ApiObject:
-    """Return an object without its version, which changes even if nothing else does."""
-    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=""))

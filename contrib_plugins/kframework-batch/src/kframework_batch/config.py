@@ -175,13 +175,13 @@ class _Reader:
 
     def _tier(self, place: Place) -> tuple[PluginEntry, ...]:
         self._fields(place, ("plugins",))
-        return tuple(self._plugin(entry) for entry in self._items(place / "plugins"))
-
-    def _plugin(self, place: Place) -> PluginEntry:
-        written = self._fields(place, ("name", "arguments", *sorted(_FLAGS)))
-        flags = {name: self._flag(place / name) for name in written if name in _FLAGS}
-        arguments = place / "arguments"
-        return PluginEntry(self._text(place / "name"), flags, RawArgs(self._fields(arguments), arguments), place)
+        found = []
+        for entry in self._items(place / "plugins"):
+            written = self._fields(entry, ("name", "arguments", *sorted(_FLAGS)))
+            flags = {name: self._flag(entry / name) for name in written if name in _FLAGS}
+            name, arguments = self._text(entry / "name"), entry / "arguments"
+            found.append(PluginEntry(name, flags, RawArgs(self._fields(arguments), arguments), entry))
+        return tuple(found)
 
     def _action_arguments(self, place: Place) -> dict[str, RawArgs]:
         found: dict[str, RawArgs] = {}

@@ -109,17 +109,14 @@ def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
     """
     place = job.places.get(task.uid)
     if place is None:
-        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused or _not_tried(job)
+        # Where one of the gang finds no node, there is no use in trying the others.
+        error = _first_fit_error(job)
+        not_tried = f"it was not tried after {error}" if error else ""
+        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused or not_tried
     where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
     if place.status is TaskStatus.PIPELINED:
         return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
     return "Schedulable", f"{where} minAvailable is satisfied"
-
-
-def _not_tried(job: JobInfo) -> str:
-    """Say why a task was not tried: where one of the gang finds no node, there is no use in trying the others."""
-    error = _first_fit_error(job)
-    return f"it was not tried after {error}" if error else ""
 
 
 def _is_unschedulable(job: JobInfo) -> bool:
@@ -157,19 +154,15 @@ def _gang_message(job: JobInfo) -> str:
     message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, {_histogram(counts)}"
     if pending:
         message += f"; Pending: {_histogram(Counter(Schedulable=placed, Unschedulable=len(pending) - placed))}"
-    return message + _origin(job)
+    if job.message:
+        return f"{message}. Origin reason is: {job.message}"
+    error = _first_fit_error(job)
+    return f"{message}. Origin reason is {error}" if error else message
 
 
 def _histogram(counts: Counter[str]) -> str:
     """List the counts, sorted as text, as Volcano does."""
     return ", ".join(sorted(f"{count} {what}" for what, count in counts.items() if count or what == "minAvailable"))
-
-
-def _origin(job: JobInfo) -> str:
-    if job.message:
-        return f". Origin reason is: {job.message}"
-    error = _first_fit_error(job)
-    return f". Origin reason is {error}" if error else ""
 
 
 def _first_fit_error(job: JobInfo) -> str:

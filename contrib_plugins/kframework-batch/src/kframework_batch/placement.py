@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeGuard, TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -161,17 +161,6 @@ class NodeScores:
         #: Reads in the log of changed rows how far the scores are behind.
         self.log = nodes.pod_log.reader()
 
-    def within(self, rows: Rows) -> ScoresWithin:
-        """Return those of some nodes alone, as they are now."""
-        return ScoresWithin(self.idle.among(rows), self.future.among(rows))
-
-
-class ScoresWithin(NamedTuple):
-    """The scores of some nodes alone, for a moment."""
-
-    idle: Tournament
-    future: Tournament
-
 
 class ScoreCache:
     """The scores of one configuration, least recently used first; they outlive sessions.
@@ -228,16 +217,14 @@ class Placement:
         rejection = self._plugins.pre_predicate(task)
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
-        signature = self._sign(task)
-        scores: NodeScores | ScoresWithin
-        if signature is None:
-            scores = self._looked_at(task, self._nodes.order if within is None else within.rows)
-        else:
-            known = self._caught_up(task, signature)
-            scores = known if within is None else known.within(within.rows)
-        choice = self._best(task, scores.idle, idle=True) or self._best(task, scores.future, idle=False)
+        signature, rows = self._sign(task), self._nodes.order if within is None else within.rows
+        scores = self._looked_at(task, rows) if signature is None else self._caught_up(task, signature)
+        idle, future = scores.idle, scores.future
+        if within is not None:
+            idle, future = idle.among(rows), future.among(rows)
+        choice = self._best(task, idle, idle=True) or self._best(task, future, idle=False)
         if choice is None:
-            return self._why_not(task, self._nodes.order if within is None else within.rows)
+            return self._why_not(task, rows)
         self.chosen[task.uid] = choice
         return choice
 
@@ -260,14 +247,11 @@ class Placement:
             preferred = self._nodes.row(self.preferred.get(task.uid, ""))
             row = row if preferred is None or totals.scores[preferred] != best else preferred
         if self._best_nodes:
-            row = self._chosen_by_plugins(task, totals.scores, row)
+            # The first plugin decides that chooses at all.
+            candidates = np.flatnonzero(totals.scores > ABSENT)
+            answers = (call(self._session, task, candidates, totals.scores[candidates]) for call in self._best_nodes)
+            row = next((answer for answer in answers if answer is not None), row)
         return Choice(row, self._nodes[row].name, idle, best, ties, totals.entered)
-
-    def _chosen_by_plugins(self, task: TaskInfo, totals: NDArray[np.float64], row: int) -> int:
-        """Return the row that the first plugin chooses that chooses at all, else this one."""
-        candidates = np.flatnonzero(totals > ABSENT)
-        answers = (call(self._session, task, candidates, totals[candidates]) for call in self._best_nodes)
-        return next((answer for answer in answers if answer is not None), row)
 
     # -- what is remembered --------------------------------------------------------------------------------------------
 

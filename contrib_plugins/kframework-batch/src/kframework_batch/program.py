@@ -266,9 +266,6 @@ class ConfigurationFile:
     def _compiled(self, text: str) -> Program:
         return compile_program(parse(text, str(self._path)), self._registry)
 
-    def __repr__(self) -> str:
-        return f"<ConfigurationFile {self._path}>"
-
 
 def _refusal(error: KFrameworkError) -> str:
     return f"{'; '.join(str(error).splitlines())}; the last good configuration stays in force"
@@ -308,11 +305,6 @@ def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 
     for plugin in program.tiers.plugins:
         filters |= dict.fromkeys(plugin.core_filters)
         scores |= plugin.core_scores
-    options = program.configuration.options.model_copy(update={"seed": seed})
-    return replace(_configuration(schedulers, tuple(filters), scores), options=options)
-
-
-def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapping[str, int]) -> Configuration:
     plugins: dict[str, object] = {
         "multiPoint": {"disabled": [{"name": "*"}]},
         "queueSort": _enabled(["PrioritySort"]),
@@ -321,8 +313,8 @@ def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapp
         "score": {"enabled": [{"name": name, "weight": weight} for name, weight in scores.items()]},
     }
     for point, key in _POINTS.items():
-        plugins[key] = _enabled(_at(point, asked))
-    args = [{"name": name, "args": _ARGS[name]} for name in dict.fromkeys((*asked, *scores)) if name in _ARGS]
+        plugins[key] = _enabled(_at(point, filters))
+    args = [{"name": name, "args": _ARGS[name]} for name in dict.fromkeys((*filters, *scores)) if name in _ARGS]
     profiles = [{"schedulerName": name, "plugins": plugins, "pluginConfig": args} for name in schedulers]
     scheduler = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -330,7 +322,8 @@ def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapp
         "leaderElection": {"leaderElect": False},
         "profiles": profiles,
     }
-    return load_configuration(scheduler)
+    options = program.configuration.options.model_copy(update={"seed": seed})
+    return replace(load_configuration(scheduler), options=options)
 
 
 _POINTS = {"pre_filter": "preFilter", "filter": "filter", "reserve": "reserve", "pre_bind": "preBind"}

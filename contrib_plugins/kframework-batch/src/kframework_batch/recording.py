@@ -44,6 +44,7 @@ from kframework_batch.engine import BatchEngine, Deciding
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
+from kframework_batch.session import TrialSession
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 
@@ -155,48 +156,41 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
     """
     replay = recording.replay_to(kind)
     recorded = {each.uid: each for each in recording.accounts(kind) if isinstance(each, SessionAccount)}
-    assert isinstance(replay.engine, AskedEngine)
-    second = _Second(replay.engine, program)
+    engine = replay.engine
+    assert isinstance(engine, AskedEngine)
+    configuration = core_configuration(program, list(engine.profiles))
+    profiles = profiles_for(configuration, core_registry(), engine.effects)(engine)
+    core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
+    deciding = Deciding(program, core, ScoreCache())
     sessions, differences = list[str](), list[DecisionDiff]()
 
     def ask(uid: str) -> None:
         account = recorded.get(uid)
         if account is not None:  # it is not known of a session that was broken off
             sessions.append(uid)
-            differences.extend(second.differences(account))
+            differences.extend(_differences(account, engine.trial(deciding)))
 
-    replay.engine.before_session = ask
+    engine.before_session = ask
     replayed = replay.replay_all()
     if replayed.difference is not None:
         raise ConfigError(f"the recorded configuration does not decide as it did: {replayed.difference}")
     return msgspec.structs.replace(replayed, compared={"session": sessions}, differences=tuple(differences))
 
 
-class _Second:
-    """A program that is asked what it would do in the session that an engine is about to begin."""
-
-    def __init__(self, engine: BatchEngine, program: Program) -> None:
-        configuration = core_configuration(program, list(engine.profiles))
-        profiles = profiles_for(configuration, core_registry(), engine.effects)(engine)
-        core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
-        self._engine = engine
-        self._deciding = Deciding(program, core, ScoreCache())
-
-    def differences(self, recorded: SessionAccount) -> Iterator[DecisionDiff]:
-        """Yield what would have been otherwise, job by job."""
-        trial = self._engine.trial(self._deciding)
-        turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
-        trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
-        failure = ""
-        try:
-            trial.try_out()
-        except PluginError as error:
-            failure = str(error)
-        if failure or recorded.failure:
-            if failure != recorded.failure:
-                yield _failure(recorded, failure)
-            return
-        yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
+def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[DecisionDiff]:
+    """Yield what would have been otherwise in a session, job by job."""
+    turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
+    trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
+    failure = ""
+    try:
+        trial.try_out()
+    except PluginError as error:
+        failure = str(error)
+    if failure or recorded.failure:
+        if failure != recorded.failure:
+            yield _failure(recorded, failure)
+        return
+    yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
 
 
 def _failure(recorded: SessionAccount, failure: str) -> DecisionDiff:

@@ -116,7 +116,12 @@ class Session(SessionView):
         self._consequences.mend(self)
         yield
         yield from self.plugins.open(partial(self.log.spent, "open"))
-        self._note_queues()
+        # In the order in which they are to be served, those without jobs behind them.
+        asked = {job.queue for job in self.jobs.values()}
+        served = sorted((queue for name, queue in self.queues.items() if name in asked), key=self.plugins.queue_key)
+        others = sorted((queue for name, queue in self.queues.items() if name not in asked), key=lambda one: one.name)
+        for queue in (*served, *others):
+            self.log.opened(queue, *self.plugins.queue_account(queue))
         for action in self.actions:
             with closing(self._run(action)) as steps:
                 yield from self.log.acting(action.name, steps)
@@ -129,14 +134,6 @@ class Session(SessionView):
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)
         yield from self._consequences.account(self)
-
-    def _note_queues(self) -> None:
-        """Note how the queues stand: in the order in which they are to be served, those without jobs behind them."""
-        asked = {job.queue for job in self.jobs.values()}
-        served = sorted((queue for name, queue in self.queues.items() if name in asked), key=self.plugins.queue_key)
-        others = sorted((queue for name, queue in self.queues.items() if name not in asked), key=lambda one: one.name)
-        for queue in (*served, *others):
-            self.log.opened(queue, *self.plugins.queue_account(queue))
 
     def _run(self, action: Runnable) -> Generator[None, None, None]:
         try:

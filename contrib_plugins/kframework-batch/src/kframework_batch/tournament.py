@@ -128,9 +128,6 @@ class Tournament:
             self._bests.append(scores.tolist())
             self._counts.append(counts.tolist())
 
-    def __repr__(self) -> str:
-        return f"<Tournament of {self.entered} rows, {self.ties} at {self.best:g}>"
-
 
 def _best_of(scores: list[float], counts: list[int], start: int) -> tuple[float, int]:
     """Return the best of a block of blocks, and how many rows have it."""

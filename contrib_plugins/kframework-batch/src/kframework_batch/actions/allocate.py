@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import ClassVar
 
 from kframework_batch.account import Outcome, SubJobTurn, Tried
@@ -53,23 +52,18 @@ class Allocate(Action):
         while queues:
             queue = queues.take()
             if refuser := plugins.overused(queue):
-                _pass_over(session, jobs[queue.name], queue, refuser)
+                while jobs[queue.name]:
+                    job = jobs[queue.name].take()
+                    message = f"queue {queue.name} has its due already"
+                    if not job.is_ready:
+                        job.message = message
+                    session.log.passed_over(job, Outcome.OVERUSED, refuser, message)
                 continue
             job = jobs[queue.name].take()
             if (yield from worksheets[job.uid].take_turn(queue)):
                 jobs[queue.name].put(job)
             if jobs[queue.name]:
                 queues.put(queue)
-
-
-def _pass_over(session: Session, jobs: Turns[JobInfo], queue: QueueInfo, plugin: str) -> None:
-    """Let jobs know why they got nothing."""
-    message = f"queue {queue.name} has its due already"
-    while jobs:
-        job = jobs.take()
-        if not job.is_ready:
-            job.message = message
-        session.log.passed_over(job, Outcome.OVERUSED, plugin, message)
 
 
 def may_have_room(task: TaskInfo) -> bool:
@@ -165,9 +159,6 @@ class Worksheet:
         """Return whether a gang has tasks that were not tried yet."""
         return gang in self._tasks and self._tried[gang] < len(self._tasks[gang])
 
-    def _left(self, gang: GangInfo) -> list[TaskInfo]:
-        return self._tasks[gang][self._tried[gang] :] if gang in self._tasks else []
-
     # -- one hypernode after the other ---------------------------------------------------------------------------------
 
     def _search(
@@ -233,7 +224,7 @@ class Worksheet:
         if domain is None:
             return ""
         parts = self._tasks if gang is self._job else (gang,)
-        tasks = list(chain.from_iterable(map(self._left, parts)))
+        tasks = [task for part in parts if part in self._tasks for task in self._tasks[part][self._tried[part] :]]
         partly = self._is_broken(gang) or self._is_ready(gang) or self._is_pipelined(gang)
         count = 1 if partly else max(gang.min_available - gang.placed_num, 1)
         return shortage(self._session, tasks, count, domain)

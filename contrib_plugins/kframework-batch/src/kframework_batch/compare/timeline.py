@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from math import inf
 
@@ -103,12 +103,11 @@ class Timeline(Observer):
     # -- what changes in the cluster -----------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
-        if isinstance(change.subject, Job):
-            self._job(change.subject, change.new is None)
-        elif isinstance(change.subject, Pod):
+        if isinstance(change.subject, Pod):
             self._pod(change.subject, change.new is None)
-
-    def _job(self, job: Job, gone: bool) -> None:
+        if not isinstance(change.subject, Job):
+            return
+        job, gone = change.subject, change.new is None
         name, phase = _place(job), job.status.state.phase
         gang = self.gangs.get(name)
         if gang is None:
@@ -129,8 +128,13 @@ class Timeline(Observer):
         leaving = gone or pod.metadata.deletion_timestamp is not None
         if leaving and phase in ALIVE and pod.spec.node_name and not has_ended(pod):
             self._note(What.EVICTED, uid)
-        for what in _told_by(pod, gone):
-            self._note(what, uid)
+        # How far a pod has come may have been noted before.
+        if gone or pod.status.phase == "Failed":
+            self._note(What.GONE, uid)
+        elif pod.status.phase == "Succeeded":
+            self._note(What.SUCCEEDED, uid)
+        elif pod.spec.node_name:
+            self._note(What.BOUND, uid)
 
     def _meet(self, pod: Pod) -> None:
         owner = next((each.name for each in pod.metadata.owner_references if each.kind == "Job"), None)
@@ -151,16 +155,6 @@ class Timeline(Observer):
         if what in (What.SUCCEEDED, What.GONE):
             self._over.add(uid)
         self.moments.append(Moment(self._now(), what, self.members[uid].gang, uid))
-
-
-def _told_by(pod: Pod, gone: bool) -> Iterator[What]:
-    """Say how far a pod has come, which may have been said before."""
-    if gone or pod.status.phase == "Failed":
-        yield What.GONE
-    elif pod.status.phase == "Succeeded":
-        yield What.SUCCEEDED
-    elif pod.spec.node_name:
-        yield What.BOUND
 
 
 def gang_of(job: Job) -> Gang:

@@ -53,12 +53,9 @@ def may_begin(job: Job, task: TaskSpec, members: Members) -> bool:
     Enough is the minimum of the task. A pod that has succeeded has run.
     """
     depends_on = task.depends_on or _NOTHING
-    begun = (_is_under_way(other, members) for other in job.spec.tasks if other.name in depends_on.name)
+    others = (other for other in job.spec.tasks if other.name in depends_on.name)
+    begun = (sum(map(_has_begun, members.kept[other.name])) >= (other.min_available or 0) for other in others)
     return any(begun) if depends_on.iteration == "any" and depends_on.name else all(begun)
-
-
-def _is_under_way(task: TaskSpec, members: Members) -> bool:
-    return sum(map(_has_begun, members.kept[task.name])) >= (task.min_available or 0)
 
 
 def _has_begun(pod: Pod) -> bool:

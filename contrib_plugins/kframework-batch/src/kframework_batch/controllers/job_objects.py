@@ -19,8 +19,7 @@ from kframework_batch.controllers.job_plugins.installed import plugins_of
 from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
 from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
-from kframework_batch.objects import Job, PartitionPolicy, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
-from kframework_batch.pod_templates import TemplatePodSpec
+from kframework_batch.objects import Job, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -52,29 +51,31 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             priority_class_name=spec.priority_class_name,
             min_resources=_min_resources(job, priority_of),
             network_topology=spec.network_topology,
+            # The partitions of a task are subgroups of its job.
             sub_group_policy=tuple(
-                _subgroups(task, task.partition_policy) for task in spec.tasks if task.partition_policy is not None
+                SubGroupPolicy(
+                    name=task.name,
+                    label_selector=LabelSelector(match_labels={ROLE: task.name}),
+                    match_label_keys=(PARTITION,),
+                    sub_group_size=task.partition_policy.partition_size,
+                    min_sub_groups=task.partition_policy.min_partitions,
+                    network_topology=task.partition_policy.network_topology,
+                )
+                for task in spec.tasks
+                if task.partition_policy is not None
             ),
         ),
-    )
-
-
-def _subgroups(task: TaskSpec, policy: PartitionPolicy) -> SubGroupPolicy:
-    """Make the partitions of a task subgroups of its job."""
-    return SubGroupPolicy(
-        name=task.name,
-        label_selector=LabelSelector(match_labels={ROLE: task.name}),
-        match_label_keys=(PARTITION,),
-        sub_group_size=policy.partition_size,
-        min_sub_groups=policy.min_partitions,
-        network_topology=policy.network_topology,
     )
 
 
 def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Pod:
     """Make a pod of a task of a job that was filled in, with what plugins add to it."""
     metadata, template = job.metadata, task.template
-    spec = _pod_spec(job, template.spec)
+    spec = replace(
+        template.spec,
+        scheduler_name=template.spec.scheduler_name or job.spec.scheduler_name,
+        priority_class_name=template.spec.priority_class_name or job.spec.priority_class_name,
+    )
     for plugin in plugins:
         spec = plugin.applied(spec, job, task, index)
     both = {INDEX: str(index), ROLE: task.name, JOB_NAME: metadata.name, _QUEUE_NAME: job.spec.queue}
@@ -102,14 +103,6 @@ def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] 
 def unmade(job: Job) -> list[str]:
     """Say what a job wants that is not made here."""
     return ["spec: volumes"] if job.spec.volumes else []
-
-
-def _pod_spec(job: Job, spec: TemplatePodSpec) -> TemplatePodSpec:
-    return replace(
-        spec,
-        scheduler_name=spec.scheduler_name or job.spec.scheduler_name,
-        priority_class_name=spec.priority_class_name or job.spec.priority_class_name,
-    )
 
 
 def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
@@ -159,7 +152,12 @@ class JobBelongings:
         for name, plugin in plugins.items():
             if _mark(name) not in job.status.controlled_resources:
                 for wanted in plugin.belongings(job):
-                    await self._make(job, wanted)
+                    try:
+                        await self._cluster.create(wanted)
+                    except ClusterError as error:
+                        if error.reason != "AlreadyExists":
+                            raise
+                        await self._find(job, type(wanted), wanted.metadata.name)
             for hosts in plugin.changing(job):
                 await self._follow(job, hosts)
         return marks
@@ -172,14 +170,6 @@ class JobBelongings:
                 found = await self._find(job, kind, name)
                 if found is not None:
                     await delete_if_there(self._cluster, found)
-
-    async def _make(self, job: Job, wanted: ApiObject) -> None:
-        try:
-            await self._cluster.create(wanted)
-        except ClusterError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            await self._find(job, type(wanted), wanted.metadata.name)
 
     async def _follow(self, job: Job, wanted: ConfigMap) -> None:
         """Write the hosts of a job into its ConfigMap if they are not those that were written last."""

@@ -90,22 +90,17 @@ def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, 
     The policies of a task come before those of the job. An action with a timeout is due when that is up.
     """
     timeouts.begin_look()
-    found = _first_due(job, members, _happenings(job, members, group, timeouts), timeouts, now)
-    timeouts.end_look(acted=found is not None)
-    return found
-
-
-def _first_due(
-    job: Job, members: Members, happenings: Iterable[_Happening], timeouts: Timeouts, now: float
-) -> Action | None:
-    for happening in happenings:
+    found = None
+    for happening in _happenings(job, members, group, timeouts):
         policy = _called_for(job, happening)
         action = None if policy is None else _action(policy.action, happening, job, members)
         if policy is None or action is None:
             continue
         if not policy.timeout or timeouts.is_up(happening, Duration.parse(policy.timeout), now):
-            return action
-    return None
+            found = action
+            break
+    timeouts.end_look(acted=found is not None)
+    return found
 
 
 def _action(name: str, happening: _Happening, job: Job, members: Members) -> Action | None:
@@ -165,7 +160,12 @@ def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Ti
         if 0 < task.replicas <= members.tally.succeeded_of[task.name]:
             yield _Happening("TaskCompleted", f"task {task.name} is completed", task.name, task.name)
         yield from _task_failed(task, members.kept[task.name])
-        yield from _pending(task, members.kept[task.name])
+        for pod in members.kept[task.name]:
+            metadata = pod.metadata
+            if pod.status.phase in ("", "Pending") and metadata.deletion_timestamp is None:
+                since = seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else None
+                message = f"pod {metadata.name} is pending"
+                yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
     if group is not None and group.status.phase == "Unknown":
         yield _Happening("Unknown", "some pods run and others find no place")
 
@@ -194,25 +194,15 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
 def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
     """Say that the containers of a task were restarted too often; it is the pod's with most restarts."""
     most = task.max_retry or _MAX_RETRY
-    restarts = {pod.metadata.name: (_restarts(pod), pod) for pod in pods if pod.status.phase in ("Pending", "Running")}
-    total = sum(count for count, _ in restarts.values())
-    if most != _UNLIMITED and restarts and total >= most:
-        _, worst = max(restarts.values(), key=lambda each: each[0])
-        yield _Happening("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
-
-
-def _restarts(pod: Pod) -> int:
-    status = pod.status
-    return sum(each.restart_count for each in (*status.init_container_statuses, *status.container_statuses))
-
-
-def _pending(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
+    restarts: list[tuple[int, Pod]] = []
     for pod in pods:
-        metadata = pod.metadata
-        if pod.status.phase in ("", "Pending") and metadata.deletion_timestamp is None:
-            since = seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else None
-            message = f"pod {metadata.name} is pending"
-            yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
+        if pod.status.phase in ("Pending", "Running"):
+            containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+            restarts.append((sum(each.restart_count for each in containers), pod))
+    total = sum(count for count, _ in restarts)
+    if most != _UNLIMITED and restarts and total >= most:
+        _, worst = max(restarts, key=lambda each: each[0])
+        yield _Happening("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
 
 
 def _staying(counts: Tally | JobStatus) -> int:
@@ -227,16 +217,15 @@ def not_built(job: Job) -> list[str]:
     """Say which policies of a job are passed over here."""
     policies = [("spec.policies", policy) for policy in job.spec.policies]
     policies += [(f"spec.tasks[{task.name}].policies", each) for task in job.spec.tasks for each in task.policies]
-    return [f"{path}: {what}" for path, policy in policies for what in _passed_over(policy)]
-
-
-def _passed_over(policy: JobPolicy) -> Iterator[str]:
-    if policy.action not in OF_JOBS | _OF_TASKS:
-        yield f"action {policy.action}"
-    for event in events_of(policy):
-        if event not in _BUILT and event != "*":
-            yield f"event {event}"
-        if event == "PodPending" and not policy.timeout:
-            yield "event PodPending without a timeout"
-        if event == "Unknown" and policy.action in _OF_TASKS:
-            yield f"action {policy.action} for the event Unknown, which is about no task"
+    found = []
+    for path, policy in policies:
+        if policy.action not in OF_JOBS | _OF_TASKS:
+            found.append(f"{path}: action {policy.action}")
+        for event in events_of(policy):
+            if event not in _BUILT and event != "*":
+                found.append(f"{path}: event {event}")
+            if event == "PodPending" and not policy.timeout:
+                found.append(f"{path}: event PodPending without a timeout")
+            if event == "Unknown" and policy.action in _OF_TASKS:
+                found.append(f"{path}: action {policy.action} for the event Unknown, which is about no task")
+    return found

@@ -106,14 +106,17 @@ class JobController(Controller):
         if job.metadata.deletion_timestamp is not None:
             return
         job = admitted(job, self._scheduler_name, self._default_queue)
-        self._meet(job)
+        if job.metadata.uid not in self._met:
+            for what in (*not_built(job), *problems_of(job), *unmade(job)):
+                _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
+        self._met[job.metadata.uid] = job
         if await self._obey(job):
             return
         problem = rejection(job)
         if problem:
             await self._write(job, refused(job.status, problem, self._now()))
             return
-        members = self._members(job)
+        members = Members(job, self.mirror.concerning(job.metadata.uid, Pod))
         alive = job.status.state.phase in ALIVE
         action = self._due(job, members) if alive else None
         if action is not None:
@@ -125,12 +128,6 @@ class JobController(Controller):
         await self._expire(job)
 
     # -- the steps -------------------------------------------------------------------------------------------------
-
-    def _meet(self, job: Job) -> None:
-        known = job.metadata.uid in self._met
-        self._met[job.metadata.uid] = job
-        for what in [] if known else [*not_built(job), *problems_of(job), *unmade(job)]:
-            _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
 
     async def _clean_up(self, uid: str) -> None:
         """Delete what a job owned that is gone."""
@@ -245,9 +242,6 @@ class JobController(Controller):
             self.look_again(job.metadata.uid, left)
 
     # -- what there is ---------------------------------------------------------------------------------------------
-
-    def _members(self, job: Job) -> Members:
-        return Members(job, self.mirror.concerning(job.metadata.uid, Pod))
 
     def _group(self, job: Job) -> PodGroup | None:
         """Find the pod group of the job as it is now, rather than before it was killed."""

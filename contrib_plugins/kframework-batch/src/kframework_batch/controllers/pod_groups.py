@@ -58,13 +58,13 @@ class PodGroupController(Controller):
         self._default_queue = default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        namespace = obj.metadata.namespace
+        namespace, owner = obj.metadata.namespace, _controller(obj)
         match obj:
-            case PodGroup(metadata=metadata) if _is_made_here(obj):
+            case PodGroup(metadata=metadata) if owner is not None and metadata.name == PREFIX + owner.uid:
                 return (f"{namespace}/{metadata.name}",)
             case Pod():
                 group = group_of(obj)
-                name = _group_name(obj)
+                name = PREFIX + (owner.uid if owner is not None else obj.metadata.uid)
                 if group == (PodGroup, namespace, name) or (
                     group is None and obj.spec.scheduler_name in self._schedulers
                 ):
@@ -125,16 +125,6 @@ class PodGroupController(Controller):
 
 def _controller(obj: ApiObject) -> OwnerReference | None:
     return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
-
-
-def _group_name(pod: Pod) -> str:
-    owner = _controller(pod)
-    return PREFIX + (owner.uid if owner is not None else pod.metadata.uid)
-
-
-def _is_made_here(group: ApiObject) -> bool:
-    owner = _controller(group)
-    return owner is not None and group.metadata.name == PREFIX + owner.uid
 
 
 def _owner_references(pod: Pod) -> tuple[OwnerReference, ...]:

@@ -61,25 +61,22 @@ class QueueController(Controller):
         queue = self.mirror.find(Queue, subject)
         if queue is None:
             if subject in self.always():
-                await self.create(_made(subject))
+                # Nothing is reclaimed from the root, which is all there is.
+                spec = QueueSpec(weight=1, reclaimable=subject != ROOT_QUEUE)
+                await self.create(Queue(metadata=ObjectMeta(name=subject), spec=spec))
             return
         for command in self.mirror.concerning(subject, Command):
-            queue = await self._obey(queue, command)
+            state = _STATES.get(command.action)
+            if state:
+                await self._set(queue, state)
+                queue = replace(queue, status=replace(queue.status, state=state))
+            await self.delete(command)
         in_use = bool(self.mirror.concerning(subject, PodGroup))
         state = "Open" if subject == ROOT_QUEUE else next_state(queue.status.state, in_use=in_use)
         await self._set(queue, state)
         for child in self.mirror.concerning(subject, Queue):
             if child is not queue and child.metadata.name != subject:
                 await self._follow(child, state)
-
-    async def _obey(self, queue: Queue, command: Command) -> Queue:
-        """Carry out a command; return the queue as it is then."""
-        state = _STATES.get(command.action)
-        if state:
-            await self._set(queue, state)
-            queue = replace(queue, status=replace(queue.status, state=state))
-        await self.delete(command)
-        return queue
 
     async def _follow(self, child: Queue, state: str) -> None:
         """Close a queue with its parent, and open it again when it was closed so."""
@@ -104,8 +101,3 @@ def next_state(state: str, *, in_use: bool) -> str:
     if state in _SHUT:
         return "Closing" if in_use else "Closed"
     return "Unknown"
-
-
-def _made(name: str) -> Queue:
-    """Make a queue that must exist; nothing is reclaimed from the root, which is all there is."""
-    return Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=1, reclaimable=name != ROOT_QUEUE))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kframework.engine import BRIEF
-from kframework_batch.account import JobState, SessionAccount, Turn
+from kframework_batch.account import SessionAccount, Turn
 from kframework_batch.account_rows import counted, opponent, why
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explanation import VICTIMS, Stretch, outcome_words
@@ -99,14 +99,11 @@ def _states(account: SessionAccount, job: str) -> Iterator[_Happened]:
     for state in account.jobs:
         if state.job == job:
             if state.phase != state.next_phase and state.next_phase in _TOLD:
-                yield _Happened(state.next_phase, _phase(state))
+                others = state.tasks.keys() - {state.next_phase}
+                said = f"{state.next_phase}: {counted(state.tasks)}" if others else state.next_phase
+                yield _Happened(state.next_phase, said)
             elif state.message and not account.turns_of(job):
                 yield _Happened(state.message, state.message)
-
-
-def _phase(state: JobState) -> str:
-    others = state.tasks.keys() - {state.next_phase}
-    return f"{state.next_phase}: {counted(state.tasks)}" if others else state.next_phase
 
 
 def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskInfo | None] | None:
@@ -116,7 +113,8 @@ def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, T
     belong to one thing it is the youngest.
     """
     jobs = [job for job in engine.cache.jobs.values() if job.namespace == namespace]
-    owned = [job for job in jobs if job.name == name] or [job for job in jobs if name in _owners(job)]
+    of_owner = [job for job in jobs if job.object is not None and name in owners_of(job.object)]
+    owned = [job for job in jobs if job.name == name] or of_owner
     if owned:
         return max(owned, key=lambda job: (job.created, job.uid)), None
     tasks = (task for job in jobs for task in job.tasks.values())
@@ -126,10 +124,6 @@ def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, T
 def job_name(job: JobInfo) -> str:
     """Return the name of what a job's pod group belongs to, if that is one thing, else of its pod group."""
     return (job.object and owner_of(job.object)) or f"pod group {job.uid}"
-
-
-def _owners(job: JobInfo) -> dict[str, str]:
-    return {} if job.object is None else owners_of(job.object)
 
 
 class EndedJob(NamedTuple):
@@ -153,17 +147,13 @@ def find_ended_job(
         if account is None:
             yield
             continue
-        job = next((uid for uid, owner in _uids_and_owners(account) if _has_name(uid, owner, namespace, name)), None)
+        owners = ((one.job, one.owner) for one in (*account.gone, *account.jobs))
+        job = next((uid for uid, owner in owners if _has_name(uid, owner, namespace, name)), None)
         if job is not None:
             return EndedJob(job)
         judged = (turn.job for turn in account.turns if any(verdict.pod == pod for verdict in turn.verdicts))
         of_task = of_task or next((EndedJob(job, pod) for job in judged), None)
     return of_task
-
-
-def _uids_and_owners(account: SessionAccount) -> Iterator[tuple[str, str]]:
-    yield from ((gone.job, gone.owner) for gone in account.gone)
-    yield from ((state.job, state.owner) for state in account.jobs)
 
 
 def _has_name(uid: str, owner: str, namespace: str, name: str) -> bool:

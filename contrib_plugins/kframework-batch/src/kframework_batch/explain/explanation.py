@@ -155,15 +155,13 @@ def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
         return
     began = course[0].at
     yield f"COURSE since {rfc3339(began)}, each line until the next:"
-    lines = [f"{_span(each.at - began)}, {_sessions(each)}: {said}" for each in course for said in each.said]
+    lines = []
+    for each in course:
+        name = f"session {each.last}" if each.first == each.last else f"sessions {each.first} to {each.last}"
+        lines += [f"{_span(each.at - began)}, {name}: {said}" for said in each.said]
     left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
     more = [f"and {left_out} more"] if left_out else []
     yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
-
-
-def _sessions(stretch: Stretch) -> str:
-    only = stretch.first == stretch.last
-    return f"session {stretch.first}" if only else f"sessions {stretch.first} to {stretch.last}"
 
 
 # -- its queue ---------------------------------------------------------------------------------------------------------
@@ -206,7 +204,9 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
         return
     yield f"SESSION {explanation.session}, {_span(explanation.at - explanation.session_at)} ago:"
     for turn in explanation.turns:
-        yield f"  - {_turn_sentence(turn)}"
+        by = f"plugin {turn.plugin}" if turn.plugin else ""
+        against = ": ".join(filter(None, (by, turn.message)))
+        yield f"  - {'; '.join(filter(None, (f'{turn.action}: {outcome_words(turn)}', against)))}"
         yield from indent(_turn_details(turn, explanation.pod, layout), 3)
 
 
@@ -222,13 +222,6 @@ def _turn_details(turn: Turn, pod: str, layout: Layout) -> Iterator[str]:
         yield f"plugin {spared.plugin} would not let {names} go for it"
 
 
-def _turn_sentence(turn: Turn) -> str:
-    """Say how a turn ended, and what stood against the job as a whole."""
-    by = f"plugin {turn.plugin}" if turn.plugin else ""
-    against = ": ".join(filter(None, (by, turn.message)))
-    return "; ".join(filter(None, (f"{turn.action}: {outcome_words(turn)}", against)))
-
-
 def outcome_words(turn: Turn) -> str:
     """Say how a turn ended."""
     nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
@@ -242,7 +235,14 @@ def outcome_words(turn: Turn) -> str:
 
 def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
     """List where tasks had their place, and put those together that had none for the same reason."""
-    placed = [_verdict_sentence(verdict) for verdict in verdicts if verdict.node]
+    placed = []
+    for verdict in verdicts:
+        if verdict.node:
+            tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
+            best = f", the best of {verdict.feasible} that fitted{tied}" if verdict.feasible else ""
+            how = ", the only node that fitted" + tied if verdict.feasible == 1 else best
+            had = "was promised" if verdict.promised else "had"
+            placed.append(f"{verdict.pod} {had} room on {verdict.node}{how}")
     yield from layout.lines(placed, _TASKS, "and {} more had a place")
     rejected = sorted((verdict for verdict in verdicts if not verdict.node), key=lambda one: (one.message, one.plugin))
     for (message, plugin), alike in groupby(rejected, key=lambda one: (one.message, one.plugin)):
@@ -250,35 +250,20 @@ def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
         yield f"{layout.names([verdict.pod for verdict in alike], VICTIMS)}: {by}{message}"
 
 
-def _verdict_sentence(verdict: Verdict) -> str:
-    """Say where a task had its place, and by what choice."""
-    how = "was promised" if verdict.promised else "had"
-    if not verdict.feasible:
-        return f"{verdict.pod} {how} room on {verdict.node}"
-    tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
-    fitted = "the only node that fitted" if verdict.feasible == 1 else f"the best of {verdict.feasible} that fitted"
-    return f"{verdict.pod} {how} room on {verdict.node}, {fitted}{tied}"
-
-
 def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
     """List what became of subgroups, those first that have not enough."""
     ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
     shown = layout.first(ordered, _TASKS)
     for turn in shown:
-        yield _subjob_sentence(turn)
+        words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
+        if turn.outcome is Outcome.KEPT:
+            words.append("some of them once others have gone")
+        if turn.hypernode:
+            words.append(f"in hypernode {turn.hypernode}")
+        yield "; ".join(filter(None, (*words, turn.message)))
         yield from indent(_tried(turn.tried, layout))
     if len(shown) < len(ordered):
         yield f"and {len(ordered) - len(shown)} more subgroups"
-
-
-def _subjob_sentence(turn: SubJobTurn) -> str:
-    """Say how far a subgroup came."""
-    words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
-    if turn.outcome is Outcome.KEPT:
-        words.append("some of them once others have gone")
-    if turn.hypernode:
-        words.append(f"in hypernode {turn.hypernode}")
-    return "; ".join(filter(None, (*words, turn.message)))
 
 
 def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:

@@ -74,7 +74,11 @@ class Capacity(BatchPlugin):
         if self.hierarchical:
             self._open_tree(session.queues)
         else:
-            self._open_alone(session.queues, session.total)
+            accounts = [QueueAccount(queue) for queue in session.queues.values()]
+            _limit(accounts, session.total, 0)
+            _say_what_is_due(zip(accounts, session.queues.values(), strict=True))
+            self._chains = {account.name: (account,) for account in accounts}
+            self._leaves = frozenset(session.queues)
         for jobs in in_batches(session.jobs.values()):
             for job in jobs:
                 for account in self._chains.get(job.queue, ())[-1:]:
@@ -83,13 +87,6 @@ class Capacity(BatchPlugin):
         for chain in sorted(self._chains.values(), key=len, reverse=True):
             for parent in chain[-2:-1]:
                 parent.include(chain[-1])
-
-    def _open_alone(self, queues: Mapping[str, QueueInfo], total: Resource) -> None:
-        accounts = [QueueAccount(queue) for queue in queues.values()]
-        _limit(accounts, total, 0)
-        _say_what_is_due(zip(accounts, queues.values(), strict=True))
-        self._chains = {account.name: (account,) for account in accounts}
-        self._leaves = frozenset(queues)
 
     def _open_tree(self, queues: Mapping[str, QueueInfo]) -> None:
         """Hang up the queues; the root is not limited by what there is, so that clusters can grow with their jobs."""

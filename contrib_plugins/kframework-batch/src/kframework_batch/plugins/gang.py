@@ -28,7 +28,8 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
-        if job.minds_roles and not _has_roles(job):
+        there = job.roles(*_VALID) if job.minds_roles else {}
+        if job.minds_roles and any(there.get(role, 0) < minimum for role, minimum in job.role_minimums.items()):
             return unschedulable("Not enough valid pods of each task for gang-scheduling")
         if job.lacking(lambda subjob: True):
             return unschedulable("Not enough valid subGroups of each task for gang-scheduling")
@@ -126,9 +127,3 @@ def _spared(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         if surplus.take(task):
             spared.append(task)
     return spared
-
-
-def _has_roles(job: JobInfo) -> bool:
-    """Return whether there are enough tasks of each role."""
-    there = job.roles(*_VALID)
-    return all(there.get(role, 0) >= minimum for role, minimum in job.role_minimums.items())
