@@ -62,7 +62,9 @@ class BackgroundWrites:
         def refused(error: ClusterError) -> None:
             # An object that is gone has no status any more, though another one may have its name by now.
             if error.status not in (_NOT_FOUND, _CONFLICT):
-                _log.warning("the status of %s cannot be written: %s", _name(subject), error)
+                namespace = f"{metadata.namespace}/" if metadata.namespace else ""
+                name = f"{kind_of(subject).name} {namespace}{metadata.name}"
+                _log.warning("the status of %s cannot be written: %s", name, error)
             self._report(StatusNotWritten(metadata.uid))
 
         self._host.write(f"status of {metadata.uid}", write, refused)
@@ -117,8 +119,3 @@ class BackgroundWrites:
 
         key = f"event {metadata.namespace}/{event.metadata.name}"
         self._host.write(key, lambda: self._host.api.create(event), refused)
-
-
-def _name(subject: ApiObject) -> str:
-    namespace = f"{subject.metadata.namespace}/" if subject.metadata.namespace else ""
-    return f"{kind_of(subject).name} {namespace}{subject.metadata.name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from kframework import PendingPod, PodInfo
 from kframework.engine import ClusterState
@@ -46,11 +46,11 @@ class JobTable:
             case PriorityClass():
                 return self._rank_jobs()
             case _:
+                if before is None:
+                    return True
                 # The version changes even if nothing else does.
-                metadata = obj.metadata if before is None else before.metadata
-                version = metadata.resource_version
-                metadata = msgspec.structs.replace(obj.metadata, resource_version=version)
-                return before is None or before != msgspec.structs.replace(obj, metadata=metadata)
+                metadata = replace(obj.metadata, resource_version=before.metadata.resource_version)
+                return before != replace(obj, metadata=metadata)
 
     def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; return whether a session may now come to another result."""

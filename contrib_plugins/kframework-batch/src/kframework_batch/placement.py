@@ -217,8 +217,11 @@ class Placement:
         rejection = self._plugins.pre_predicate(task)
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
-        signature, rows = self._sign(task), self._nodes.order if within is None else within.rows
-        scores = self._looked_at(task, rows) if signature is None else self._caught_up(task, signature)
+        rows = self._nodes.order if within is None else within.rows
+        # What the answers depend on beside the nodes; where a plugin signs None it must be asked every time.
+        signs = tuple(plugin.sign(self._session, task) for plugin in self.questions.plugins)
+        known = None not in signs
+        scores = self._caught_up(task, (task.pod.template, signs)) if known else self._looked_at(task, rows)
         idle, future = scores.idle, scores.future
         if within is not None:
             idle, future = idle.among(rows), future.among(rows)
@@ -231,11 +234,6 @@ class Placement:
     def forget(self, task: TaskInfo) -> None:
         """Forget what was chosen for a task that comes by its node some other way."""
         self.chosen.pop(task.uid, None)
-
-    def _sign(self, task: TaskInfo) -> Hashable | None:
-        """Return what the answers about a task depend on beside the nodes; None: it must be asked about every time."""
-        signs = tuple(plugin.sign(self._session, task) for plugin in self.questions.plugins)
-        return None if None in signs else (task.pod.template, signs)
 
     def _best(self, task: TaskInfo, totals: Tournament, *, idle: bool) -> Choice | None:
         """Return one of the best, drawn; None where no node passes."""

@@ -6,7 +6,7 @@ The core is configured by it: profiles of the Filter and Score plugins that sess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -153,9 +153,13 @@ class _Compiler:
 
     def program(self) -> Program:
         configuration = self._configuration
-        actions = [self._action(name) for name in configuration.actions]
+        given, place = configuration.action_arguments, configuration.place
+        actions = [
+            self._made(self._actions, name, place / "actions", given.get(name, RawArgs({}, place)))
+            for name in configuration.actions
+        ]
         tiers = [[self._plugin(entry) for entry in tier] for tier in configuration.tiers]
-        for name, arguments in configuration.action_arguments.items():
+        for name, arguments in given.items():
             if name not in self._actions.offers:
                 self._notices.append(arguments.place.error(self._actions.unknown(name)))
         raise_all(self._errors)
@@ -165,11 +169,6 @@ class _Compiler:
             Tiers([[enabled for enabled in tier if enabled is not None] for tier in tiers]),
             (*configuration.warnings, *map(str, self._notices)),
         )
-
-    def _action(self, name: str) -> Action | None:
-        place = self._configuration.place
-        arguments = self._configuration.action_arguments.get(name, RawArgs({}, place))
-        return self._made(self._actions, name, place / "actions", arguments)
 
     def _plugin(self, entry: PluginEntry) -> EnabledPlugin | None:
         plugin = self._made(self._plugins, entry.name, entry.place / "name", entry.arguments)
@@ -190,21 +189,18 @@ class _Compiler:
         offered = sort.offers.load(name)
         with collecting(self._errors):
             read = decode(offered.Arguments, dict(arguments.value), arguments.place)
-            self._notices += [arguments.place.error(unread) for unread in _unread(read)]
+            # What is below an argument that the model knows is the plugin's own matter.
+            known = field_names(offered.Arguments)
+            for unread in read.model_extra or {}:
+                if not any(unread.startswith(f"{each}.") for each in known):
+                    said = f'unknown argument "{unread}" is passed over'
+                    self._notices.append(arguments.place.error(Problem((unread,), said, nearest(unread, known))))
             try:
                 return offered(read)
             except Exception as error:
                 reason = f"cannot be made: {type(error).__name__}: {error}"
                 raise PluginError(reason, plugin=name, distribution=sort.offers.distribution(name)) from error
         return None
-
-
-def _unread(arguments: BatchArguments) -> Iterator[Problem]:
-    """Report the arguments that a model does not know; what is below one that it knows is the plugin's own matter."""
-    known = field_names(type(arguments))
-    for name in arguments.model_extra or {}:
-        if not any(name.startswith(f"{each}.") for each in known):
-            yield Problem((name,), f'unknown argument "{name}" is passed over', nearest(name, known))
 
 
 # -- its file ----------------------------------------------------------------------------------------------------------

@@ -71,7 +71,9 @@ class BatchEngines(EngineKind[BatchEngine]):
         self._engine = engine
 
     def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> BatchEngine:
-        settings = _settings(configuration, file)
+        said = msgspec.json.decode(configuration, type=_Said)
+        program = compile_program(parse(said.program, f"{file}: configuration"))
+        settings = Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
         return self._engine(
             settings.configuration,
             clock,
@@ -108,7 +110,10 @@ ENGINES = BatchEngines()
 def recorded(settings: Settings, recorder: Recorder) -> MakeEngine[BatchEngine]:
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
     make = RecordedBatchEngine.maker(settings.program, settings.period, settings.default_queue)
-    return ENGINES.recording(recorder, make, lambda configuration: _text(settings))
+    said = _Said(
+        settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
+    )
+    return ENGINES.recording(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
 
 
 class _Said(msgspec.Struct, frozen=True, rename="camel"):
@@ -119,19 +124,6 @@ class _Said(msgspec.Struct, frozen=True, rename="camel"):
     default_queue: str
     period: float
     seed: int
-
-
-def _text(settings: Settings) -> str:
-    said = _Said(
-        settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
-    )
-    return msgspec.json.encode(said).decode()
-
-
-def _settings(text: str, file: str) -> Settings:
-    said = msgspec.json.decode(text, type=_Said)
-    program = compile_program(parse(said.program, f"{file}: configuration"))
-    return Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
 
 
 #: So many tasks or victims are named in a message.
@@ -188,28 +180,22 @@ def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[Deci
         failure = str(error)
     if failure or recorded.failure:
         if failure != recorded.failure:
-            yield _failure(recorded, failure)
+            kind = "fails otherwise" if failure and recorded.failure else "fails now" if failure else "fails no more"
+            yield DecisionDiff(
+                record="session",
+                name=recorded.uid,
+                kind=kind,
+                recorded=recorded.failure,
+                replayed=failure,
+                subject_kind="job",
+                subject=NONE,
+                at=recorded.at,
+                recorded_text="ends early" if recorded.failure else "does not",
+                replayed_text="ends early" if failure else "does not",
+                message=failure or recorded.failure,
+            )
         return
     yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
-
-
-def _failure(recorded: SessionAccount, failure: str) -> DecisionDiff:
-    kind = "fails otherwise" if failure and recorded.failure else "fails now" if failure else "fails no more"
-    ends = ["ends early" if each else "does not" for each in (recorded.failure, failure)]
-    message = failure or recorded.failure
-    return DecisionDiff(
-        record="session",
-        name=recorded.uid,
-        kind=kind,
-        recorded=recorded.failure,
-        replayed=failure,
-        subject_kind="job",
-        subject=NONE,
-        at=recorded.at,
-        recorded_text=ends[0],
-        replayed_text=ends[1],
-        message=message,
-    )
 
 
 def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:

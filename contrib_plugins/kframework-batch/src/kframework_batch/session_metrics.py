@@ -20,7 +20,7 @@ from kframework import Code
 from kframework.clock import seconds_of
 from kframework.engine import Binding, Counts, Decision, Family, Histograms, Readings, Result, Series, as_labels
 from kframework.objects import Pod
-from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, SessionObserver
+from kframework_batch.account import Outcome, QueueState, SessionAccount, SessionObserver
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import dominant_share
@@ -161,8 +161,12 @@ class SessionMetrics(SessionObserver):
         return sum(len(turn.victims) for turn in committed if turn.action == "preempt")
 
     def _lacking(self) -> dict[tuple[str, ...], int]:
-        lacking = {(state.job,): _lacks(state) for state in self._last.jobs if state.tasks}
-        return {labels: count for labels, count in lacking.items() if count > 0}
+        found: dict[tuple[str, ...], int] = {}
+        for state in self._last.jobs:
+            lacking = state.minimum - sum(state.tasks.get(status, 0) for status in _READY)
+            if state.tasks and lacking > 0:
+                found[state.job,] = lacking
+        return found
 
     def _of_queues(self) -> list[Series]:
         kinds: dict[str, _Amounts] = {
@@ -210,10 +214,6 @@ class SessionMetrics(SessionObserver):
 
 def _amount(amounts: _Amounts, resource: str, state: QueueState) -> float:
     return amounts(state).get(resource, 0)
-
-
-def _lacks(state: JobState) -> int:
-    return state.minimum - sum(state.tasks.get(status, 0) for status in _READY)
 
 
 #: The phases of pod groups that Volcano counts.

@@ -64,7 +64,10 @@ def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], t
         lines.append(
             f'<path d="{_steps(moments, row, scale)}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>'
         )
-        lines += _legend(name, colour, dashes, _TOP + 12 + 22 * place)
+        left, middle = _LEFT + _WIDTH + 20, _TOP + 12 + 22 * place
+        lines.append(f'<path d="M{left} {middle}h24" stroke="{colour}" stroke-width="2"{dashes}/>')
+        shown = name if len(name) <= 16 else f"{name[:15]}…"
+        lines.append(f'<text x="{left + 32}" y="{middle + 5}">{escape(shown)}</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -116,13 +119,6 @@ def _steps(moments: Sequence[float], row: Sequence[float], scale: _Scale) -> str
         if share != before:
             path.append(f"V{scale.y(share)}")
     return "".join(path)
-
-
-def _legend(name: str, colour: str, dashes: str, middle: int) -> Iterator[str]:
-    left = _LEFT + _WIDTH + 20
-    yield f'<path d="M{left} {middle}h24" stroke="{colour}" stroke-width="2"{dashes}/>'
-    shown = name if len(name) <= 16 else f"{name[:15]}…"
-    yield f'<text x="{left + 32}" y="{middle + 5}">{escape(shown)}</text>'
 
 
 # -- both engines ------------------------------------------------------------------------------------------------------

@@ -145,22 +145,17 @@ class BatchShown(Shown[BatchEngine]):
     # -- tables ------------------------------------------------------------------------------------------------------
 
     def sections(self) -> tuple[Section, ...]:
-        return self._queue_section(), self._job_section(), sessions_section(self._sessions, len(self._sessions))
-
-    def _queue_section(self) -> Section:
         last, queues = self._sessions.last, self.engine.cache.queues
         states = [QueueState(queue=name, weight=queue.weight) for name, queue in queues.items()]
         places = self.places()
         waiting = {name: places.get(_in_queue(name), 0) for name in queues}
-        return queue_section(states if last is None else last.queues, waiting, last)
-
-    def _job_section(self) -> Section:
-        jobs = [job for job in self._jobs() if job.known]
-        ordered: tuple[list[JobInfo], ...] = ([], [], [], [])
-        for job in jobs:
-            ordered[_rank(job)].append(job)
+        jobs = sorted((job for job in self._jobs() if job.known), key=_rank)
         note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
-        return Section.of("jobs", "Jobs", _JOBS, map(self._job, chain(*ordered)), len(jobs), note=note)
+        return (
+            queue_section(states if last is None else last.queues, waiting, last),
+            Section.of("jobs", "Jobs", _JOBS, map(self._job, jobs), len(jobs), note=note),
+            sessions_section(self._sessions, len(self._sessions)),
+        )
 
     def _job(self, job: JobInfo) -> Row:
         found = self._sessions.last_turns(job.uid)
@@ -220,19 +215,16 @@ _JOBS = columns("Job", "Queue", "Phase", "Ready", "Tasks", "Last turn", "Had", "
 
 def _task_section(job: JobInfo, history: History) -> Section:
     """Show the tasks of a job, those first that wait."""
-    tasks = sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING)
+    rows = []
+    for task in sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING):
+        waits = task.status in _WAITING
+        decisions = history.of(task.uid).decisions if waits else ()
+        node = Ref("node", task.node_name) if task.node_name else None
+        message = decisions[-1].message if decisions else ""
+        tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
+        rows.append(Row((Ref("pod", task.key), task.status.value, node, message), tone))
     titles = columns("Task", "Status", "Node", ("Why", Kind.SAID))
-    rows = (_task(task, history) for task in tasks)
-    return Section.of("tasks", f"Tasks of {job.uid}", titles, rows, len(tasks))
-
-
-def _task(task: TaskInfo, history: History) -> Row:
-    waits = task.status in _WAITING
-    decisions = history.of(task.uid).decisions if waits else ()
-    node = Ref("node", task.node_name) if task.node_name else None
-    message = decisions[-1].message if decisions else ""
-    tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
-    return Row((Ref("pod", task.key), task.status.value, node, message), tone)
+    return Section.of("tasks", f"Tasks of {job.uid}", titles, rows, len(rows))
 
 
 def _place(job: JobInfo) -> str:

@@ -123,7 +123,15 @@ class Tiers:
         self.plugins: tuple[BatchPlugin, ...] = tuple(enabled.plugin for tier in tiers for enabled in tier)
         self._calls: dict[str, tuple[tuple[Call[object], ...], ...]] = {}
         for hook in _SPECIFIED:
-            asked = (tuple(call for enabled in tier if (call := _call(enabled, hook))) for tier in tiers)
+            flag = _FLAG_OF.get(hook, "")
+            asked = (
+                tuple(
+                    Call(each.plugin, cast("Callable[..., object]", getattr(each.plugin, hook)), each.distribution)
+                    for each in tier
+                    if _options(each.plugin, hook) is not None and each.flags.get(flag, True)
+                )
+                for tier in tiers
+            )
             self._calls[hook] = tuple(tier for tier in asked if tier)
         self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
@@ -134,13 +142,6 @@ class Tiers:
     def flat(self, hook: str) -> tuple[Call[object], ...]:
         """Return the same without the borders of tiers."""
         return self._flat[hook]
-
-
-def _call(enabled: EnabledPlugin, hook: str) -> Call[object] | None:
-    plugin, flag = enabled.plugin, _FLAG_OF.get(hook)
-    if _options(plugin, hook) is None or (flag is not None and not enabled.flags.get(flag, True)):
-        return None
-    return Call(plugin, cast("Callable[..., object]", getattr(plugin, hook)), enabled.distribution)
 
 
 def _options(plugin: BatchPlugin, name: str) -> Mapping[str, object] | None:

@@ -90,7 +90,14 @@ class Preempt(Action):
         # From a row of its own, so that not all preemptors compare the same nodes.
         start = session.random.randrange(len(rows)) if rows else 0
         candidates = selection.candidates(statement, task, rows[start:] + rows[:start], may_go)
-        compared = yield from _compared(candidates, self.arguments.wanted(len(rows)))
+        compared: list[Candidate] = []
+        wanted = self.arguments.wanted(len(rows))
+        for candidate in candidates:
+            if candidate is not None:
+                compared.append(candidate)
+                if len(compared) == wanted:
+                    break
+            yield
         cheapest_first = sorted(
             compared, key=lambda candidate: (candidate.tears, *cost(candidate.victims, session.now))
         )
@@ -112,18 +119,6 @@ def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
 
 
 # -- the cheapest of several nodes -----------------------------------------------------------------------------------
-
-
-def _compared(candidates: Iterator[Candidate | None], wanted: int) -> Generator[None, None, list[Candidate]]:
-    """Return the first so many nodes that are of use."""
-    found: list[Candidate] = []
-    for candidate in candidates:
-        if candidate is not None:
-            found.append(candidate)
-            if len(found) == wanted:
-                break
-        yield
-    return found
 
 
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:

@@ -153,7 +153,12 @@ def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Ti
     for task in job.spec.tasks:
         for pod in members.kept[task.name]:
             if pod.status.phase == "Failed":
-                yield _failed(pod, task)
+                # The code is that of its first container.
+                states = (status.state for status in pod.status.container_statuses[:1])
+                ends = (state.terminated for state in states if state is not None)
+                code = next((end.exit_code for end in ends if end is not None), 0)
+                message = f"pod {pod.metadata.name} has failed{f' with exit code {code}' if code else ''}"
+                yield _Happening("PodFailed", message, pod.metadata.uid, task.name, pod, code)
     for name in _short_of(job, members, timeouts):
         yield _Happening("PodEvicted", f"a pod of task {name} was evicted", name, name)
     for task in job.spec.tasks:
@@ -168,15 +173,6 @@ def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Ti
                 yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
     if group is not None and group.status.phase == "Unknown":
         yield _Happening("Unknown", "some pods run and others find no place")
-
-
-def _failed(pod: Pod, task: TaskSpec) -> _Happening:
-    """Say that a pod has failed, with the code that its first container ended with."""
-    ends = (status.state.terminated for status in pod.status.container_statuses[:1] if status.state is not None)
-    code = next((end.exit_code for end in ends if end is not None), 0)
-    with_code = f" with exit code {code}" if code else ""
-    message = f"pod {pod.metadata.name} has failed{with_code}"
-    return _Happening("PodFailed", message, pod.metadata.uid, task.name, pod, code)
 
 
 def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:

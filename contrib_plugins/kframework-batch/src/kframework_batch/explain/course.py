@@ -45,7 +45,9 @@ def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None
         if account is None:
             yield
             continue
-        pods |= dict.fromkeys(_members(account, job))
+        for turn in account.turns:
+            pods |= {verdict.pod: None for verdict in turn.verdicts if turn.job == job}
+            pods |= {victim.pod: None for victim in turn.victims if victim.job == job}
         happened = [*_turns(account.turns_of(job)), *_evictions(account, pods), *_states(account, job)]
         gists, said = [each.gist for each in happened], tuple(each.said for each in happened)
         if happened and gists == before:
@@ -61,14 +63,6 @@ class _Happened(NamedTuple):
 
     gist: Hashable
     said: str
-
-
-def _members(account: SessionAccount, job: str) -> Iterator[str]:
-    """Name the pods that are told to be a job's."""
-    for turn in account.turns:
-        if turn.job == job:
-            yield from (verdict.pod for verdict in turn.verdicts)
-        yield from (victim.pod for victim in turn.victims if victim.job == job)
 
 
 def _turns(turns: Iterable[Turn]) -> Iterator[_Happened]:

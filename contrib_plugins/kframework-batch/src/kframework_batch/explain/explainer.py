@@ -98,7 +98,11 @@ def explain_steps(
     went = yield from course(reversed(sessions), job.uid)
     explanation = replace(_state_of(engine, sessions, job, task), course=went)
     yield
-    if not engine.synced or not _waits(job, task):
+    if task is None:
+        waits = job.is_pending or any(job.with_status(status) for status in _WAITING)
+    else:
+        waits = task.status in _WAITING
+    if not engine.synced or not waits:
         return explanation
     if will_be_served(engine, job):
         return _add_notes(explanation, "as things stand the next session serves it")
@@ -113,12 +117,6 @@ def explain_steps(
     except Unaffordable:
         return _add_notes(explanation, "nothing was tried that might help: sessions are too long here to try one")
     return replace(explanation, help=tuple(found))
-
-
-def _waits(job: JobInfo, task: TaskInfo | None) -> bool:
-    if task is not None:
-        return task.status in _WAITING
-    return job.is_pending or any(job.with_status(status) for status in _WAITING)
 
 
 def _state_of(

@@ -155,7 +155,17 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     if 0 < had < job.min_available:
         text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
         yield Change(text, lambda _: _with_fields(job, min_available=had, role_minimums={}))
-    yield from _of_queue(engine, job, turns)
+    queue = engine.cache.queues.get(job.queue)
+    if queue is not None and not queue.open:
+        yield Change(f"open queue {queue.name}", lambda _: _with_fields(queue, open=True))
+    # Where a plugin holds back the job or its tasks for the queue's sake.
+    if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
+        if queue.capability:
+            text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
+            yield Change(text, lambda _: _with_fields(queue, capability=Resource()))
+        for weight in (queue.weight * factor for factor in _FACTORS):
+            text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
+            yield Change(text, lambda _, weight=weight: _with_fields(queue, weight=weight), "weight")
     # That other jobs end: those of least priority first, of equals the youngest.
     holders = [other for other in engine.cache.jobs.values() if other is not job and not other.held.empty]
     holders.sort(key=lambda other: other.created, reverse=True)
@@ -165,22 +175,6 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
         text = f"end {job_name(other)} of queue {other.queue}, which holds {_format_amounts(held)}"
         yield Change(text, partial(_ended, other))
     yield from _larger_nodes(engine, job, turns)
-
-
-def _of_queue(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
-    """Suggest what the queue might be given, where a plugin holds back the job or its tasks for the queue's sake."""
-    queue = engine.cache.queues.get(job.queue)
-    if queue is None:
-        return
-    if not queue.open:
-        yield Change(f"open queue {queue.name}", lambda _: _with_fields(queue, open=True))
-    if any(turn.plugin or any(verdict.plugin for verdict in turn.verdicts) for turn in turns):
-        if queue.capability:
-            text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
-            yield Change(text, lambda _: _with_fields(queue, capability=Resource()))
-        for weight in (queue.weight * factor for factor in _FACTORS):
-            text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
-            yield Change(text, lambda _, weight=weight: _with_fields(queue, weight=weight), "weight")
 
 
 def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:

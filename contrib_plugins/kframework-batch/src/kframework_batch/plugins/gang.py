@@ -95,25 +95,21 @@ class _Surplus:
 
     def take(self, task: TaskInfo) -> bool:
         """Take a task if it can be spared."""
-        left = self._roles.get(task.role)
-        if self._tasks <= 0 or (left is not None and left <= 0) or not self._subjob_spares(task.subjob):
+        left, subjob = self._roles.get(task.role), task.subjob
+        if self._tasks <= 0 or (left is not None and left <= 0):
             return False
+        # A subgroup that the job can do without gives all, once it gives.
+        if subjob is not None and subjob.policy is not None and subjob.name in self._subjobs:
+            if self._subjobs[subjob.name] > 0:
+                self._subjobs[subjob.name] -= 1
+            elif self._wholes[subjob.policy] > 0:
+                self._wholes[subjob.policy] -= 1
+                del self._subjobs[subjob.name]
+            else:
+                return False
         self._tasks -= 1
         if left is not None:
             self._roles[task.role] = left - 1
-        return True
-
-    def _subjob_spares(self, subjob: SubJobInfo | None) -> bool:
-        """Take a task of a subgroup if that can spare it; one that the job can do without gives all, once it gives."""
-        if subjob is None or subjob.policy is None or subjob.name not in self._subjobs:
-            return True
-        if self._subjobs[subjob.name] > 0:
-            self._subjobs[subjob.name] -= 1
-        elif self._wholes[subjob.policy] > 0:
-            self._wholes[subjob.policy] -= 1
-            del self._subjobs[subjob.name]
-        else:
-            return False
         return True
 
 
