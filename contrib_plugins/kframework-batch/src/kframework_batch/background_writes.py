@@ -73,9 +73,6 @@ class BackgroundWrites:
         """Delete a victim, with its grace; EvictionFailed is reported if that fails."""
         metadata = pod.metadata
 
-        def delete() -> Awaitable[object]:
-            return self._host.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid)
-
         def refused(error: ClusterError) -> None:
             # A pod that is not found went by itself. A conflict may mean that, or that the pod has been changed
             # meanwhile: if it is gone, the cluster says so, else it is there as before.
@@ -85,7 +82,8 @@ class BackgroundWrites:
                 _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
             self._report(EvictionFailed(metadata.uid))
 
-        self._host.write(f"eviction of {metadata.uid}", delete, refused)
+        name, namespace, uid = metadata.name, metadata.namespace, metadata.uid
+        self._host.write(f"eviction of {uid}", lambda: self._host.api.delete(Pod, name, namespace, uid=uid), refused)
 
     def record_warning(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
         """Record a warning about an object; one that cannot be written is lost. `now` is in seconds since 1970."""

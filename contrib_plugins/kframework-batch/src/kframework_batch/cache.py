@@ -15,7 +15,7 @@ from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, QuantityError
 from kframework_batch.groups import Priorities, describe, said, undescribe
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.membership import GroupObject, GroupRef, group_of, ref_of
+from kframework_batch.membership import GroupRef, group_of, ref_of
 from kframework_batch.objects import KubePodGroup, PodGroup, Queue, QueueSpec, SigsPodGroup
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
 from kframework_batch.task_status import COMPLETED, TaskStatus, status_of
@@ -23,24 +23,51 @@ from kframework_batch.task_status import COMPLETED, TaskStatus, status_of
 _log = logging.getLogger(__name__)
 
 
-class JobTable:
-    """The jobs that have a pod group or tasks, by uid, and the queues whose object can be read, by name."""
+class JobCache:
+    """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
 
-    def __init__(self, cluster: ClusterState, default_queue: str) -> None:
+    `jobs` holds those that have a pod group (`known`) or tasks, by uid; `queues` those whose object can be read, by
+    name; `tasks` all pods of ours that belong to a group, by uid, ended ones included until they are gone; `pending`
+    what the cluster last said of the unassigned pods that are ours, by uid. `evicting` holds the uids of the victims
+    that were sent away and whose deletion is not seen yet. `on_new` is told of each unassigned pod of ours that is seen
+    for the first time.
+    """
+
+    def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
+        self.tasks: dict[str, TaskInfo] = {}
+        self.pending: dict[str, PendingPod] = {}
+        self.evicting: set[str] = set()
+        self.on_new: Callable[[Pod], None] = lambda pod: None
         self.cluster: ClusterState = cluster
+        self._schedulers = schedulers
         self._default_queue = default_queue
         self._priorities = Priorities()
         #: What queues say that cannot be read: it is told once.
         self._unreadable: dict[str, QueueSpec] = {}
+        #: The uids of the pods on nodes that are being deleted.
+        self._terminating: dict[str, None] = {}
+        #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
+        self._bound: set[str] = set()
 
     def upserted(self, obj: ApiObject) -> bool:
         """Take in an object that is new or changed; return whether a session may now come to another result."""
+        match obj:
+            case Pod():
+                return self._pod(obj)
+            case Node():
+                log = self.cluster.nodes.node_log
+                end = log.end
+                self.cluster.put_node(obj)
+                return log.end != end  # of a heartbeat nothing is logged
         before = self.cluster.objects(type(obj)).put(obj.metadata, obj)
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
-                return self._group(obj)
+                job = self.job(ref_of(obj))
+                had = said(job)
+                describe(job, obj, self._priorities, self._default_queue)
+                return said(job) != had
             case Queue():
                 return self._queue(obj)
             case PriorityClass():
@@ -54,6 +81,16 @@ class JobTable:
 
     def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; return whether a session may now come to another result."""
+        match obj:
+            case Pod():
+                freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
+                if task is None:
+                    return freed
+                task.job.remove(task.uid)
+                self.drop_if_empty(task.job)
+                return freed or task.job.known
+            case Node():
+                return self.cluster.remove_node(obj.metadata.name) is not None
         if self.cluster.objects(type(obj)).remove(obj.metadata) is None:
             return False
         match obj:
@@ -92,12 +129,6 @@ class JobTable:
             if job.object is not None and job.object.metadata.uid == uid:
                 job.status = job.object.status
 
-    def _group(self, group: GroupObject) -> bool:
-        job = self.job(ref_of(group))
-        before = said(job)
-        describe(job, group, self._priorities, self._default_queue)
-        return said(job) != before
-
     def _queue(self, obj: Queue) -> bool:
         name = obj.metadata.name
         old = self.queues.get(name)
@@ -123,54 +154,6 @@ class JobTable:
                 describe(job, job.object, self._priorities, self._default_queue)
                 differs = differs or job.priority != before
         return differs
-
-
-class JobCache(JobTable):
-    """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
-
-    `jobs` holds those that have a pod group (`known`) or tasks; `tasks` all pods of ours that belong to a group, by
-    uid, ended ones included until they are gone; `pending` what the cluster last said of the unassigned pods that are
-    ours, by uid. `evicting` holds the uids of the victims that were sent away and whose deletion is not seen yet.
-    `on_new` is told of each unassigned pod of ours that is seen for the first time.
-    """
-
-    def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
-        super().__init__(cluster, default_queue)
-        self.tasks: dict[str, TaskInfo] = {}
-        self.pending: dict[str, PendingPod] = {}
-        self.evicting: set[str] = set()
-        self.on_new: Callable[[Pod], None] = lambda pod: None
-        self._schedulers = schedulers
-        #: The uids of the pods on nodes that are being deleted.
-        self._terminating: dict[str, None] = {}
-        #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
-        self._bound: set[str] = set()
-
-    def upserted(self, obj: ApiObject) -> bool:
-        match obj:
-            case Pod():
-                return self._pod(obj)
-            case Node():
-                log = self.cluster.nodes.node_log
-                before = log.end
-                self.cluster.put_node(obj)
-                return log.end != before  # of a heartbeat nothing is logged
-            case _:
-                return super().upserted(obj)
-
-    def deleted(self, obj: ApiObject) -> bool:
-        match obj:
-            case Pod():
-                freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
-                if task is None:
-                    return freed
-                task.job.remove(task.uid)
-                self.drop_if_empty(task.job)
-                return freed or task.job.known
-            case Node():
-                return self.cluster.remove_node(obj.metadata.name) is not None
-            case _:
-                return super().deleted(obj)
 
     def leaving(self) -> Iterator[PodInfo]:
         """List the pods that are going but still take room on their nodes, whosever they are."""

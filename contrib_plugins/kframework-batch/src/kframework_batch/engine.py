@@ -342,9 +342,9 @@ class BatchEngine(Engine, Consequences):
         now = rfc3339(session.now)
         jobs = self.cache.jobs
         for job in jobs.values():
-            status, group = close_job(job, session.uid, now), job.object
-            if status is not None and group is not None:
-                self._writes.write_status(group, patch_of(status))
+            left, group = close_job(job, session.uid, now), job.object
+            if left is not None and group is not None:
+                self._writes.write_status(group, patch_of(left))
                 uid, said = group.metadata.uid, verdict(job)
                 if said is None or said.ready:
                     self._said.pop(uid, None)
@@ -357,10 +357,10 @@ class BatchEngine(Engine, Consequences):
                         self._waits(job, task)
             session.note(job)
             yield
-        for uid, (group, phase) in self._groups.items():
-            left = jobs.get(uid)
-            if left is None or not left.known:
-                session.log.gone(group, phase, left)
+        for uid, (before, phase) in self._groups.items():
+            of_group = jobs.get(uid)
+            if of_group is None or not of_group.known:
+                session.log.gone(before, phase, of_group)
         self._groups = {job.uid: (job.object, job.phase) for job in jobs.values() if job.object is not None}
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]

@@ -325,8 +325,6 @@ class Placement:
         """Return what the predicates have against a node as it stands now; resources are not among it."""
         return self.questions.rejection(task, self._nodes[row])
 
-    # -- why not -------------------------------------------------------------------------------------------------------
-
     def _why_not(self, task: TaskInfo, rows: Rows) -> str:
         """Say why none of these nodes will do: on how many each reason is among the first against the task."""
         reasons: dict[str, int] = {}

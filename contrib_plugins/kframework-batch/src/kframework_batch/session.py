@@ -196,9 +196,7 @@ class Session(SessionView):
 
     def _close(self) -> None:
         """Take back what was only supposed, and what was left open by whoever raised."""
-        statements = self.cluster.statements
-        while statements[-1] is not self._statement:
-            statements[-1].rollback()
+        self._roll_back_inner()
         for task in self.promised:
             self._statement.remove(task.pod)
             _returns(task)
@@ -209,6 +207,11 @@ class Session(SessionView):
             self.cluster.forget(task.uid)
             _returns(task)
         self.idle.close()
+
+    def _roll_back_inner(self) -> None:
+        statements = self.cluster.statements
+        while statements[-1] is not self._statement:
+            statements[-1].rollback()
 
 
 def _returns(task: TaskInfo) -> None:
@@ -243,9 +246,7 @@ class TrialSession(Session):
         yield from ()
 
     def _close(self) -> None:
-        statements = self.cluster.statements
-        while statements[-1] is not self._statement:
-            statements[-1].rollback()
+        self._roll_back_inner()
         self._statement.rollback()
         self.idle.close()
 

@@ -262,7 +262,6 @@ class SessionLog:
 
 
 def _counts(job: JobInfo) -> dict[str, int]:
-    """Count the tasks of a job by status."""
     return {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
 
 

@@ -135,15 +135,14 @@ def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:
     of_task: Iterable[JobPolicy] = ()
     if happening.task:
         of_task = next(task for task in job.spec.tasks if task.name == happening.task).policies
-    return next((policy for policy in (*of_task, *job.spec.policies) if _is_about(policy, happening)), None)
-
-
-def _is_about(policy: JobPolicy, happening: _Happening) -> bool:
-    """Return whether a policy is about this; that a pod is pending is nothing unless it is so for some time."""
-    counts = happening.event != "PodPending" or bool(policy.timeout)
-    if counts and {happening.event, "*"} & set(events_of(policy)):
-        return True
-    return policy.exit_code is not None and policy.exit_code == happening.exit_code
+    for policy in (*of_task, *job.spec.policies):
+        # That a pod is pending is nothing unless it is so for some time.
+        counts = happening.event != "PodPending" or bool(policy.timeout)
+        if counts and {happening.event, "*"} & set(events_of(policy)):
+            return policy
+        if policy.exit_code is not None and policy.exit_code == happening.exit_code:
+            return policy
+    return None
 
 
 # -- what has happened ---------------------------------------------------------------------------------------------
@@ -181,9 +180,11 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
     A task that waits for others has no pods yet which could have been evicted.
     """
     waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
-    evicted = members.short_of() if _staying(members.tally) < _staying(job.status) else []
+    evicted = members.short_of(stays) if _staying(members.tally) < _staying(job.status) else []
     evicted = [name for name in evicted if name not in waits]
-    waiting = [name for name in timeouts.running("PodEvicted") if name in members.not_running()]
+    under_way = ("Running", "Succeeded", "Failed")
+    few = members.short_of(lambda pod: stays(pod) and pod.status.phase in under_way)
+    waiting = [name for name in timeouts.running("PodEvicted") if name in few]
     return list(dict.fromkeys((*evicted, *waiting)))
 
 

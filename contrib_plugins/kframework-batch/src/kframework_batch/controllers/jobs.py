@@ -130,7 +130,6 @@ class JobController(Controller):
     # -- the steps -------------------------------------------------------------------------------------------------
 
     async def _clean_up(self, uid: str) -> None:
-        """Delete what a job owned that is gone."""
         self._timeouts.pop(uid, None)
         if uid not in self._met:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -141,8 +142,9 @@ def find_ended_job(
         if account is None:
             yield
             continue
-        owners = ((one.job, one.owner) for one in (*account.gone, *account.jobs))
-        job = next((uid for uid, owner in owners if _has_name(uid, owner, namespace, name)), None)
+        gone, states = ((one.job, one.owner) for one in account.gone), ((one.job, one.owner) for one in account.jobs)
+        named = (uid for uid, owner in chain(gone, states) if _has_name(uid, owner, namespace, name))
+        job = next(named, None)
         if job is not None:
             return EndedJob(job)
         judged = (turn.job for turn in account.turns if any(verdict.pod == pod for verdict in turn.verdicts))

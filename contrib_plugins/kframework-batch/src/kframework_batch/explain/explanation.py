@@ -141,7 +141,6 @@ def _head(explanation: Explanation) -> dict[str, str]:
 
 
 def _amounts(resources: Mapping[str, int]) -> str:
-    """List amounts of resources as in a manifest."""
     return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
 
 
@@ -174,24 +173,21 @@ def _queue(explanation: Explanation) -> Iterator[str]:
     place = explanation.order.index(state.queue) + 1
     turn = f"number {place} of {len(explanation.order)} when the session began"
     yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
-    yield from format_list(_queue_sentences(state))
-
-
-def _queue_sentences(state: QueueState) -> Iterator[str]:
-    """Say how a queue stood to what it was due when the session began."""
     if not state.plugin:
-        yield "no plugin says what is due to it"
+        yield from format_list(["no plugin says what is due to it"])
         return
     held, wanted, due = state.allocated, state.requested, state.deserved
-    yield f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}"
-    yield f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all"
+    said = [
+        f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}",
+        f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all",
+    ]
     over = {name: held.get(name, 0) - amount for name, amount in due.items()}
     if above := {name: amount for name, amount in over.items() if amount > 0}:
-        yield f"it was over its due by {_amounts(above)}"
-    if below := {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}:
-        lacked = {name: amount for name, amount in below.items() if amount > 0}
-        if lacked:
-            yield f"it was short of its due by {_amounts(lacked)}"
+        said.append(f"it was over its due by {_amounts(above)}")
+    below = {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}
+    if lacked := {name: amount for name, amount in below.items() if amount > 0}:
+        said.append(f"it was short of its due by {_amounts(lacked)}")
+    yield from format_list(said)
 
 
 # -- its turns ---------------------------------------------------------------------------------------------------------
@@ -207,19 +203,19 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
         by = f"plugin {turn.plugin}" if turn.plugin else ""
         against = ": ".join(filter(None, (by, turn.message)))
         yield f"  - {'; '.join(filter(None, (f'{turn.action}: {outcome_words(turn)}', against)))}"
-        yield from indent(_turn_details(turn, explanation.pod, layout), 3)
-
-
-def _turn_details(turn: Turn, pod: str, layout: Layout) -> Iterator[str]:
-    yield from _verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout)
-    yield from _subjobs(turn.subjobs, layout)
-    yield from _tried(turn.tried, layout)
-    if turn.victims:
-        went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
-        yield f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}"
-    for spared in turn.spared:
-        names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
-        yield f"plugin {spared.plugin} would not let {names} go for it"
+        pod = explanation.pod
+        details = [
+            *_verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout),
+            *_subjobs(turn.subjobs, layout),
+            *_tried(turn.tried, layout),
+        ]
+        if turn.victims:
+            went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
+            details.append(f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}")
+        for spared in turn.spared:
+            names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
+            details.append(f"plugin {spared.plugin} would not let {names} go for it")
+        yield from indent(details, 3)
 
 
 def outcome_words(turn: Turn) -> str:
@@ -267,7 +263,6 @@ def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
 
 
 def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
-    """List the hypernodes in which a job was tried in vain."""
     lines = [
         f"not in hypernode {one.hypernode} of tier {one.tier}, where {one.had} had a place: {one.message}"
         for one in tried

@@ -40,7 +40,7 @@ def _format_amounts(amounts: Mapping[str, int]) -> str:
 
 
 @contextmanager
-def _with_fields(thing: object, **fields: object) -> Iterator[None]:
+def _with_fields(thing: object, statement: Statement, **fields: object) -> Iterator[None]:
     """Let fields have these values as long as the context lasts."""
     before = {name: getattr(thing, name) for name in fields}
     try:
@@ -154,18 +154,18 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
         text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
-        yield Change(text, lambda _: _with_fields(job, min_available=had, role_minimums={}))
+        yield Change(text, partial(_with_fields, job, min_available=had, role_minimums={}))
     queue = engine.cache.queues.get(job.queue)
     if queue is not None and not queue.open:
-        yield Change(f"open queue {queue.name}", lambda _: _with_fields(queue, open=True))
+        yield Change(f"open queue {queue.name}", partial(_with_fields, queue, open=True))
     # Where a plugin holds back the job or its tasks for the queue's sake.
     if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
         if queue.capability:
             text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
-            yield Change(text, lambda _: _with_fields(queue, capability=Resource()))
+            yield Change(text, partial(_with_fields, queue, capability=Resource()))
         for weight in (queue.weight * factor for factor in _FACTORS):
             text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
-            yield Change(text, lambda _, weight=weight: _with_fields(queue, weight=weight), "weight")
+            yield Change(text, partial(_with_fields, queue, weight=weight), "weight")
     # That other jobs end: those of least priority first, of equals the youngest.
     holders = [other for other in engine.cache.jobs.values() if other is not job and not other.held.empty]
     holders.sort(key=lambda other: other.created, reverse=True)
