@@ -87,8 +87,6 @@ def _said(plugin: str, message: str) -> str:
     return ": ".join(filter(None, (plugin, message.removesuffix("."))))
 
 
-# -- queues and sessions ---------------------------------------------------------------------------------------------
-
 _QUEUES = columns(
     *("Queue", ("Weight", Kind.NUMBER), ("Waiting pods", Kind.NUMBER), ("Allocated of what it is due", Kind.FILLS)),
     *(("Share of its due", Kind.SHARE), ("Held of the cluster in the end", Kind.SHARE), "Overused by"),
@@ -133,8 +131,6 @@ def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
     return Section.of("sessions", "Sessions", _SESSIONS, map(row, sessions), total)
 
 
-# -- of a session ----------------------------------------------------------------------------------------------------
-
 _TURNS = columns("Job", "Action", "Queue", "Outcome", "Had", ("Why", Kind.SAID), ("Victims", Kind.NUMBER))
 
 
@@ -169,9 +165,6 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
 def counted(tasks: Mapping[str, int]) -> str:
     """Say how many tasks have which status."""
     return ", ".join(f"{count} {status}" for status, count in tasks.items()) or "none"
-
-
-# -- of a job, of a pod ----------------------------------------------------------------------------------------------
 
 
 def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:

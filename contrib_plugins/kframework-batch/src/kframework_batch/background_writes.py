@@ -54,20 +54,19 @@ class BackgroundWrites:
     def write_status(self, subject: ApiObject, patch: Mapping[str, object]) -> None:
         """Apply a merge patch to an object's status; StatusNotWritten is reported if that fails."""
         metadata = subject.metadata
-
-        def write() -> Awaitable[object]:
-            api = self._host.api
-            return api.patch_status(type(subject), metadata.name, patch, metadata.namespace, uid=metadata.uid)
+        name, namespace, uid = metadata.name, metadata.namespace, metadata.uid
 
         def refused(error: ClusterError) -> None:
             # An object that is gone has no status any more, though another one may have its name by now.
             if error.status not in (_NOT_FOUND, _CONFLICT):
-                namespace = f"{metadata.namespace}/" if metadata.namespace else ""
-                name = f"{kind_of(subject).name} {namespace}{metadata.name}"
-                _log.warning("the status of %s cannot be written: %s", name, error)
-            self._report(StatusNotWritten(metadata.uid))
+                what = f"{kind_of(subject).name} {namespace}/{name}" if namespace else f"{kind_of(subject).name} {name}"
+                _log.warning("the status of %s cannot be written: %s", what, error)
+            self._report(StatusNotWritten(uid))
 
-        self._host.write(f"status of {metadata.uid}", write, refused)
+        def write() -> Awaitable[object]:
+            return self._host.api.patch_status(type(subject), name, patch, namespace, uid=uid)
+
+        self._host.write(f"status of {uid}", write, refused)
 
     def delete_victim(self, pod: Pod) -> None:
         """Delete a victim, with its grace; EvictionFailed is reported if that fails."""

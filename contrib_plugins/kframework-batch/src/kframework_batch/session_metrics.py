@@ -131,8 +131,6 @@ class SessionMetrics(SessionObserver):
         """What the cluster had in the last session."""
         return self._last.capacity
 
-    # -- the observer ------------------------------------------------------------------------------------------------
-
     def session_ended(self, account: SessionAccount) -> None:
         self._last = account
         self._sessions[()].observe(sum(part.took for part in account.parts))

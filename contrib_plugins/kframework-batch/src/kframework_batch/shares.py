@@ -121,8 +121,6 @@ def _steps(moments: Sequence[float], row: Sequence[float], scale: _Scale) -> str
     return "".join(path)
 
 
-# -- both engines ------------------------------------------------------------------------------------------------------
-
 #: How half gangs are called in the legend; no queue can be.
 HALF_GANGS = "(half gangs)"
 

@@ -36,7 +36,7 @@ def create_simulation(
         on_progress=on_progress,
         engine=engine or settings.engine(),
         timed_share=timed_share,
-        controllers=(*STANDARD_CONTROLLERS, *settings.simulated_controllers, *controllers),
+        controllers=(*STANDARD_CONTROLLERS, *settings.controllers(simulated=True), *controllers),
     )
 
 

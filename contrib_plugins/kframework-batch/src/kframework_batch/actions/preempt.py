@@ -118,9 +118,6 @@ def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
     return other.best_effort or not task.best_effort
 
 
-# -- the cheapest of several nodes -----------------------------------------------------------------------------------
-
-
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:
     """Return what victims are worth, as kube-scheduler weighs them; `now` is when a victim started that does not say.
 

@@ -107,7 +107,7 @@ def run_pods(
         configuration,
         plugins=plugins,
         observers=[timeline],
-        controllers=[*STANDARD_CONTROLLERS, *settings.simulated_controllers, LetIn, trace.arrive],
+        controllers=[*STANDARD_CONTROLLERS, *settings.controllers(simulated=True), LetIn, trace.arrive],
     )
     return _measured(trace, simulation, timeline, duration)
 

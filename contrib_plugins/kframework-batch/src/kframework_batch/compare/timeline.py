@@ -90,8 +90,6 @@ class Timeline(Observer):
             self._changed(Change(0, None, obj))
         cluster.subscribe([Job, Pod], self._changed)
 
-    # -- what an engine tells ------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         if decision.node:
             self._note(What.PLACED, decision.uid)
@@ -99,8 +97,6 @@ class Timeline(Observer):
     def bound(self, binding: object) -> None:
         if getattr(binding, "message", "") and (uid := getattr(binding, "uid", "")):
             self._note(What.RELEASED, uid)
-
-    # -- what changes in the cluster -----------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
         if isinstance(change.subject, Pod):

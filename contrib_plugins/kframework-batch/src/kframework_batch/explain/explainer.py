@@ -18,7 +18,6 @@ from kframework.engine import (
     Scheduler,
     at_rest,
     explain_route,
-    finished,
     finished_giving_way,
 )
 from kframework_batch.account import JobState, SessionAccount, Turn
@@ -78,16 +77,6 @@ def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> lis
     return [explain_route(explained)]
 
 
-def explain(
-    engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
-) -> Explanation:
-    """Explain a job or one of its tasks in one piece."""
-    return finished(explain_steps(engine, sessions, job, task))
-
-
-# -- jobs that are there ---------------------------------------------------------------------------------------------
-
-
 def explain_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
 ) -> Generator[None, None, Explanation]:
@@ -142,9 +131,6 @@ def _state_of(
     return explanation if last is None else _add_session(explanation, last, last.turns_of(job.uid))
 
 
-# -- jobs whose pod group is gone ------------------------------------------------------------------------------------
-
-
 def explain_ended_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], ended: EndedJob
 ) -> Generator[None, None, Explanation]:
@@ -183,9 +169,6 @@ def _turns(account: SessionAccount, ended: EndedJob) -> tuple[Turn, ...]:
     if not ended.pod:
         return turns
     return tuple(turn for turn in turns if any(verdict.pod == ended.pod for verdict in turn.verdicts))
-
-
-# -- what both have --------------------------------------------------------------------------------------------------
 
 
 def _task_place(task: TaskInfo) -> TaskPlace:

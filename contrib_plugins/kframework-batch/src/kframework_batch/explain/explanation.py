@@ -119,9 +119,6 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     )
 
 
-# -- the job -----------------------------------------------------------------------------------------------------------
-
-
 def _head(explanation: Explanation) -> dict[str, str]:
     only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
     gone = f", gone since {rfc3339(explanation.gone_at)}" if explanation.gone_at else ""
@@ -144,9 +141,6 @@ def _amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
 
 
-# -- its course --------------------------------------------------------------------------------------------------------
-
-
 def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
     """Tell what came of a job from its beginning on, unless it waits still: then its last turns say more."""
     course = explanation.course
@@ -161,9 +155,6 @@ def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
     left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
     more = [f"and {left_out} more"] if left_out else []
     yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
-
-
-# -- its queue ---------------------------------------------------------------------------------------------------------
 
 
 def _queue(explanation: Explanation) -> Iterator[str]:
@@ -188,9 +179,6 @@ def _queue(explanation: Explanation) -> Iterator[str]:
     if lacked := {name: amount for name, amount in below.items() if amount > 0}:
         said.append(f"it was short of its due by {_amounts(lacked)}")
     yield from format_list(said)
-
-
-# -- its turns ---------------------------------------------------------------------------------------------------------
 
 
 def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -270,9 +258,6 @@ def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
     return layout.lines(lines, _TASKS, "and in {} more hypernodes")
 
 
-# -- its tasks ---------------------------------------------------------------------------------------------------------
-
-
 def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
     tasks, counts = explanation.tasks, Counter(task.status for task in explanation.tasks)
     none = "none are left" if explanation.gone_at else "none are there yet"
@@ -280,9 +265,6 @@ def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if layout.wide:
         rows = [(task.pod, task.status, task.node or NONE) for task in tasks]
         yield from format_table(("POD", "STATUS", "NODE"), rows)
-
-
-# -- what would help ---------------------------------------------------------------------------------------------------
 
 
 def _help(explanation: Explanation) -> Iterator[str]:

@@ -146,9 +146,6 @@ def _served(turns: Sequence[Turn]) -> tuple[Victim, ...] | None:
     return tuple(victim for turn in good for victim in turn.victims)
 
 
-# -- what might help ---------------------------------------------------------------------------------------------------
-
-
 def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
     """Suggest changes, the smallest first."""
     had = max((turn.had for turn in turns), default=0)

@@ -33,7 +33,7 @@ class JobPlugin(ABC):
 
     def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
         """Name what belongs to the job."""
-        return []
+        return [(type(made), made.metadata.name) for made in self.belongings(job)]
 
     @abstractmethod
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
