@@ -303,7 +303,7 @@ class JobStatement:
         """Promise a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
         with self._statement.statement() as step:
             step.add(task.pod, node_name)
-            self._session.idle.pipelined(step, task.pod)
+            self._session.idle.count("pipelined", step, task.pod, task.pod.row)
             status = self._place(step, task, node_name, TaskStatus.PIPELINED)
             if status is None:
                 step.commit()
@@ -319,7 +319,7 @@ class JobStatement:
         with self._statement.statement() as step:
             if row >= 0:
                 step.evict(task.pod)
-                session.idle.evicted(step, task.pod, row)
+                session.idle.count("evicted", step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
             step.record(lambda: task.job.move(task, before))  # before plugins are told, since they may raise

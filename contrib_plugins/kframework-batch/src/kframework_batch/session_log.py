@@ -6,6 +6,7 @@ Actions say how the turn of each job ended; what plugins said meanwhile is kept 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -154,7 +155,10 @@ class SessionLog:
                 *self._rejected,
             ),
             victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
-            spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
+            spared=tuple(
+                Spared(plugin, len(tasks), tuple(task.key for task in islice(tasks.values(), _EXAMPLES)))
+                for plugin, tasks in self._protected.items()
+            ),
             hypernode=hypernode,
             tried=tuple(tried[:_HYPERNODES]),
             subjobs=tuple({each.subjob: each for each in self._subjobs}.values()),
@@ -269,10 +273,6 @@ def _placed(task: TaskInfo, choice: Choice | None, *, promised: bool) -> Verdict
     if choice is None or choice.node != task.node_name:
         return Verdict(task.key, task.uid, task.node_name, promised)
     return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)
-
-
-def _spared(plugin: str, tasks: Mapping[str, TaskInfo]) -> Spared:
-    return Spared(plugin, len(tasks), tuple(task.key for task in list(tasks.values())[:_EXAMPLES]))
 
 
 def _amounts(resource: Mapping[str, int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TypeVar
 
@@ -109,21 +109,15 @@ def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
     """Sum the requests of as many pods as must run, those of important tasks first."""
     spec = job.spec
     tasks = sorted(spec.tasks, key=lambda task: -priority_of(task.template.spec.priority_class_name))
-    if spec.min_available < sum(task.min_available or 0 for task in tasks):
-        counts = _filled(spec.min_available, [task.replicas for task in tasks])
-    else:
-        least = [task.min_available or 0 for task in tasks]
-        rest = [task.replicas - minimum for task, minimum in zip(tasks, least, strict=True)]
-        counts = (sum(both) for both in zip(least, _filled(spec.min_available - sum(least), rest), strict=True))
-    return min_resources((task.template.spec, count) for task, count in zip(tasks, counts, strict=True))
-
-
-def _filled(number: int, rooms: Iterable[int]) -> Iterator[int]:
-    """Spread a number over rooms, the first ones first."""
-    for room in rooms:
-        taken = min(number, room)
-        number -= taken
-        yield taken
+    least = [task.min_available or 0 for task in tasks]
+    if spec.min_available < sum(least):
+        least = [0] * len(tasks)
+    left, pods = spec.min_available - sum(least), []
+    for task, minimum in zip(tasks, least, strict=True):
+        more = min(left, task.replicas - minimum)
+        left -= more
+        pods.append((task.template.spec, minimum + more))
+    return min_resources(pods)
 
 
 class JobBelongings:

@@ -116,7 +116,8 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     for change in islice(_changes(engine, job, turns), trials):
         if change.series and change.series in helped:
             continue
-        victims = victims_if(engine, job, change)
+        with engine.cluster.statement() as statement, change.supposed(statement):
+            victims = _served(engine, job)
         if victims is not None:
             helped.add(change.series)
         yield None if victims is None else Remedy(change.text, victims)
@@ -124,21 +125,14 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
     """Return whether the next session will serve a job as things stand."""
+    return _served(engine, job) is not None
+
+
+def _served(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None:
+    """Try a session; return who would be sent away for a job, None if it would not get what it needs."""
     trial = engine.trial()
     trial.try_out()
-    return _served(trial.account(0.0).turns_of(job.uid)) is not None
-
-
-def victims_if(engine: BatchEngine, job: JobInfo, change: Change) -> tuple[Victim, ...] | None:
-    """Return who would be sent away for a job if it were so; None if the job would not be served."""
-    with engine.cluster.statement() as statement, change.supposed(statement):
-        trial = engine.trial()
-        trial.try_out()
-        return _served(trial.account(0.0).turns_of(job.uid))
-
-
-def _served(turns: Sequence[Turn]) -> tuple[Victim, ...] | None:
-    """Return the victims of the turns in which a job got what it needs; None if there is no such turn."""
+    turns = trial.account(0.0).turns_of(job.uid)
     good = [turn for turn in turns if turn.outcome is Outcome.COMMITTED and turn.verdicts]
     admitted = any(turn.outcome is Outcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
     if not good and not admitted:
