@@ -87,33 +87,26 @@ def _said(plugin: str, message: str) -> str:
     return ": ".join(filter(None, (plugin, message.removesuffix("."))))
 
 
-_QUEUES = columns(
-    *("Queue", ("Weight", Kind.NUMBER), ("Waiting pods", Kind.NUMBER), ("Allocated of what it is due", Kind.FILLS)),
-    *(("Share of its due", Kind.SHARE), ("Held of the cluster in the end", Kind.SHARE), "Overused by"),
-)
-
-
 def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], session: SessionAccount | None) -> Section:
     """Show queues as a session found them, with the number of pods that wait in each."""
     turns = () if session is None else session.turns
     overused = {turn.queue: turn.plugin for turn in turns if turn.outcome is Outcome.OVERUSED}
-    rows = []
-    for state in states:
+
+    def row(state: QueueState) -> Row:
         name, count = state.queue, waiting.get(state.queue, 0)
         held = state.allocated if state.plugin else state.held
         amounts = {each: (held.get(each, 0), state.deserved.get(each, 0)) for each in {**state.deserved, **held}}
         fills = {each: pair for each, pair in amounts.items() if any(pair)}
         share = state.share if state.plugin and any(state.deserved.values()) else None
         tone = Tone.WAITS if count else Tone.GOOD if state.held else Tone.PLAIN
-        rows.append(Row((name, state.weight, count, fills, share, state.dominant, overused.get(name, "")), tone))
+        return Row((name, state.weight, count, fills, share, state.dominant, overused.get(name, "")), tone)
+
     note = "" if session is None else f"In the order in which session {session.uid} was to serve them."
-    return Section.of("queues", "Queues", _QUEUES, rows, len(states), note=note)
-
-
-_SESSIONS = columns(
-    *("Session", ("At", Kind.MOMENT), ("Took", Kind.TOOK), ("Turns", Kind.NUMBER)),
-    *(("Bound", Kind.NUMBER), ("Evicted", Kind.NUMBER), ("Came to", Kind.SAID)),
-)
+    titles = columns(
+        *("Queue", ("Weight", Kind.NUMBER), ("Waiting pods", Kind.NUMBER), ("Allocated of what it is due", Kind.FILLS)),
+        *(("Share of its due", Kind.SHARE), ("Held of the cluster in the end", Kind.SHARE), "Overused by"),
+    )
+    return Section.of("queues", "Queues", titles, map(row, states), len(states), note=note)
 
 
 def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
@@ -128,20 +121,23 @@ def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
         tone = Tone.BAD if account.failure else Tone.GOOD if any(counts[1:]) else Tone.PLAIN
         return Row((session_ref(account), account.at, took, *counts, said), tone)
 
-    return Section.of("sessions", "Sessions", _SESSIONS, map(row, sessions), total)
-
-
-_TURNS = columns("Job", "Action", "Queue", "Outcome", "Had", ("Why", Kind.SAID), ("Victims", Kind.NUMBER))
+    titles = columns(
+        *("Session", ("At", Kind.MOMENT), ("Took", Kind.TOOK), ("Turns", Kind.NUMBER)),
+        *(("Bound", Kind.NUMBER), ("Evicted", Kind.NUMBER), ("Came to", Kind.SAID)),
+    )
+    return Section.of("sessions", "Sessions", titles, map(row, sessions), total)
 
 
 def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Section]:
     """Show a session: its turns in order, who went, which phases changed, where the time went."""
-    turns = []
-    for turn in account.turns:
+
+    def row(turn: Turn) -> Row:
         job, outcome, victims = name_job(turn.job), turn.outcome.value, len(turn.victims) or None
-        turns.append(Row((job, turn.action, turn.queue, outcome, had(turn), where(turn), victims), tone_of(turn)))
+        return Row((job, turn.action, turn.queue, outcome, had(turn), where(turn), victims), tone_of(turn))
+
     note = f"It ended early: {account.failure}" if account.failure else ""
-    yield Section.of("turns", "Turns, in order", _TURNS, turns, len(account.turns), note=note)
+    titles = columns("Job", "Action", "Queue", "Outcome", "Had", ("Why", Kind.SAID), ("Victims", Kind.NUMBER))
+    yield Section.of("turns", "Turns, in order", titles, map(row, account.turns), len(account.turns), note=note)
     if account.bound:
         bound = (Row((Ref("pod", pod), Ref("node", node))) for pod, node in account.bound)
         yield Section.of("bound", "Bound", columns("Pod", "Node"), bound, len(account.bound))
@@ -177,12 +173,6 @@ def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
     return Section.of("turns", "Turns in the last sessions", titles, rows, len(rows))
 
 
-_VERDICTS = columns(
-    *("Session", ("At", Kind.MOMENT), "Action", "Node"),
-    *(("Of nodes", Kind.NUMBER), "Its job's turn", ("Why", Kind.SAID)),
-)
-
-
 def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Section:
     """Show the verdicts on a pod."""
     rows = []
@@ -194,4 +184,8 @@ def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Se
             *(f"{turn.outcome.value}, {had(turn)}", _said(verdict.plugin, verdict.message)),
         )
         rows.append(Row(cells, tone_of(turn) if verdict.node else Tone.WAITS))
-    return Section.of("verdicts", "Verdicts in the last sessions", _VERDICTS, rows, len(rows))
+    titles = columns(
+        *("Session", ("At", Kind.MOMENT), "Action", "Node"),
+        *(("Of nodes", Kind.NUMBER), "Its job's turn", ("Why", Kind.SAID)),
+    )
+    return Section.of("verdicts", "Verdicts in the last sessions", titles, rows, len(rows))

@@ -215,16 +215,18 @@ _JOBS = columns("Job", "Queue", "Phase", "Ready", "Tasks", "Last turn", "Had", "
 
 def _task_section(job: JobInfo, history: History) -> Section:
     """Show the tasks of a job, those first that wait."""
-    rows = []
-    for task in sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING):
+
+    def row(task: TaskInfo) -> Row:
         waits = task.status in _WAITING
         decisions = history.of(task.uid).decisions if waits else ()
         node = Ref("node", task.node_name) if task.node_name else None
         message = decisions[-1].message if decisions else ""
         tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
-        rows.append(Row((Ref("pod", task.key), task.status.value, node, message), tone))
+        return Row((Ref("pod", task.key), task.status.value, node, message), tone)
+
+    tasks = sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING)
     titles = columns("Task", "Status", "Node", ("Why", Kind.SAID))
-    return Section.of("tasks", f"Tasks of {job.uid}", titles, rows, len(rows))
+    return Section.of("tasks", f"Tasks of {job.uid}", titles, map(row, tasks), len(tasks))
 
 
 def _place(job: JobInfo) -> str:
