@@ -114,21 +114,17 @@ def _action(name: str, happening: _Happening, job: Job, members: Members) -> Act
         case "RestartTask":
             restarted = members.kept[task.name]
         case "RestartPartition":
-            restarted = _partition(happening, task, members)
+            policy, partitions = task.partition_policy, members.partitions(task.name)
+            if policy is None:
+                restarted = []
+            elif happening.pod is not None:
+                restarted = partitions[happening.pod.metadata.labels.get(PARTITION, "")]
+            else:  # as no pod says which partition it is, those that are short of pods
+                short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
+                restarted = [pod for pods in short for pod in pods]
         case _:
             restarted = [] if happening.pod is None else [happening.pod]
     return Action(name, happening.event, happening.message, tuple(restarted))
-
-
-def _partition(happening: _Happening, task: TaskSpec, members: Members) -> list[Pod]:
-    """List the pods of the partition that something happened to; of one that is short of pods if no pod says which."""
-    policy, partitions = task.partition_policy, members.partitions(task.name)
-    if policy is None:
-        return []
-    if happening.pod is not None:
-        return partitions[happening.pod.metadata.labels.get(PARTITION, "")]
-    short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
-    return [pod for pods in short for pod in pods]
 
 
 def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:

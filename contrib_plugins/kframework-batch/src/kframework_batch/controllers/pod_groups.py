@@ -106,13 +106,20 @@ class PodGroupController(Controller):
         of_pod = pod.metadata.annotations
         members = _min_member(of_owner | of_pod, pod)
         inherited = {key: value for key, value in of_owner.items() if key.startswith(_INHERITED)}
+        owned_by = pod.metadata.owner_references
+        if _controller(pod) is None:
+            own, uid = pod.metadata.name, pod.metadata.uid
+            itself = OwnerReference(
+                api_version="v1", kind="Pod", name=own, uid=uid, controller=True, block_owner_deletion=True
+            )
+            owned_by = (itself,)
         return PodGroup(
             metadata=ObjectMeta(
                 name=name,
                 namespace=pod.metadata.namespace,
                 annotations=inherited | annotations_handed_down(of_pod),
                 labels=labels_handed_down(pod.metadata.labels),
-                owner_references=_owner_references(pod),
+                owner_references=owned_by,
             ),
             spec=PodGroupSpec(
                 min_member=members,
@@ -125,17 +132,6 @@ class PodGroupController(Controller):
 
 def _controller(obj: ApiObject) -> OwnerReference | None:
     return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
-
-
-def _owner_references(pod: Pod) -> tuple[OwnerReference, ...]:
-    """Return the owners of a pod, the pod itself if no controller is among them."""
-    if _controller(pod) is not None:
-        return pod.metadata.owner_references
-    name, uid = pod.metadata.name, pod.metadata.uid
-    itself = OwnerReference(
-        api_version="v1", kind="Pod", name=name, uid=uid, controller=True, block_owner_deletion=True
-    )
-    return (itself,)
 
 
 def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:

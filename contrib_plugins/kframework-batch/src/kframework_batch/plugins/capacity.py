@@ -184,22 +184,19 @@ class Capacity(BatchPlugin):
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
-        if rejection := self._rejection(session.queues[job.queue], job):
-            job.message = rejection
-            return Vote.REJECT
-        return Vote.PERMIT
-
-    def _rejection(self, queue: QueueInfo, job: JobInfo) -> str:
+        queue = session.queues[job.queue]
         if self.broken:
-            return self.broken
-        if not queue.open:
-            return f"queue {queue.name} is not open"
-        if queue.name not in self._leaves:
-            return f"queue {queue.name} has queues below it: only queues without may have jobs"
-        for account in reversed(self._chains[queue.name]):
-            if lacking := account.admits(job):
-                return f"queue {account.name} has no room for it: not enough {lacking}"
-        return ""
+            rejection = self.broken
+        elif not queue.open:
+            rejection = f"queue {queue.name} is not open"
+        elif queue.name not in self._leaves:
+            rejection = f"queue {queue.name} has queues below it: only queues without may have jobs"
+        else:
+            lacking = ((account.name, account.admits(job)) for account in reversed(self._chains[queue.name]))
+            said = (f"queue {name} has no room for it: not enough {what}" for name, what in lacking if what)
+            rejection = next(said, "")
+        job.message = rejection or job.message
+        return Vote.REJECT if rejection else Vote.PERMIT
 
     @hookimpl
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
