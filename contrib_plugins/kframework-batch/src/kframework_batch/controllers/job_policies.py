@@ -8,7 +8,7 @@ it is still so then; since when it is so is remembered here, as by Volcano's con
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kframework.clock import seconds_of
 from kframework.engine import Duration
@@ -49,39 +49,15 @@ class _Happening:
     since: float | None = None
 
 
+@dataclass
 class Timeouts:
-    """Since when what has happened to a job is so, as far as there is a timeout on what is to be done about it."""
+    """Timeouts on what is to be done about what has happened to a job.
 
-    def __init__(self) -> None:
-        self._began: dict[tuple[str, str], float] = {}
-        self._met: dict[tuple[str, str], float] = {}  # those of this look
-        #: In how many seconds one of them will be up; None if none is running.
-        self.left: float | None = None
+    `began` says since when that is so, by event and subject. In `left` seconds one is up; None if none is running.
+    """
 
-    def begin_look(self) -> None:
-        """Go through what there is anew."""
-        self._met, self.left = {}, None
-
-    def end_look(self, *, acted: bool) -> None:
-        """Forget what is not so any more, and after an action all."""
-        self._began = {} if acted else self._met
-        if acted:
-            self.left = None
-
-    def is_up(self, happening: _Happening, seconds: float, now: float) -> bool:
-        """Return whether it has been so for as long as this."""
-        key = happening.event, happening.subject
-        began = self._began.get(key, now) if happening.since is None else happening.since
-        self._met[key] = began
-        left = began + seconds - now
-        if left <= 0:
-            return True
-        self.left = left if self.left is None else min(self.left, left)
-        return False
-
-    def running(self, event: str) -> list[str]:
-        """List what an event happened to for which a timeout runs."""
-        return [subject for name, subject in self._began if name == event]
+    began: dict[tuple[str, str], float] = field(default_factory=dict)
+    left: float | None = None
 
 
 def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, now: float) -> Action | None:
@@ -89,18 +65,23 @@ def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, 
 
     The policies of a task come before those of the job. An action with a timeout is due when that is up.
     """
-    timeouts.begin_look()
-    found = None
+    met: dict[tuple[str, str], float] = {}
+    left: list[float] = []
     for happening in _happenings(job, members, group, timeouts):
         policy = _called_for(job, happening)
         action = None if policy is None else _action(policy.action, happening, job, members)
         if policy is None or action is None:
             continue
-        if not policy.timeout or timeouts.is_up(happening, Duration.parse(policy.timeout), now):
-            found = action
-            break
-    timeouts.end_look(acted=found is not None)
-    return found
+        key = happening.event, happening.subject
+        met[key] = timeouts.began.get(key, now) if happening.since is None else happening.since
+        remaining = met[key] + Duration.parse(policy.timeout or "0") - now
+        if not policy.timeout or remaining <= 0:
+            timeouts.began, timeouts.left = {}, None
+            return action
+        left.append(remaining)
+    # What is not so any more is forgotten.
+    timeouts.began, timeouts.left = met, min(left, default=None)
+    return None
 
 
 def _action(name: str, happening: _Happening, job: Job, members: Members) -> Action | None:
@@ -180,7 +161,7 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
     evicted = [name for name in evicted if name not in waits]
     under_way = ("Running", "Succeeded", "Failed")
     few = members.short_of(lambda pod: stays(pod) and pod.status.phase in under_way)
-    waiting = [name for name in timeouts.running("PodEvicted") if name in few]
+    waiting = [name for event, name in timeouts.began if event == "PodEvicted" and name in few]
     return list(dict.fromkeys((*evicted, *waiting)))
 
 
