@@ -19,14 +19,10 @@ class Priorities:
     """What the priority classes of the cluster stand for."""
 
     def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
-        self._values: dict[str, int] = {}
-        defaults = []
-        for priority in classes:
-            self._values[priority.metadata.name] = priority.value
-            if priority.global_default:
-                defaults.append(priority.value)
+        known = list(classes)
+        self._values = {each.metadata.name: each.value for each in known}
         # Of several defaults Kubernetes takes the lowest.
-        self._default = min(defaults, default=0)
+        self._default = min((each.value for each in known if each.global_default), default=0)
 
     def value(self, name: str) -> int:
         """Return the value of a class, that of the default class if there is no such class."""

@@ -262,20 +262,16 @@ class Placement:
             self._fill(scores, task, nodes.order)
         elif len(distinct := dict.fromkeys(rows)) <= _FEW:
             for row in distinct:
-                self._fill_row(scores, task, row)
+                idle = future = ABSENT
+                if self._idle.fits_future(task, row) and self.questions.rejection(task, nodes[row]) is None:
+                    future = self.questions.total(task, nodes[row])
+                    if self._idle.fits_idle(task, row):
+                        idle = future
+                scores.idle.put(row, idle)
+                scores.future.put(row, future)
         else:
             self._fill(scores, task, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
         return scores
-
-    def _fill_row(self, scores: NodeScores, task: TaskInfo, row: int) -> None:
-        node = self._nodes[row]
-        idle = future = ABSENT
-        if self._idle.fits_future(task, row) and self.questions.rejection(task, node) is None:
-            future = self.questions.total(task, node)
-            if self._idle.fits_idle(task, row):
-                idle = future
-        scores.idle.put(row, idle)
-        scores.future.put(row, future)
 
     def _fill(self, scores: NodeScores, task: TaskInfo, rows: Rows) -> None:
         future, idle = np.full(len(rows), ABSENT), np.full(len(rows), ABSENT)

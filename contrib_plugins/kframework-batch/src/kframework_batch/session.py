@@ -102,31 +102,29 @@ class Session(SessionView):
 
     def run(self) -> Generator[None, None, None]:
         """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
+        queues, key = self.queues.items(), self.plugins.queue_key
         try:
-            yield from self._run_all()
+            for job in self._known:
+                job.fit_errors.clear()
+                job.places.clear()
+                job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
+            self.core.begin()
+            self._consequences.mend(self)
+            yield
+            yield from self.plugins.open(partial(self.log.spent, "open"))
+            # In the order in which they are to be served, those without jobs behind them.
+            asked = {job.queue for job in self.jobs.values()}
+            served = sorted((queue for name, queue in queues if name in asked), key=key)
+            others = sorted((queue for name, queue in queues if name not in asked), key=lambda one: one.name)
+            for queue in (*served, *others):
+                self.log.opened(queue, *self.plugins.queue_account(queue))
+            for action in self.actions:
+                with closing(self._run(action)) as steps:
+                    yield from self.log.acting(action.name, steps)
+                yield
+            yield from self._conclude()
         finally:
             self._close()
-
-    def _run_all(self) -> Generator[None, None, None]:
-        for job in self._known:
-            job.fit_errors.clear()
-            job.places.clear()
-            job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
-        self.core.begin()
-        self._consequences.mend(self)
-        yield
-        yield from self.plugins.open(partial(self.log.spent, "open"))
-        # In the order in which they are to be served, those without jobs behind them.
-        asked = {job.queue for job in self.jobs.values()}
-        served = sorted((queue for name, queue in self.queues.items() if name in asked), key=self.plugins.queue_key)
-        others = sorted((queue for name, queue in self.queues.items() if name not in asked), key=lambda one: one.name)
-        for queue in (*served, *others):
-            self.log.opened(queue, *self.plugins.queue_account(queue))
-        for action in self.actions:
-            with closing(self._run(action)) as steps:
-                yield from self.log.acting(action.name, steps)
-            yield
-        yield from self._conclude()
 
     def _conclude(self) -> Iterator[None]:
         """Let the plugins look at what came of it, and the engine account for it."""

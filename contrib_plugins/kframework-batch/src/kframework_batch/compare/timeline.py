@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework import Clock
 from kframework.engine import Decision, MemoryCluster, Observer
-from kframework.objects import Pod, PodSpec, on_node_requests
+from kframework.objects import Pod, on_node_requests
 from kframework.testing import Change
 from kframework_batch.controllers.job_admission import admitted
 from kframework_batch.controllers.job_members import ENDED
@@ -158,18 +158,15 @@ def gang_of(job: Job) -> Gang:
     job = admitted(job, job.spec.scheduler_name)
     wanted = Resource()
     for task in job.spec.tasks:
-        wanted.add(Resource(on_node_requests(Pod(spec=_with_defaults(task.template.spec)))).times(task.replicas))
+        # Where containers say nothing they request what they are limited to, as the API server has it.
+        containers = []
+        for each in task.template.spec.containers:
+            requests = {**each.resources.limits, **each.resources.requests}
+            containers.append(replace(each, resources=replace(each.resources, requests=requests)))
+        pod = Pod(spec=replace(task.template.spec, containers=tuple(containers)))
+        wanted.add(Resource(on_node_requests(pod)).times(task.replicas))
     pods = sum(task.replicas for task in job.spec.tasks)
     return Gang(_place(job), job.spec.queue, job.spec.min_available, pods, wanted)
-
-
-def _with_defaults(spec: PodSpec) -> PodSpec:
-    """Let containers request what they are limited to, where they say nothing, as the API server does."""
-    containers = tuple(
-        replace(each, resources=replace(each.resources, requests={**each.resources.limits, **each.resources.requests}))
-        for each in spec.containers
-    )
-    return replace(spec, containers=containers)
 
 
 def _place(obj: Job | Pod) -> str:

@@ -75,19 +75,15 @@ class QueueController(Controller):
         state = "Open" if subject == ROOT_QUEUE else next_state(queue.status.state, in_use=in_use)
         await self._set(queue, state)
         for child in self.mirror.concerning(subject, Queue):
-            if child is not queue and child.metadata.name != subject:
-                await self._follow(child, state)
-
-    async def _follow(self, child: Queue, state: str) -> None:
-        """Close a queue with its parent, and open it again when it was closed so."""
-        by_parent = child.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
-        shut = child.status.state in _SHUT
-        if state in _SHUT and not shut:
-            await self.annotate(child, CLOSED_BY_PARENT, "true")
-            await self._set(child, "Closing")
-        elif state == "Open" and by_parent:
-            await self._set(child, "Open")
-            await self.annotate(child, CLOSED_BY_PARENT, "false")
+            if child is queue or child.metadata.name == subject:
+                continue
+            # A queue is closed with its parent, and opened again when it was closed so.
+            if state in _SHUT and child.status.state not in _SHUT:
+                await self.annotate(child, CLOSED_BY_PARENT, "true")
+                await self._set(child, "Closing")
+            elif state == "Open" and child.metadata.annotations.get(CLOSED_BY_PARENT) == "true":
+                await self._set(child, "Open")
+                await self.annotate(child, CLOSED_BY_PARENT, "false")
 
     async def _set(self, queue: Queue, state: str) -> None:
         if queue.status.state != state:
