@@ -37,10 +37,11 @@ def span_of(account: SessionAccount) -> Span:
     parts: list[Span] = []
     for kind in ("open", "action", "close"):
         of_kind = [part for part in account.parts if part.kind == kind]
-        for part in of_kind if kind == "action" else ():
-            parts.append(_action(part, began, turns.get(part.name, [])))
-            began += part.took
-        if of_kind and kind != "action":  # a session that ended early did not come to its close
+        if kind == "action":
+            for part in of_kind:
+                parts.append(_action(part, began, turns.get(part.name, [])))
+                began += part.took
+        elif of_kind:  # a session that ended early did not come to its close
             plugins = {f"kframework.plugin.{part.name}": part.took / 1e9 for part in of_kind}
             parts.append(Span(_MOMENTS[kind], began, sum(part.took for part in of_kind), plugins))
             began += parts[-1].took
