@@ -118,7 +118,12 @@ class JobController(Controller):
             return
         members = Members(job, self.mirror.concerning(job.metadata.uid, Pod))
         alive = job.status.state.phase in ALIVE
-        action = self._due(job, members) if alive else None
+        action = None
+        if alive:
+            timeouts = self._timeouts.setdefault(job.metadata.uid, Timeouts())
+            action = due(job, members, self._group(job), timeouts, self.clock.now())
+            if timeouts.left is not None:
+                self.expect(job.metadata.uid, timeouts.left)
         if action is not None:
             await self._begin(job, action)
             return
@@ -166,15 +171,6 @@ class JobController(Controller):
             if isinstance(action, Action):
                 return True
         return False
-
-    def _due(self, job: Job, members: Members) -> Action | None:
-        """Return the action that policies call for now, and look again when the next timeout is up."""
-        uid = job.metadata.uid
-        timeouts = self._timeouts.setdefault(uid, Timeouts())
-        action = due(job, members, self._group(job), timeouts, self.clock.now())
-        if timeouts.left is not None:
-            self.expect(uid, timeouts.left)
-        return action
 
     async def _begin(self, job: Job, action: Action) -> None:
         """Begin an action with one write of the status; pods that it takes away, or keeps, are marked before that."""
