@@ -56,15 +56,12 @@ def arrivals(random: Random) -> Iterator[tuple[float, Job]]:
     for queue, begin, end, apart in STREAMS:
         moment = begin
         while moment < end:
-            yield moment, make_work(f"{queue}-{moment}", queue, random)
+            # A gang of four workers, or, for students, a job of sixteen that is content with one.
+            workers, least = (16, 1) if queue == "students" else (4, 4)
+            seconds, name = round(random.uniform(240, 720)), f"{queue}-{moment}"
+            gpu = {"nvidia.com/gpu": 1}
+            yield moment, make_job(name, workers, minimum=least, requests=gpu, queue=queue, seconds=seconds)
             moment += 1 + round(random.expovariate(1 / apart))
-
-
-def make_work(name: str, queue: str, random: Random) -> Job:
-    """Make a gang of four workers, or, for students, a job of sixteen that is content with one."""
-    workers, least = (16, 1) if queue == "students" else (4, 4)
-    seconds = round(random.uniform(240, 720))
-    return make_job(name, workers, minimum=least, requests={"nvidia.com/gpu": 1}, queue=queue, seconds=seconds)
 
 
 def main(seed: int = 0) -> Shares:

@@ -364,8 +364,3 @@ def test_a_pod_without_a_group_is_left_alone() -> None:
 def test_the_core_cannot_preempt_here() -> None:
     with pytest.raises(RuntimeError, match="the actions preempt and reclaim do"):
         _ = staged().engine.preemption
-
-
-def test_it_can_be_looked_at() -> None:
-    stage = staged(gangs=[make_gang("a", 1)]).session()
-    assert repr(stage.engine) == "<BatchEngine 1 sessions, 1 jobs, <Bindings 0 under way, 1 attempts>>"

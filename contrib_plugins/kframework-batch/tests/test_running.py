@@ -94,7 +94,7 @@ def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
             clock,
             registry=of.registry,
             observers=Observers(until, engine=of.engine()),
-            companions=map(beside, of.controllers),
+            companions=map(beside, of.controllers()),
         )
         until.reached = process.stop
         await process.run()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, ClassVar
 
 import pytest
 from kframework_batch.hookspecs import SPECIFICATIONS, Rows
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
 from kframework_batch.tiers import FLAGS, HIERARCHY, NOT_BUILT, Call, EnabledPlugin, Tiers
 
@@ -117,108 +117,59 @@ def test_hooks_without_a_flag_are_those_of_volcano() -> None:
 # -- the contract ----------------------------------------------------------------------------------------------------
 
 
-class Misspelt(BatchPlugin):
-    name: ClassVar[str] = "misspelt"
-
-    @hookimpl
-    def job_odrer(self, session: Session, job: JobInfo) -> int:
-        return 0
+def broken(name: str, hook: str, function: Callable[..., object], **options: Any) -> type[BatchPlugin]:
+    """Make a class of plugins with one method, which is marked as a hook."""
+    method = FunctionType(function.__code__, globals(), hook)  # a copy, as the mark stands on the function
+    return type(name, (BatchPlugin,), {"name": name, hook: hookimpl(**options)(method)})
 
 
-class UnknownArgument(BatchPlugin):
-    name: ClassVar[str] = "unknown-argument"
-
-    @hookimpl
-    def job_order(self, session: Session, jobs: JobInfo) -> int:
-        return 0
+def ready(self: object, session: Session, job: JobInfo) -> bool:
+    return True
 
 
-class TooFewArguments(BatchPlugin):
-    name: ClassVar[str] = "too-few-arguments"
-
-    @hookimpl
-    def victim_queue_order(self, session: Session, queue: QueueInfo) -> int:
-        return 0
+def wrapper(self: object, session: Session, job: JobInfo) -> Iterator[None]:
+    yield
 
 
-class Wrapper(BatchPlugin):
-    name: ClassVar[str] = "wrapper"
-
-    @hookimpl(wrapper=True)
-    def job_ready(self, session: Session, job: JobInfo) -> Iterator[None]:
-        return (yield)
+async def waiting(self: object, session: Session, job: JobInfo) -> bool:
+    return True
 
 
-class OldWrapper(BatchPlugin):
-    name: ClassVar[str] = "old-wrapper"
-
-    @hookimpl(hookwrapper=True)
-    def job_ready(self, session: Session, job: JobInfo) -> Iterator[None]:
-        yield
-
-
-class First(BatchPlugin):
-    name: ClassVar[str] = "first"
-
-    @hookimpl(tryfirst=True)
-    def job_ready(self, session: Session, job: JobInfo) -> bool:
-        return True
-
-
-class Last(BatchPlugin):
-    name: ClassVar[str] = "last"
-
-    @hookimpl(trylast=True)
-    def job_ready(self, session: Session, job: JobInfo) -> bool:
-        return True
-
-
-class Renamed(BatchPlugin):
-    name: ClassVar[str] = "renamed"
-
-    @hookimpl(specname="job_ready")
-    def ready(self, session: Session, job: JobInfo) -> bool:
-        return True
-
-
-class Optional(BatchPlugin):
-    name: ClassVar[str] = "optional"
-
-    @hookimpl(optionalhook=True)
-    def job_odrer(self, session: Session, job: JobInfo) -> int:
-        return 0
-
-
-class Waiting(BatchPlugin):
-    name: ClassVar[str] = "waiting"
-
-    @hookimpl
-    async def job_ready(self, session: Session, job: JobInfo) -> bool:
-        return True
-
-
-class Wordless(BatchPlugin):
-    name: ClassVar[str] = "wordless"
-
-    @hookimpl
-    def predicate_nodes(self, session: Session, task: TaskInfo, rows: Rows) -> Rows:
-        return rows
+ORDERED = "hook job_ready: tryfirst and trylast are refused: order comes from the configuration"
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Misspelt, "unknown hook 'job_odrer'"),
-        (UnknownArgument, "Argument(s) {'jobs'} are declared in the hookimpl but can not be found in the hookspec"),
-        (TooFewArguments, "takes (session, queue) where the contract says (session, queue, preemptor)"),
-        (Wrapper, "hook job_ready: hooks of sessions cannot be wrapped"),
-        (OldWrapper, "hook job_ready: hooks of sessions cannot be wrapped"),
-        (First, "hook job_ready: tryfirst and trylast are refused: order comes from the configuration"),
-        (Last, "hook job_ready: tryfirst and trylast are refused: order comes from the configuration"),
-        (Renamed, "hook ready: a method has the name of its hook: specname and optionalhook are refused"),
-        (Optional, "hook job_odrer: a method has the name of its hook: specname and optionalhook are refused"),
-        (Waiting, "hook job_ready: must be a plain function: the cluster stands still while it runs"),
-        (Wordless, "hook predicate_nodes: needs predicate_status beside it, to put its codes into words"),
+        (broken("misspelt", "job_odrer", ready), "unknown hook 'job_odrer'"),
+        (
+            broken("unknown-argument", "job_order", lambda self, session, jobs: 0),
+            "Argument(s) {'jobs'} are declared in the hookimpl but can not be found in the hookspec",
+        ),
+        (
+            broken("too-few-arguments", "victim_queue_order", lambda self, session, queue: 0),
+            "takes (session, queue) where the contract says (session, queue, preemptor)",
+        ),
+        (broken("new", "job_ready", wrapper, wrapper=True), "hook job_ready: hooks of sessions cannot be wrapped"),
+        (broken("old", "job_ready", wrapper, hookwrapper=True), "hook job_ready: hooks of sessions cannot be wrapped"),
+        (broken("first", "job_ready", ready, tryfirst=True), ORDERED),
+        (broken("last", "job_ready", ready, trylast=True), ORDERED),
+        (
+            broken("renamed", "ready", ready, specname="job_ready"),
+            "hook ready: a method has the name of its hook: specname and optionalhook are refused",
+        ),
+        (
+            broken("optional", "job_odrer", ready, optionalhook=True),
+            "hook job_odrer: a method has the name of its hook: specname and optionalhook are refused",
+        ),
+        (
+            broken("waiting", "job_ready", waiting),
+            "hook job_ready: must be a plain function: the cluster stands still while it runs",
+        ),
+        (
+            broken("wordless", "predicate_nodes", lambda self, session, task, rows: rows),
+            "hook predicate_nodes: needs predicate_status beside it, to put its codes into words",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*hookwrapper.*:DeprecationWarning")  # that it is old is why it is here
@@ -254,10 +205,3 @@ def test_hooks_are_inherited() -> None:
     tiers = Tiers([[EnabledPlugin(Derived(BatchArguments()))]])
     for hook in ("predicate", "predicate_nodes", "predicate_status"):
         assert names(tiers.flat(hook)) == ["derived"]
-
-
-def test_what_stands_in_a_log_line() -> None:
-    tiers = Tiers([[EnabledPlugin(ORDERS)], [EnabledPlugin(ENQUEUER)]])
-    assert repr(tiers) == "<Tiers of orders, enqueuer>"
-    assert repr(Tiers([])) == "<Tiers of nothing>"
-    assert repr(tiers.flat("task_order")[0]) == "<Call orders.task_order>"

@@ -100,4 +100,3 @@ def test_its_column_is_there_to_be_read() -> None:
     tournament.put(1, 4.0)
     assert tournament.scores[:3].tolist() == [ABSENT, 4.0, ABSENT]
     assert np.flatnonzero(tournament.scores > ABSENT).tolist() == [1]
-    assert repr(tournament) == "<Tournament of 1 rows, 1 at 4>"

@@ -38,9 +38,6 @@ class Action:
         """
         raise NotImplementedError
 
-    def __repr__(self) -> str:
-        return f"<{self.name or type(self).__name__}>"
-
 
 def candidates(session: Session) -> Iterator[JobInfo]:
     """Yield the jobs whose tasks may have room: those that were let in, and are valid."""
@@ -63,15 +60,12 @@ def starving(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]
     """
     found: dict[str, list[JobInfo]] = {}
     for job in candidates(session):
-        if not _must_be_close(job) and session.plugins.job_starving(job):
+        gangs: Iterable[GangInfo] = (job, *job.subjobs.values())
+        close = any(gang.closeness is not None and gang.closeness.hard for gang in gangs)
+        if not close and session.plugins.job_starving(job):
             found.setdefault(job.queue, []).append(job)
         yield
     return found
-
-
-def _must_be_close(job: JobInfo) -> bool:
-    gangs: Iterable[GangInfo] = (job, *job.subjobs.values())
-    return any(gang.closeness is not None and gang.closeness.hard for gang in gangs)
 
 
 def pending_tasks(session: Session, job: JobInfo) -> list[TaskInfo]:

@@ -54,25 +54,23 @@ class BackgroundWrites:
     def write_status(self, subject: ApiObject, patch: Mapping[str, object]) -> None:
         """Apply a merge patch to an object's status; StatusNotWritten is reported if that fails."""
         metadata = subject.metadata
-
-        def write() -> Awaitable[object]:
-            api = self._host.api
-            return api.patch_status(type(subject), metadata.name, patch, metadata.namespace, uid=metadata.uid)
+        name, namespace, uid = metadata.name, metadata.namespace, metadata.uid
 
         def refused(error: ClusterError) -> None:
             # An object that is gone has no status any more, though another one may have its name by now.
             if error.status not in (_NOT_FOUND, _CONFLICT):
-                _log.warning("the status of %s cannot be written: %s", _name(subject), error)
-            self._report(StatusNotWritten(metadata.uid))
+                what = f"{kind_of(subject).name} {namespace}/{name}" if namespace else f"{kind_of(subject).name} {name}"
+                _log.warning("the status of %s cannot be written: %s", what, error)
+            self._report(StatusNotWritten(uid))
 
-        self._host.write(f"status of {metadata.uid}", write, refused)
+        def write() -> Awaitable[object]:
+            return self._host.api.patch_status(type(subject), name, patch, namespace, uid=uid)
+
+        self._host.write(f"status of {uid}", write, refused)
 
     def delete_victim(self, pod: Pod) -> None:
         """Delete a victim, with its grace; EvictionFailed is reported if that fails."""
         metadata = pod.metadata
-
-        def delete() -> Awaitable[object]:
-            return self._host.api.delete(Pod, metadata.name, metadata.namespace, uid=metadata.uid)
 
         def refused(error: ClusterError) -> None:
             # A pod that is not found went by itself. A conflict may mean that, or that the pod has been changed
@@ -83,7 +81,8 @@ class BackgroundWrites:
                 _log.warning("victim %s/%s cannot be deleted: %s", metadata.namespace, metadata.name, error)
             self._report(EvictionFailed(metadata.uid))
 
-        self._host.write(f"eviction of {metadata.uid}", delete, refused)
+        name, namespace, uid = metadata.name, metadata.namespace, metadata.uid
+        self._host.write(f"eviction of {uid}", lambda: self._host.api.delete(Pod, name, namespace, uid=uid), refused)
 
     def record_warning(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
         """Record a warning about an object; one that cannot be written is lost. `now` is in seconds since 1970."""
@@ -117,8 +116,3 @@ class BackgroundWrites:
 
         key = f"event {metadata.namespace}/{event.metadata.name}"
         self._host.write(key, lambda: self._host.api.create(event), refused)
-
-
-def _name(subject: ApiObject) -> str:
-    namespace = f"{subject.metadata.namespace}/" if subject.metadata.namespace else ""
-    return f"{kind_of(subject).name} {namespace}{subject.metadata.name}"

@@ -111,9 +111,6 @@ class Bindings:
         self._tries.pop(uid, None)
         self._first_tried.pop(uid, None)
 
-    def __repr__(self) -> str:
-        return f"<Bindings {len(self)} under way, {self.attempts} attempts>"
-
 
 class BrokenGangs:
     """The jobs of which a task was not bound although the others were; `timeout` is in seconds.
@@ -146,15 +143,12 @@ class BrokenGangs:
             if not job.known or job.is_ready or not _holds_room(job):
                 del self._deadlines[job]
             elif deadline <= session.now:
-                self._send_away(session, job)
-
-    def _send_away(self, session: Session, job: JobInfo) -> None:
-        """Send all members away that can be; those that are just being bound follow."""
-        reason = f"a member of the gang was not bound, and it was not complete again within {self._timeout:g} s"
-        for status in sorted(PREEMPTABLE, key=lambda status: status.value):
-            for task in list(job.with_status(status).values()):
-                session.send_away(task, reason)
-        session.tell(job, "GangBroken", reason)
+                reason = f"a member of the gang was not bound, and it was not complete again within {self._timeout:g} s"
+                # Members that are just being bound follow.
+                for status in sorted(PREEMPTABLE, key=lambda status: status.value):
+                    for task in list(job.with_status(status).values()):
+                        session.send_away(task, reason)
+                session.tell(job, "GangBroken", reason)
 
 
 def _holds_room(job: JobInfo) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-import msgspec
+from msgspec.structs import replace
 
 from kframework import PendingPod, PodInfo
 from kframework.engine import ClusterState
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, QuantityError
 from kframework_batch.groups import Priorities, describe, said, undescribe
 from kframework_batch.job import JobInfo, TaskInfo
-from kframework_batch.membership import GroupObject, GroupRef, group_of, ref_of
+from kframework_batch.membership import GroupRef, group_of, ref_of
 from kframework_batch.objects import KubePodGroup, PodGroup, Queue, QueueSpec, SigsPodGroup
 from kframework_batch.queue import DEFAULT_QUEUE, QueueInfo
 from kframework_batch.task_status import COMPLETED, TaskStatus, status_of
@@ -23,33 +23,74 @@ from kframework_batch.task_status import COMPLETED, TaskStatus, status_of
 _log = logging.getLogger(__name__)
 
 
-class JobTable:
-    """The jobs that have a pod group or tasks, by uid, and the queues whose object can be read, by name."""
+class JobCache:
+    """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
 
-    def __init__(self, cluster: ClusterState, default_queue: str) -> None:
+    `jobs` holds those that have a pod group (`known`) or tasks, by uid; `queues` those whose object can be read, by
+    name; `tasks` all pods of ours that belong to a group, by uid, ended ones included until they are gone; `pending`
+    what the cluster last said of the unassigned pods that are ours, by uid. `evicting` holds the uids of the victims
+    that were sent away and whose deletion is not seen yet. `on_new` is told of each unassigned pod of ours that is seen
+    for the first time.
+    """
+
+    def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
+        self.tasks: dict[str, TaskInfo] = {}
+        self.pending: dict[str, PendingPod] = {}
+        self.evicting: set[str] = set()
+        self.on_new: Callable[[Pod], None] = lambda pod: None
         self.cluster: ClusterState = cluster
+        self._schedulers = schedulers
         self._default_queue = default_queue
         self._priorities = Priorities()
         #: What queues say that cannot be read: it is told once.
         self._unreadable: dict[str, QueueSpec] = {}
+        #: The uids of the pods on nodes that are being deleted.
+        self._terminating: dict[str, None] = {}
+        #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
+        self._bound: set[str] = set()
 
     def upserted(self, obj: ApiObject) -> bool:
         """Take in an object that is new or changed; return whether a session may now come to another result."""
+        match obj:
+            case Pod():
+                return self._pod(obj)
+            case Node():
+                log = self.cluster.nodes.node_log
+                end = log.end
+                self.cluster.put_node(obj)
+                return log.end != end  # of a heartbeat nothing is logged
         before = self.cluster.objects(type(obj)).put(obj.metadata, obj)
         match obj:
             case PodGroup() | SigsPodGroup() | KubePodGroup():
-                return self._group(obj)
+                job = self.job(ref_of(obj))
+                had = said(job)
+                describe(job, obj, self._priorities, self._default_queue)
+                return said(job) != had
             case Queue():
                 return self._queue(obj)
             case PriorityClass():
                 return self._rank_jobs()
             case _:
-                return before is None or _versionless(before) != _versionless(obj)
+                if before is None:
+                    return True
+                # The version changes even if nothing else does.
+                metadata = replace(obj.metadata, resource_version=before.metadata.resource_version)
+                return before != replace(obj, metadata=metadata)
 
     def deleted(self, obj: ApiObject) -> bool:
         """Take in that an object exists no more; return whether a session may now come to another result."""
+        match obj:
+            case Pod():
+                freed, task = self._is_over(obj.metadata.uid), self.tasks.pop(obj.metadata.uid, None)
+                if task is None:
+                    return freed
+                task.job.remove(task.uid)
+                self.drop_if_empty(task.job)
+                return freed or task.job.known
+            case Node():
+                return self.cluster.remove_node(obj.metadata.name) is not None
         if self.cluster.objects(type(obj)).remove(obj.metadata) is None:
             return False
         match obj:
@@ -88,12 +129,6 @@ class JobTable:
             if job.object is not None and job.object.metadata.uid == uid:
                 job.status = job.object.status
 
-    def _group(self, group: GroupObject) -> bool:
-        job = self.job(ref_of(group))
-        before = said(job)
-        describe(job, group, self._priorities, self._default_queue)
-        return said(job) != before
-
     def _queue(self, obj: Queue) -> bool:
         name = obj.metadata.name
         old = self.queues.get(name)
@@ -120,49 +155,6 @@ class JobTable:
                 differs = differs or job.priority != before
         return differs
 
-
-class JobCache(JobTable):
-    """Jobs, tasks and queues as the cluster says they are, and as this scheduler assumes.
-
-    `jobs` holds those that have a pod group (`known`) or tasks; `tasks` all pods of ours that belong to a group, by
-    uid, ended ones included until they are gone; `pending` what the cluster last said of the unassigned pods that are
-    ours, by uid. `evicting` holds the uids of the victims that were sent away and whose deletion is not seen yet.
-    `on_new` is told of each unassigned pod of ours that is seen for the first time.
-    """
-
-    def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
-        super().__init__(cluster, default_queue)
-        self.tasks: dict[str, TaskInfo] = {}
-        self.pending: dict[str, PendingPod] = {}
-        self.evicting: set[str] = set()
-        self.on_new: Callable[[Pod], None] = lambda pod: None
-        self._schedulers = schedulers
-        #: The uids of the pods on nodes that are being deleted.
-        self._terminating: dict[str, None] = {}
-        #: The uids of assumed pods of which the API has said that they are bound, and which are not confirmed yet.
-        self._bound: set[str] = set()
-
-    def upserted(self, obj: ApiObject) -> bool:
-        match obj:
-            case Pod():
-                return self._pod(obj)
-            case Node():
-                log = self.cluster.nodes.node_log
-                before = log.end
-                self.cluster.put_node(obj)
-                return log.end != before  # of a heartbeat nothing is logged
-            case _:
-                return super().upserted(obj)
-
-    def deleted(self, obj: ApiObject) -> bool:
-        match obj:
-            case Pod():
-                return self._pod_gone(obj.metadata.uid)
-            case Node():
-                return self.cluster.remove_node(obj.metadata.name) is not None
-            case _:
-                return super().deleted(obj)
-
     def leaving(self) -> Iterator[PodInfo]:
         """List the pods that are going but still take room on their nodes, whosever they are."""
         pods = self.cluster.pods
@@ -172,22 +164,21 @@ class JobCache(JobTable):
 
     def _pod(self, pod: Pod) -> bool:
         if status_of(pod) in COMPLETED:
-            return self._ended(pod)
+            # It takes no room any more, but its job still counts it.
+            freed = self._is_over(pod.metadata.uid)
+            return self._put_task(pod) or freed
         if pod.spec.node_name:
-            return self._assigned(pod)
+            uid = pod.metadata.uid
+            before = self.cluster.put_pod(pod)
+            now = self.cluster.pods[uid]
+            self.pending.pop(uid, None)
+            self._bound.discard(uid)
+            if now.terminating:
+                self.evicting.discard(uid)
+                self._terminating[uid] = None
+            task_differs = self._put_task(pod)
+            return task_differs or before is None or _footprint(before) != _footprint(now)
         return self._is_ours(pod) and self._unassigned(pod)
-
-    def _assigned(self, pod: Pod) -> bool:
-        uid = pod.metadata.uid
-        old = self.cluster.put_pod(pod)
-        new = self.cluster.pods[uid]
-        self.pending.pop(uid, None)
-        self._bound.discard(uid)
-        if new.terminating:
-            self.evicting.discard(uid)
-            self._terminating[uid] = None
-        task_differs = self._put_task(pod)
-        return task_differs or old is None or _footprint(old) != _footprint(new)
 
     def _unassigned(self, pod: Pod) -> bool:
         uid = pod.metadata.uid
@@ -201,20 +192,6 @@ class JobCache(JobTable):
         if new.terminating and (old is None or not old.terminating):
             freed = self._let_go(uid)
         return self._put_task(pod) or freed
-
-    def _ended(self, pod: Pod) -> bool:
-        """A pod has ended: it takes no room any more, but its job still counts it."""
-        freed = self._is_over(pod.metadata.uid)
-        return self._put_task(pod) or freed
-
-    def _pod_gone(self, uid: str) -> bool:
-        freed = self._is_over(uid)
-        task = self.tasks.pop(uid, None)
-        if task is None:
-            return freed
-        task.job.remove(uid)
-        self.drop_if_empty(task.job)
-        return freed or task.job.known
 
     def _is_over(self, uid: str) -> bool:
         self.pending.pop(uid, None)
@@ -248,19 +225,17 @@ class JobCache(JobTable):
         if old is not None:
             old.job.remove(old.uid)
         group = group_of(pod) if self._is_ours(pod) else None
-        new = None if group is None else self._add_task(pod, self.job(group))
+        new = None
+        if group is not None:
+            uid, job = pod.metadata.uid, self.job(group)
+            # In this order: an assumed pod stands on its node, whatever else is known of it.
+            info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
+            new = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
+            job.add(new)
         if old is not None:
             self.drop_if_empty(old.job)
-        seen = [(task.job, *_appearance(task)) for task in (old, new) if task is not None and task.job.known]
+        seen = [_appearance(task) for task in (old, new) if task is not None and task.job.known]
         return len(seen) == 1 or (len(seen) == 2 and seen[0] != seen[1])
-
-    def _add_task(self, pod: Pod, job: JobInfo) -> TaskInfo:
-        uid = pod.metadata.uid
-        # In this order: an assumed pod stands on its node, whatever else is known of it.
-        info = self.cluster.pods.get(uid) or self.pending.get(uid) or PodInfo(pod, self.cluster.interned)
-        task = self.tasks[uid] = TaskInfo(job, info, pod, self._status(pod))
-        job.add(task)
-        return task
 
     def _status(self, pod: Pod) -> TaskStatus:
         """Return where a pod stands, by what the cluster says and by what was done that it does not say yet."""
@@ -319,15 +294,10 @@ def _appearance(task: TaskInfo) -> tuple[object, ...]:
     """Return all that a session sees of a task."""
     metadata = task.object.metadata
     grouping = metadata.labels if task.job.subgroups else ()
-    return (task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))
+    return (task.job, task.status, task.node_name, metadata.annotations, grouping, *_footprint(task.pod))
 
 
 def _terms(queue: QueueInfo) -> tuple[object, ...]:
     """Return all that a session sees of a queue."""
     metadata = queue.object.metadata
     return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.open)
-
-
-def _versionless(obj: ApiObject) -> ApiObject:
-    """Return an object without its version, which changes even if nothing else does."""
-    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, resource_version=""))

@@ -267,7 +267,7 @@ def run(
     rights_command = "kframework batch rbac --controllers" if controllers else "kframework batch rbac"
     companions = [] if file is None else [following(file, _tell)]
     if controllers or (controllers is None and embedded.embedded and not process.dry_run):
-        companions += map(beside, settings.controllers)
+        companions += map(beside, settings.controllers())
     with (
         sparing(verbosity),
         traced(configuration) as tracing,
@@ -341,7 +341,7 @@ def rbac(
         client_connection={},
         options={},
     ).settings.leader_election
-    beside = settings.controllers if controllers else ()
+    beside = settings.controllers() if controllers else ()
     print_objects(output, rights(settings, beside, election, name=name, namespace=namespace))
 
 

@@ -135,7 +135,10 @@ class _Reader:
 
     def configuration(self, documents: Sequence[Document]) -> BatchConfiguration:
         root = documents[0].at()
-        self._refuse_other_kinds(root)
+        kind = root / "kind"
+        if kind.value is not None:
+            wanted = "want actions and tiers of plugins, or a ConfigMap with them"
+            raise kind.error(Problem((), f"{shown(kind.value)} is no configuration of a batch scheduler; {wanted}"))
         self._fields(root, _FIELDS)
         read = BatchConfiguration(
             actions=self._actions(root / "actions"),
@@ -172,25 +175,24 @@ class _Reader:
 
     def _tier(self, place: Place) -> tuple[PluginEntry, ...]:
         self._fields(place, ("plugins",))
-        return tuple(self._plugin(entry) for entry in self._items(place / "plugins"))
-
-    def _plugin(self, place: Place) -> PluginEntry:
-        written = self._fields(place, ("name", "arguments", *sorted(_FLAGS)))
-        flags = {name: self._flag(place / name) for name in written if name in _FLAGS}
-        return PluginEntry(self._text(place / "name"), flags, self._arguments(place / "arguments"), place)
+        found = []
+        for entry in self._items(place / "plugins"):
+            written = self._fields(entry, ("name", "arguments", *sorted(_FLAGS)))
+            flags = {name: self._flag(entry / name) for name in written if name in _FLAGS}
+            name, arguments = self._text(entry / "name"), entry / "arguments"
+            found.append(PluginEntry(name, flags, RawArgs(self._fields(arguments), arguments), entry))
+        return tuple(found)
 
     def _action_arguments(self, place: Place) -> dict[str, RawArgs]:
         found: dict[str, RawArgs] = {}
         for entry in self._items(place):
             self._fields(entry, ("name", "arguments"))
-            name, arguments = self._text(entry / "name"), self._arguments(entry / "arguments")
+            name, arguments = self._text(entry / "name"), entry / "arguments"
+            read = RawArgs(self._fields(arguments), arguments)
             if name in found:
                 self._warn(entry / "name", f"{name} has arguments already: these are passed over")
-            found.setdefault(name, arguments)
+            found.setdefault(name, read)
         return found
-
-    def _arguments(self, place: Place) -> RawArgs:
-        return RawArgs(self._fields(place), place)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -231,14 +233,6 @@ class _Reader:
         return True
 
     # -- what cannot be ----------------------------------------------------------------------------------------------
-
-    def _refuse_other_kinds(self, root: Place) -> None:
-        kind = (root / "kind").value
-        if kind is not None:
-            wanted = "want actions and tiers of plugins, or a ConfigMap with them"
-            raise (root / "kind").error(
-                Problem((), f"{shown(kind)} is no configuration of a batch scheduler; {wanted}")
-            )
 
     def _refuse_conflicts(self, tiers: Sequence[Sequence[PluginEntry]]) -> None:
         for tier in tiers:

@@ -82,12 +82,11 @@ class CoreQuestions:
         """Return what is remembered of tasks like this one, caught up with the nodes."""
         return self._now_planned(task).plan
 
-    def remembers(self, task: TaskInfo) -> bool:
-        """Return whether memory alone answers for a task, whose scores depend on no other candidate."""
-        return self._now_planned(task).alone
-
     def remembered(self, task: TaskInfo) -> Layer | None:
-        """Return the memory that alone answers for a task; None where all nodes must be searched."""
+        """Return the memory that alone answers for a task; None where all nodes must be searched.
+
+        The scores of such a task depend on no other candidate.
+        """
         planned = self._now_planned(task)
         return planned.plan.cache if planned.alone else None
 
@@ -104,14 +103,11 @@ class CoreQuestions:
             plan = self._layers[pod.scheduler_name].plan(signature, pod)
             if plan.cache is not None:
                 plan.cache.catch_up(plan.profile, plan.state, pod)
-            planned = self._planned = _Planned(pod, end, signature, plan, self._is_alone(task, plan))
+            sound = plan.cache is not None and not plan.cache.has_faults and not plan.cache.faulty_scores
+            alone = sound and self._is_even(plan) and self._needs_nobody(task, plan)
+            planned = self._planned = _Planned(pod, end, signature, plan, alone)
             self._read_logs()
         return planned
-
-    def _is_alone(self, task: TaskInfo, plan: Plan) -> bool:
-        if plan.cache is None or plan.cache.has_faults or plan.cache.faulty_scores:
-            return False
-        return self._is_even(plan) and self._needs_nobody(task, plan)
 
     def _needs_nobody(self, task: TaskInfo, plan: Plan) -> bool:
         """Return whether no plugin must be asked afresh; within a session only other pods' terms can change that."""
@@ -121,10 +117,6 @@ class CoreQuestions:
         if known is None or known[0] != moved:
             known = self._unasked[alike] = (moved, self._fresh(task, plan).remembered())
         return known[1]
-
-    def _now(self, task: TaskInfo) -> Moment:
-        nodes = self._cluster.nodes
-        return task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
 
     def _read_logs(self) -> None:
         """Let the logs not be cut back behind this moment: they could come to the same end another way."""
@@ -144,7 +136,8 @@ class CoreQuestions:
 
     def search(self, task: TaskInfo) -> AllNodesSearch:
         """Ask about all nodes as they stand now; the search for a task is kept until a node or a pod changes."""
-        now = self._now(task)
+        nodes = self._cluster.nodes
+        now = task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
         if self._searched is None or self._searched[0] != now:
             search = self.ask(task)
             search.look()

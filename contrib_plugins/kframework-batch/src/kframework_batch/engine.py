@@ -187,7 +187,9 @@ class BatchEngine(Engine, Consequences):
         self._follows = False
         if self._steps is None:
             self._take_in()
-            if not self._is_due():
+            now, moments = self.clock.now(), (self._wanted_at, self._broken.deadline)
+            wanted = self._dirty or any(at is not None and at <= now for at in moments)
+            if not (self.synced and wanted and now >= self._not_before):
                 return False
             self._steps = self._begin()
         try:
@@ -195,17 +197,13 @@ class BatchEngine(Engine, Consequences):
         except StopIteration:
             self._steps, self._told = None, ""
         except PluginError as error:
-            self._failed(error)
+            if str(error) != self._told:  # what goes wrong every time is told once
+                self._told = str(error)
+                _log.error("the session ended early: %s", error, exc_info=error.__cause__)
+            self._steps, self.failure, self._dirty = None, error, True
+            if self._session is not None:
+                self.effects.accounted(self._session.account(self._draw(), str(error)))
         return True
-
-    def _failed(self, error: PluginError) -> None:
-        """End a session in which something raised; what goes wrong every time is told once."""
-        if str(error) != self._told:
-            self._told = str(error)
-            _log.error("the session ended early: %s", error, exc_info=error.__cause__)
-        self._steps, self.failure, self._dirty = None, error, True
-        if self._session is not None:
-            self.effects.accounted(self._session.account(self._draw(), str(error)))
 
     def catch_up(self) -> None:
         if self._steps is not None:
@@ -218,15 +216,16 @@ class BatchEngine(Engine, Consequences):
         for message in self.inbox.drain():
             self._apply(message)
 
-    def _is_due(self) -> bool:
-        now = self.clock.now()
-        wanted = any(at is not None and at <= now for at in (self._wanted_at, self._broken.deadline))
-        return self.synced and (self._dirty or wanted) and now >= self._not_before
-
     def _begin(self) -> Generator[None, None, None]:
         if self._next_program is not None:
-            self._adopt(self._next_program)
-            self._next_program = None
+            # Only where another program asks the core for other plugins, these are made anew.
+            schedulers, seed = list(self.profiles), self._configuration.options.seed
+            old = core_configuration(self._program, schedulers, seed)
+            new = core_configuration(self._next_program, schedulers, seed)
+            self._program, self._next_program = self._next_program, None
+            self._score_cache = ScoreCache()
+            if old.profiles != new.profiles:
+                self._use(profiles_for(new, core_registry(), self.effects)(self))
         now = self.clock.now()
         self.sessions += 1
         self._dirty, self._wanted_at, self.failure = False, None, None
@@ -269,17 +268,6 @@ class BatchEngine(Engine, Consequences):
             random,
             consequences,
         )
-
-    def _adopt(self, program: Program) -> None:
-        """Go by another program; only where it asks the core for other plugins, these are made anew."""
-        schedulers = list(self.profiles)
-        old, new = (
-            core_configuration(each, schedulers, self._configuration.options.seed) for each in (self._program, program)
-        )
-        self._program = program
-        self._score_cache = ScoreCache()
-        if old.profiles != new.profiles:
-            self._use(profiles_for(new, core_registry(), self.effects)(self))
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
@@ -352,45 +340,34 @@ class BatchEngine(Engine, Consequences):
     def account(self, session: Session) -> Iterator[None]:
         """Write the status of groups and queues, and on the pods that wait why they do; yields after each job."""
         now = rfc3339(session.now)
-        for job in self.cache.jobs.values():
-            self._account_for(job, session.uid, now)
+        jobs = self.cache.jobs
+        for job in jobs.values():
+            left, group = close_job(job, session.uid, now), job.object
+            if left is not None and group is not None:
+                self._writes.write_status(group, patch_of(left))
+                uid, said = group.metadata.uid, verdict(job)
+                if said is None or said.ready:
+                    self._said.pop(uid, None)
+                elif self._said.get(uid) != said[1:]:  # it was not what was said last
+                    self._said[uid] = said[1:]
+                    self.tell(job, "Unschedulable", said.message)
+            for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
+                for task in job.with_status(state).values():
+                    if not task.gated:
+                        self._waits(job, task)
             session.note(job)
             yield
-        self._note_gone(session)
+        for uid, (before, phase) in self._groups.items():
+            of_group = jobs.get(uid)
+            if of_group is None or not of_group.known:
+                session.log.gone(before, phase, of_group)
+        self._groups = {job.uid: (job.object, job.phase) for job in jobs.values() if job.object is not None}
         for name, status in queue_statuses(self.cache.queues, self.cache.jobs.values()).items():
             queue = self.cache.queues[name]
             queue.status = status
             self._writes.write_status(queue.object, patch_of(status))
         self._wanted_at = session.plugins.wakes_at()
         self.effects.accounted(session.account(self._draw()))
-
-    def _note_gone(self, session: Session) -> None:
-        """Note which jobs have lost their pod groups since the last session."""
-        jobs = self.cache.jobs
-        for uid, (group, phase) in self._groups.items():
-            job = jobs.get(uid)
-            if job is None or not job.known:
-                session.log.gone(group, phase, job)
-        self._groups = {job.uid: (job.object, job.phase) for job in jobs.values() if job.object is not None}
-
-    def _account_for(self, job: JobInfo, session_uid: str, now: str) -> None:
-        status, group = close_job(job, session_uid, now), job.object
-        if status is not None and group is not None:
-            self._writes.write_status(group, patch_of(status))
-            self._warn(job, group.metadata.uid)
-        for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
-            for task in job.with_status(state).values():
-                if not task.gated:
-                    self._waits(job, task)
-
-    def _warn(self, job: JobInfo, uid: str) -> None:
-        """Warn about a group that cannot run, unless that was said last."""
-        said = verdict(job)
-        if said is None or said.ready:
-            self._said.pop(uid, None)
-        elif self._said.get(uid) != said[1:]:
-            self._said[uid] = said[1:]
-            self.tell(job, "Unschedulable", said.message)
 
     def _waits(self, job: JobInfo, task: TaskInfo) -> None:
         """Say why a task waits, unless that was said last: another node that would have done is nothing new."""
@@ -412,6 +389,3 @@ class BatchEngine(Engine, Consequences):
         )
         self.effects.patch_status(pod, condition, None)
         self.effects.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", message, warning=True))
-
-    def __repr__(self) -> str:
-        return f"<BatchEngine {self.sessions} sessions, {len(self.cache.jobs)} jobs, {self._bindings!r}>"

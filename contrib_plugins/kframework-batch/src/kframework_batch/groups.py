@@ -8,7 +8,7 @@ from operator import attrgetter
 from kframework.objects import PriorityClass, QuantityError, ResourceList
 from kframework_batch.job import INQUEUE, MAY_BE_PREEMPTED, Closeness, JobInfo, Phase, flag
 from kframework_batch.membership import GroupObject, SubGroupError, SubGroups, compiled
-from kframework_batch.objects import KubePodGroup, PodGroup, SigsPodGroup, SubGroupPolicy
+from kframework_batch.objects import KubePodGroup, PodGroup, SigsPodGroup
 from kframework_batch.resource import Resource
 
 #: The queue of a pod group that has no field for it; an annotation, or a label.
@@ -19,14 +19,10 @@ class Priorities:
     """What the priority classes of the cluster stand for."""
 
     def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
-        self._values: dict[str, int] = {}
-        defaults = []
-        for priority in classes:
-            self._values[priority.metadata.name] = priority.value
-            if priority.global_default:
-                defaults.append(priority.value)
+        known = list(classes)
+        self._values = {each.metadata.name: each.value for each in known}
         # Of several defaults Kubernetes takes the lowest.
-        self._default = min(defaults, default=0)
+        self._default = min((each.value for each in known if each.global_default), default=0)
 
     def value(self, name: str) -> int:
         """Return the value of a class, that of the default class if there is no such class."""
@@ -57,7 +53,10 @@ def describe(job: JobInfo, group: GroupObject, priorities: Priorities, default_q
             job.min_available = volcano.min_member
             job.role_minimums = volcano.min_task_member
             job.closeness = Closeness.of(volcano.network_topology)
-            subgroups = _read_subgroups(job, volcano.sub_group_policy)
+            try:
+                subgroups = compiled(volcano.sub_group_policy)
+            except SubGroupError as error:
+                job.refused = f"spec.subGroupPolicy: {error}"
             _read_min_resources(job, volcano.min_resources)
         case SigsPodGroup(spec=sigs):
             job.min_available = sigs.min_member
@@ -105,14 +104,6 @@ def phase_of(group: GroupObject) -> Phase:
         case KubePodGroup(status=status):
             scheduled = any(seen.type == "PodGroupScheduled" and seen.status == "True" for seen in status.conditions)
             return "Running" if scheduled else ""
-
-
-def _read_subgroups(job: JobInfo, policies: Iterable[SubGroupPolicy]) -> tuple[SubGroups, ...]:
-    try:
-        return compiled(policies)
-    except SubGroupError as error:
-        job.refused = f"spec.subGroupPolicy: {error}"
-        return ()
 
 
 #: Volcano's job controller writes a whole quota into `minResources`; these are no resources of nodes.

@@ -72,7 +72,8 @@ class HyperNodes:
     def domains(self) -> tuple[Domain, ...]:
         """Return the hypernodes as of now."""
         objects = {obj.metadata.name: obj for obj in self._store}
-        if self._nodes_differ() or objects.keys() != self._objects.keys() or self._specs_differ(objects):
+        specs = {name: obj.spec for name, obj in objects.items()}
+        if self._nodes_differ() or specs != {name: obj.spec for name, obj in self._objects.items()}:
             self._objects = objects
             found = (Domain(name, obj.spec.tier, self._rows(name)) for name, obj in objects.items())
             self._domains = tuple(sorted((one for one in found if len(one.rows)), key=lambda one: (one.tier, one.name)))
@@ -81,9 +82,6 @@ class HyperNodes:
     def tier_named(self, name: str) -> int | None:
         """Return the tier that hypernodes call by a name, the lowest if they do not agree; None if nobody does."""
         return min((obj.spec.tier for obj in self._store if obj.spec.tier_name == name), default=None)
-
-    def _specs_differ(self, objects: dict[str, HyperNode]) -> bool:
-        return any(self._objects[name].spec != obj.spec for name, obj in objects.items())
 
     def _nodes_differ(self) -> bool:
         """Return whether nodes have come or gone, or have other labels, since this was asked last."""

@@ -109,28 +109,22 @@ def why_pending(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
     """
     place = job.places.get(task.uid)
     if place is None:
-        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused or _not_tried(job)
+        # Where one of the gang finds no node, there is no use in trying the others.
+        error = _first_fit_error(job)
+        not_tried = f"it was not tried after {error}" if error else ""
+        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.refused or not_tried
     where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
     if place.status is TaskStatus.PIPELINED:
         return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
     return "Schedulable", f"{where} minAvailable is satisfied"
 
 
-def _not_tried(job: JobInfo) -> str:
-    """Say why a task was not tried: where one of the gang finds no node, there is no use in trying the others."""
-    error = _first_fit_error(job)
-    return f"it was not tried after {error}" if error else ""
-
-
 def _is_unschedulable(job: JobInfo) -> bool:
-    return bool(job.refused or (job.tasks and not job.is_ready and not _is_only_leaving(job)))
-
-
-def _is_only_leaving(job: JobInfo) -> bool:
-    """Return whether a job has less than its minimum only because pods of it are going, and nobody is to follow."""
-    waiting = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
-    leaving = _leaving(job)
-    return bool(leaving and not waiting) and job.count(*SCHEDULED) + leaving >= job.min_available
+    if job.refused or not job.tasks or job.is_ready:
+        return bool(job.refused)
+    # It may have less than its minimum only because pods of it are going, and nobody is to follow.
+    waiting, leaving = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED), _leaving(job)
+    return waiting > 0 or not leaving or job.count(*SCHEDULED) + leaving < job.min_available
 
 
 def _leaving(job: JobInfo) -> int:
@@ -157,19 +151,15 @@ def _gang_message(job: JobInfo) -> str:
     message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, {_histogram(counts)}"
     if pending:
         message += f"; Pending: {_histogram(Counter(Schedulable=placed, Unschedulable=len(pending) - placed))}"
-    return message + _origin(job)
+    if job.message:
+        return f"{message}. Origin reason is: {job.message}"
+    error = _first_fit_error(job)
+    return f"{message}. Origin reason is {error}" if error else message
 
 
 def _histogram(counts: Counter[str]) -> str:
     """List the counts, sorted as text, as Volcano does."""
     return ", ".join(sorted(f"{count} {what}" for what, count in counts.items() if count or what == "minAvailable"))
-
-
-def _origin(job: JobInfo) -> str:
-    if job.message:
-        return f". Origin reason is: {job.message}"
-    error = _first_fit_error(job)
-    return f". Origin reason is {error}" if error else ""
 
 
 def _first_fit_error(job: JobInfo) -> str:
@@ -284,8 +274,11 @@ def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> 
     for job in jobs:
         if job.queue in queues:
             inside[job.queue].append(job)
-            for name in _upwards(job.queue, queues):
+            name, above = job.queue, list[str]()
+            while name in queues and name not in above:  # each once, even if they form a circle
+                above.append(name)
                 allocated[name].add(job.held)
+                name = queues[name].parent or ROOT_QUEUE
     found = {name: queue_status(queue, inside[name], allocated[name]) for name, queue in queues.items()}
     return {name: status for name, status in found.items() if status is not None}
 
@@ -313,15 +306,6 @@ def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource)
         completed=completed,
         allocated={name: quantity_of(name, amount) for name, amount in held.items()},
     )
-
-
-def _upwards(name: str, queues: Mapping[str, QueueInfo]) -> list[str]:
-    """Name a queue and those above it, as far as they exist; each once, even if they form a circle."""
-    path: list[str] = []
-    while name in queues and name not in path:
-        path.append(name)
-        name = queues[name].parent or ROOT_QUEUE
-    return path
 
 
 def _says(quantities: ResourceList, allocated: Resource) -> bool:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeGuard, TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -161,17 +161,6 @@ class NodeScores:
         #: Reads in the log of changed rows how far the scores are behind.
         self.log = nodes.pod_log.reader()
 
-    def within(self, rows: Rows) -> ScoresWithin:
-        """Return those of some nodes alone, as they are now."""
-        return ScoresWithin(self.idle.among(rows), self.future.among(rows))
-
-
-class ScoresWithin(NamedTuple):
-    """The scores of some nodes alone, for a moment."""
-
-    idle: Tournament
-    future: Tournament
-
 
 class ScoreCache:
     """The scores of one configuration, least recently used first; they outlive sessions.
@@ -228,27 +217,23 @@ class Placement:
         rejection = self._plugins.pre_predicate(task)
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
-        signature = self._sign(task)
-        scores: NodeScores | ScoresWithin
-        if signature is None:
-            scores = self._looked_at(task, self._nodes.order if within is None else within.rows)
-        else:
-            known = self._caught_up(task, signature)
-            scores = known if within is None else known.within(within.rows)
-        choice = self._best(task, scores.idle, idle=True) or self._best(task, scores.future, idle=False)
+        rows = self._nodes.order if within is None else within.rows
+        # What the answers depend on beside the nodes; where a plugin signs None it must be asked every time.
+        signs = tuple(plugin.sign(self._session, task) for plugin in self.questions.plugins)
+        known = None not in signs
+        scores = self._caught_up(task, (task.pod.template, signs)) if known else self._looked_at(task, rows)
+        idle, future = scores.idle, scores.future
+        if within is not None:
+            idle, future = idle.among(rows), future.among(rows)
+        choice = self._best(task, idle, idle=True) or self._best(task, future, idle=False)
         if choice is None:
-            return self._why_not(task, self._nodes.order if within is None else within.rows)
+            return self._why_not(task, rows)
         self.chosen[task.uid] = choice
         return choice
 
     def forget(self, task: TaskInfo) -> None:
         """Forget what was chosen for a task that comes by its node some other way."""
         self.chosen.pop(task.uid, None)
-
-    def _sign(self, task: TaskInfo) -> Hashable | None:
-        """Return what the answers about a task depend on beside the nodes; None: it must be asked about every time."""
-        signs = tuple(plugin.sign(self._session, task) for plugin in self.questions.plugins)
-        return None if None in signs else (task.pod.template, signs)
 
     def _best(self, task: TaskInfo, totals: Tournament, *, idle: bool) -> Choice | None:
         """Return one of the best, drawn; None where no node passes."""
@@ -260,14 +245,11 @@ class Placement:
             preferred = self._nodes.row(self.preferred.get(task.uid, ""))
             row = row if preferred is None or totals.scores[preferred] != best else preferred
         if self._best_nodes:
-            row = self._chosen_by_plugins(task, totals.scores, row)
+            # The first plugin decides that chooses at all.
+            candidates = np.flatnonzero(totals.scores > ABSENT)
+            answers = (call(self._session, task, candidates, totals.scores[candidates]) for call in self._best_nodes)
+            row = next((answer for answer in answers if answer is not None), row)
         return Choice(row, self._nodes[row].name, idle, best, ties, totals.entered)
-
-    def _chosen_by_plugins(self, task: TaskInfo, totals: NDArray[np.float64], row: int) -> int:
-        """Return the row that the first plugin chooses that chooses at all, else this one."""
-        candidates = np.flatnonzero(totals > ABSENT)
-        answers = (call(self._session, task, candidates, totals[candidates]) for call in self._best_nodes)
-        return next((answer for answer in answers if answer is not None), row)
 
     # -- what is remembered --------------------------------------------------------------------------------------------
 
@@ -280,20 +262,16 @@ class Placement:
             self._fill(scores, task, nodes.order)
         elif len(distinct := dict.fromkeys(rows)) <= _FEW:
             for row in distinct:
-                self._fill_row(scores, task, row)
+                idle = future = ABSENT
+                if self._idle.fits_future(task, row) and self.questions.rejection(task, nodes[row]) is None:
+                    future = self.questions.total(task, nodes[row])
+                    if self._idle.fits_idle(task, row):
+                        idle = future
+                scores.idle.put(row, idle)
+                scores.future.put(row, future)
         else:
             self._fill(scores, task, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
         return scores
-
-    def _fill_row(self, scores: NodeScores, task: TaskInfo, row: int) -> None:
-        node = self._nodes[row]
-        idle = future = ABSENT
-        if self._idle.fits_future(task, row) and self.questions.rejection(task, node) is None:
-            future = self.questions.total(task, node)
-            if self._idle.fits_idle(task, row):
-                idle = future
-        scores.idle.put(row, idle)
-        scores.future.put(row, future)
 
     def _fill(self, scores: NodeScores, task: TaskInfo, rows: Rows) -> None:
         future, idle = np.full(len(rows), ABSENT), np.full(len(rows), ABSENT)
@@ -342,8 +320,6 @@ class Placement:
     def rejection(self, task: TaskInfo, row: int) -> Status | None:
         """Return what the predicates have against a node as it stands now; resources are not among it."""
         return self.questions.rejection(task, self._nodes[row])
-
-    # -- why not -------------------------------------------------------------------------------------------------------
 
     def _why_not(self, task: TaskInfo, rows: Rows) -> str:
         """Say why none of these nodes will do: on how many each reason is among the first against the task."""

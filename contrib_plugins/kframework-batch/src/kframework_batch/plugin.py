@@ -79,6 +79,3 @@ class BatchPlugin:
         changed: they may depend on the task only by what is signed, and on no other node.
         """
         return None
-
-    def __repr__(self) -> str:
-        return f"<{self.name or type(self).__name__}>"

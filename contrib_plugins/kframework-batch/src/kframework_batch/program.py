@@ -6,7 +6,7 @@ The core is configured by it: profiles of the Filter and Score plugins that sess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -153,9 +153,13 @@ class _Compiler:
 
     def program(self) -> Program:
         configuration = self._configuration
-        actions = [self._action(name) for name in configuration.actions]
+        given, place = configuration.action_arguments, configuration.place
+        actions = [
+            self._made(self._actions, name, place / "actions", given.get(name, RawArgs({}, place)))
+            for name in configuration.actions
+        ]
         tiers = [[self._plugin(entry) for entry in tier] for tier in configuration.tiers]
-        for name, arguments in configuration.action_arguments.items():
+        for name, arguments in given.items():
             if name not in self._actions.offers:
                 self._notices.append(arguments.place.error(self._actions.unknown(name)))
         raise_all(self._errors)
@@ -165,11 +169,6 @@ class _Compiler:
             Tiers([[enabled for enabled in tier if enabled is not None] for tier in tiers]),
             (*configuration.warnings, *map(str, self._notices)),
         )
-
-    def _action(self, name: str) -> Action | None:
-        place = self._configuration.place
-        arguments = self._configuration.action_arguments.get(name, RawArgs({}, place))
-        return self._made(self._actions, name, place / "actions", arguments)
 
     def _plugin(self, entry: PluginEntry) -> EnabledPlugin | None:
         plugin = self._made(self._plugins, entry.name, entry.place / "name", entry.arguments)
@@ -190,21 +189,18 @@ class _Compiler:
         offered = sort.offers.load(name)
         with collecting(self._errors):
             read = decode(offered.Arguments, dict(arguments.value), arguments.place)
-            self._notices += [arguments.place.error(unread) for unread in _unread(read)]
+            # What is below an argument that the model knows is the plugin's own matter.
+            known = field_names(offered.Arguments)
+            for unread in read.model_extra or {}:
+                if not any(unread.startswith(f"{each}.") for each in known):
+                    said = f'unknown argument "{unread}" is passed over'
+                    self._notices.append(arguments.place.error(Problem((unread,), said, nearest(unread, known))))
             try:
                 return offered(read)
             except Exception as error:
                 reason = f"cannot be made: {type(error).__name__}: {error}"
                 raise PluginError(reason, plugin=name, distribution=sort.offers.distribution(name)) from error
         return None
-
-
-def _unread(arguments: BatchArguments) -> Iterator[Problem]:
-    """Report the arguments that a model does not know; what is below one that it knows is the plugin's own matter."""
-    known = field_names(type(arguments))
-    for name in arguments.model_extra or {}:
-        if not any(name.startswith(f"{each}.") for each in known):
-            yield Problem((name,), f'unknown argument "{name}" is passed over', nearest(name, known))
 
 
 # -- its file ----------------------------------------------------------------------------------------------------------
@@ -266,9 +262,6 @@ class ConfigurationFile:
     def _compiled(self, text: str) -> Program:
         return compile_program(parse(text, str(self._path)), self._registry)
 
-    def __repr__(self) -> str:
-        return f"<ConfigurationFile {self._path}>"
-
 
 def _refusal(error: KFrameworkError) -> str:
     return f"{'; '.join(str(error).splitlines())}; the last good configuration stays in force"
@@ -308,11 +301,6 @@ def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 
     for plugin in program.tiers.plugins:
         filters |= dict.fromkeys(plugin.core_filters)
         scores |= plugin.core_scores
-    options = program.configuration.options.model_copy(update={"seed": seed})
-    return replace(_configuration(schedulers, tuple(filters), scores), options=options)
-
-
-def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapping[str, int]) -> Configuration:
     plugins: dict[str, object] = {
         "multiPoint": {"disabled": [{"name": "*"}]},
         "queueSort": _enabled(["PrioritySort"]),
@@ -321,8 +309,8 @@ def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapp
         "score": {"enabled": [{"name": name, "weight": weight} for name, weight in scores.items()]},
     }
     for point, key in _POINTS.items():
-        plugins[key] = _enabled(_at(point, asked))
-    args = [{"name": name, "args": _ARGS[name]} for name in dict.fromkeys((*asked, *scores)) if name in _ARGS]
+        plugins[key] = _enabled(_at(point, filters))
+    args = [{"name": name, "args": _ARGS[name]} for name in dict.fromkeys((*filters, *scores)) if name in _ARGS]
     profiles = [{"schedulerName": name, "plugins": plugins, "pluginConfig": args} for name in schedulers]
     scheduler = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -330,7 +318,8 @@ def _configuration(schedulers: Sequence[str], asked: Sequence[str], scores: Mapp
         "leaderElection": {"leaderElect": False},
         "profiles": profiles,
     }
-    return load_configuration(scheduler)
+    options = program.configuration.options.model_copy(update={"seed": seed})
+    return replace(load_configuration(scheduler), options=options)
 
 
 _POINTS = {"pre_filter": "preFilter", "filter": "filter", "reserve": "reserve", "pre_bind": "preBind"}

@@ -42,9 +42,6 @@ class QueueInfo:
         self.reclaimable: bool = spec.reclaimable is not False
         self.open: bool = obj.status.state in ("", "Open")
 
-    def __repr__(self) -> str:
-        return f"<QueueInfo {self.name}, weight {self.weight}{'' if self.open else ', not open'}>"
-
 
 class QueueTree:
     """The place of each queue below the root, which is there even if no object says so.

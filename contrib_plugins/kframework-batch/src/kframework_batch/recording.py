@@ -44,6 +44,7 @@ from kframework_batch.engine import BatchEngine, Deciding
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
+from kframework_batch.session import TrialSession
 from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 
@@ -70,7 +71,9 @@ class BatchEngines(EngineKind[BatchEngine]):
         self._engine = engine
 
     def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> BatchEngine:
-        settings = _settings(configuration, file)
+        said = msgspec.json.decode(configuration, type=_Said)
+        program = compile_program(parse(said.program, f"{file}: configuration"))
+        settings = Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
         return self._engine(
             settings.configuration,
             clock,
@@ -107,7 +110,10 @@ ENGINES = BatchEngines()
 def recorded(settings: Settings, recorder: Recorder) -> MakeEngine[BatchEngine]:
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
     make = RecordedBatchEngine.maker(settings.program, settings.period, settings.default_queue)
-    return ENGINES.recording(recorder, make, lambda configuration: _text(settings))
+    said = _Said(
+        settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
+    )
+    return ENGINES.recording(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
 
 
 class _Said(msgspec.Struct, frozen=True, rename="camel"):
@@ -118,19 +124,6 @@ class _Said(msgspec.Struct, frozen=True, rename="camel"):
     default_queue: str
     period: float
     seed: int
-
-
-def _text(settings: Settings) -> str:
-    said = _Said(
-        settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
-    )
-    return msgspec.json.encode(said).decode()
-
-
-def _settings(text: str, file: str) -> Settings:
-    said = msgspec.json.decode(text, type=_Said)
-    program = compile_program(parse(said.program, f"{file}: configuration"))
-    return Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
 
 
 #: So many tasks or victims are named in a message.
@@ -155,67 +148,54 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
     """
     replay = recording.replay_to(kind)
     recorded = {each.uid: each for each in recording.accounts(kind) if isinstance(each, SessionAccount)}
-    assert isinstance(replay.engine, AskedEngine)
-    second = _Second(replay.engine, program)
+    engine = replay.engine
+    assert isinstance(engine, AskedEngine)
+    configuration = core_configuration(program, list(engine.profiles))
+    profiles = profiles_for(configuration, core_registry(), engine.effects)(engine)
+    core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
+    deciding = Deciding(program, core, ScoreCache())
     sessions, differences = list[str](), list[DecisionDiff]()
 
     def ask(uid: str) -> None:
         account = recorded.get(uid)
         if account is not None:  # it is not known of a session that was broken off
             sessions.append(uid)
-            differences.extend(second.differences(account))
+            differences.extend(_differences(account, engine.trial(deciding)))
 
-    replay.engine.before_session = ask
+    engine.before_session = ask
     replayed = replay.replay_all()
     if replayed.difference is not None:
         raise ConfigError(f"the recorded configuration does not decide as it did: {replayed.difference}")
     return msgspec.structs.replace(replayed, compared={"session": sessions}, differences=tuple(differences))
 
 
-class _Second:
-    """A program that is asked what it would do in the session that an engine is about to begin."""
-
-    def __init__(self, engine: BatchEngine, program: Program) -> None:
-        configuration = core_configuration(program, list(engine.profiles))
-        profiles = profiles_for(configuration, core_registry(), engine.effects)(engine)
-        core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
-        self._engine = engine
-        self._deciding = Deciding(program, core, ScoreCache())
-
-    def differences(self, recorded: SessionAccount) -> Iterator[DecisionDiff]:
-        """Yield what would have been otherwise, job by job."""
-        trial = self._engine.trial(self._deciding)
-        turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
-        trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
-        failure = ""
-        try:
-            trial.try_out()
-        except PluginError as error:
-            failure = str(error)
-        if failure or recorded.failure:
-            if failure != recorded.failure:
-                yield _failure(recorded, failure)
-            return
-        yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
-
-
-def _failure(recorded: SessionAccount, failure: str) -> DecisionDiff:
-    kind = "fails otherwise" if failure and recorded.failure else "fails now" if failure else "fails no more"
-    ends = ["ends early" if each else "does not" for each in (recorded.failure, failure)]
-    message = failure or recorded.failure
-    return DecisionDiff(
-        record="session",
-        name=recorded.uid,
-        kind=kind,
-        recorded=recorded.failure,
-        replayed=failure,
-        subject_kind="job",
-        subject=NONE,
-        at=recorded.at,
-        recorded_text=ends[0],
-        replayed_text=ends[1],
-        message=message,
-    )
+def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[DecisionDiff]:
+    """Yield what would have been otherwise in a session, job by job."""
+    turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
+    trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
+    failure = ""
+    try:
+        trial.try_out()
+    except PluginError as error:
+        failure = str(error)
+    if failure or recorded.failure:
+        if failure != recorded.failure:
+            kind = "fails otherwise" if failure and recorded.failure else "fails now" if failure else "fails no more"
+            yield DecisionDiff(
+                record="session",
+                name=recorded.uid,
+                kind=kind,
+                recorded=recorded.failure,
+                replayed=failure,
+                subject_kind="job",
+                subject=NONE,
+                at=recorded.at,
+                recorded_text="ends early" if recorded.failure else "does not",
+                replayed_text="ends early" if failure else "does not",
+                message=failure or recorded.failure,
+            )
+        return
+    yield from _of_jobs(recorded, trial.account(recorded.draw).turns)
 
 
 def _of_jobs(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:

@@ -18,7 +18,6 @@ from math import inf
 
 import msgspec
 
-from kframework import Clock
 from kframework.clock import seconds_of
 from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, RawQuantity
@@ -98,8 +97,12 @@ class Record(msgspec.Struct):
     @property
     def evicted(self) -> list[tuple[float, str, str]]:
         """Whom sessions sent away: when, who, and why."""
-        events = (event for event in self.cluster.objects(Event) if event.reason == "Evict")
-        return [(self._seconds(event.event_time), event.regarding.name, _why(event)) for event in events]
+        found = []
+        for event in self.cluster.objects(Event):
+            if event.reason == "Evict":
+                when = round(seconds_of(event.event_time or "") - self.began, 3)
+                found.append((when, event.regarding.name, event.note.removeprefix("Evicted because of ")))
+        return found
 
     def victims(self, job: str, since: float = 0.0) -> list[float]:
         """List when pods of a job were sent away by a session."""
@@ -118,9 +121,6 @@ class Record(msgspec.Struct):
         """Return why a pod waits in the end."""
         conditions = self.cluster.read(Pod, pod, "default").status.conditions
         return next(each.message for each in conditions if each.type == "PodScheduled")
-
-    def _seconds(self, written: str | None) -> float:
-        return round(seconds_of(written or "") - self.began, 3)
 
 
 class Scenario:
@@ -157,35 +157,23 @@ class Scenario:
         script = partial(Script, actions=self._actions)
         with create_simulation(self._objects, self._settings, controllers=[script]) as simulation:
             record = Record(simulation.cluster, simulation.clock.now(), [])
-            simulation.cluster.subscribe([Pod], _Stays(record, simulation.clock).on_change)
+            there: dict[str, Stay] = {}
+
+            def note(change: Change) -> None:
+                pod = change.subject
+                assert isinstance(pod, Pod)
+                uid, seconds = pod.metadata.uid, simulation.clock.now() - record.began
+                if change.new is None or has_ended(pod):
+                    if uid in there:
+                        there.pop(uid).ended = seconds
+                elif pod.spec.node_name and uid not in there:
+                    there[uid] = Stay(pod.metadata.name, pod.spec.node_name, seconds)
+                    record.stays.append(there[uid])
+
+            simulation.cluster.subscribe([Pod], note)
             simulation.run(until)
         return record
 
 
-class _Stays:
-    """Adds to a record who is on which node."""
-
-    def __init__(self, record: Record, clock: Clock) -> None:
-        self._record = record
-        self._clock = clock
-        self._there: dict[str, Stay] = {}
-
-    def on_change(self, change: Change) -> None:
-        """Note a pod that was bound, has ended or is deleted."""
-        pod = change.subject
-        assert isinstance(pod, Pod)
-        uid, seconds = pod.metadata.uid, self._clock.now() - self._record.began
-        if change.new is None or has_ended(pod):
-            if uid in self._there:
-                self._there.pop(uid).ended = seconds
-        elif pod.spec.node_name and uid not in self._there:
-            self._there[uid] = Stay(pod.metadata.name, pod.spec.node_name, seconds)
-            self._record.stays.append(self._there[uid])
-
-
 def _of(pod: str, job: str) -> bool:
     return pod.startswith(f"{job}-worker-")
-
-
-def _why(event: Event) -> str:
-    return event.note.removeprefix("Evicted because of ")

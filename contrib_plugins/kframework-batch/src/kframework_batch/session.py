@@ -102,26 +102,29 @@ class Session(SessionView):
 
     def run(self) -> Generator[None, None, None]:
         """Run all actions; yields wherever others may look on, but nothing may change. Closing it early is no harm."""
+        queues, key = self.queues.items(), self.plugins.queue_key
         try:
-            yield from self._run_all()
+            for job in self._known:
+                job.fit_errors.clear()
+                job.places.clear()
+                job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
+            self.core.begin()
+            self._consequences.mend(self)
+            yield
+            yield from self.plugins.open(partial(self.log.spent, "open"))
+            # In the order in which they are to be served, those without jobs behind them.
+            asked = {job.queue for job in self.jobs.values()}
+            served = sorted((queue for name, queue in queues if name in asked), key=key)
+            others = sorted((queue for name, queue in queues if name not in asked), key=lambda one: one.name)
+            for queue in (*served, *others):
+                self.log.opened(queue, *self.plugins.queue_account(queue))
+            for action in self.actions:
+                with closing(self._run(action)) as steps:
+                    yield from self.log.acting(action.name, steps)
+                yield
+            yield from self._conclude()
         finally:
             self._close()
-
-    def _run_all(self) -> Generator[None, None, None]:
-        for job in self._known:
-            job.fit_errors.clear()
-            job.places.clear()
-            job.message = "" if job.queue in self.queues else f"there is no queue {job.queue!r}"
-        self.core.begin()
-        self._consequences.mend(self)
-        yield
-        yield from self.plugins.open(partial(self.log.spent, "open"))
-        self._note_queues()
-        for action in self.actions:
-            with closing(self._run(action)) as steps:
-                yield from self.log.acting(action.name, steps)
-            yield
-        yield from self._conclude()
 
     def _conclude(self) -> Iterator[None]:
         """Let the plugins look at what came of it, and the engine account for it."""
@@ -129,14 +132,6 @@ class Session(SessionView):
         for task in (*self.promised, *self.reserved):
             task.job.places[task.uid] = Place(task.status, task.node_name)
         yield from self._consequences.account(self)
-
-    def _note_queues(self) -> None:
-        """Note how the queues stand: in the order in which they are to be served, those without jobs behind them."""
-        asked = {job.queue for job in self.jobs.values()}
-        served = sorted((queue for name, queue in self.queues.items() if name in asked), key=self.plugins.queue_key)
-        others = sorted((queue for name, queue in self.queues.items() if name not in asked), key=lambda one: one.name)
-        for queue in (*served, *others):
-            self.log.opened(queue, *self.plugins.queue_account(queue))
 
     def _run(self, action: Runnable) -> Generator[None, None, None]:
         try:
@@ -199,9 +194,7 @@ class Session(SessionView):
 
     def _close(self) -> None:
         """Take back what was only supposed, and what was left open by whoever raised."""
-        statements = self.cluster.statements
-        while statements[-1] is not self._statement:
-            statements[-1].rollback()
+        self._roll_back_inner()
         for task in self.promised:
             self._statement.remove(task.pod)
             _returns(task)
@@ -212,6 +205,11 @@ class Session(SessionView):
             self.cluster.forget(task.uid)
             _returns(task)
         self.idle.close()
+
+    def _roll_back_inner(self) -> None:
+        statements = self.cluster.statements
+        while statements[-1] is not self._statement:
+            statements[-1].rollback()
 
 
 def _returns(task: TaskInfo) -> None:
@@ -246,9 +244,7 @@ class TrialSession(Session):
         yield from ()
 
     def _close(self) -> None:
-        statements = self.cluster.statements
-        while statements[-1] is not self._statement:
-            statements[-1].rollback()
+        self._roll_back_inner()
         self._statement.rollback()
         self.idle.close()
 
@@ -305,7 +301,7 @@ class JobStatement:
         """Promise a pending task room on a node; a Status of a plugin that refuses, and nothing has happened then."""
         with self._statement.statement() as step:
             step.add(task.pod, node_name)
-            self._session.idle.pipelined(step, task.pod)
+            self._session.idle.count("pipelined", step, task.pod, task.pod.row)
             status = self._place(step, task, node_name, TaskStatus.PIPELINED)
             if status is None:
                 step.commit()
@@ -321,7 +317,7 @@ class JobStatement:
         with self._statement.statement() as step:
             if row >= 0:
                 step.evict(task.pod)
-                session.idle.evicted(step, task.pod, row)
+                session.idle.count("evicted", step, task.pod, row)
             before = task.status
             task.job.move(task, TaskStatus.RELEASING)
             step.record(lambda: task.job.move(task, before))  # before plugins are told, since they may raise

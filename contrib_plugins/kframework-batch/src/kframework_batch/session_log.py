@@ -6,6 +6,7 @@ Actions say how the turn of each job ended; what plugins said meanwhile is kept 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -38,13 +39,6 @@ _EXAMPLES = 5
 
 #: So many of the hypernodes are named in which a job was tried in vain.
 _HYPERNODES = 8
-
-
-class Mark(NamedTuple):
-    """How much had been said at one moment of a turn: why tasks found no room, and what became of subgroups."""
-
-    rejected: int
-    subjobs: int
 
 
 class Said(NamedTuple):
@@ -117,14 +111,15 @@ class SessionLog:
         """Note what became of a subgroup."""
         self._subjobs.append(msgspec.structs.replace(turn, tried=turn.tried[:_HYPERNODES]))
 
-    def mark(self) -> Mark:
-        """Return where a try begins that may be taken back."""
-        return Mark(len(self._rejected), len(self._subjobs))
+    def mark(self) -> tuple[int, int]:
+        """Return how much was said, of tasks and of subgroups, where a try begins that may be taken back."""
+        return len(self._rejected), len(self._subjobs)
 
-    def set_aside(self, mark: Mark) -> Said:
+    def set_aside(self, mark: tuple[int, int]) -> Said:
         """Forget what was said since, and return it."""
-        said = Said(tuple(self._rejected[mark.rejected :]), tuple(self._subjobs[mark.subjobs :]))
-        del self._rejected[mark.rejected :], self._subjobs[mark.subjobs :]
+        rejected, subjobs = mark
+        said = Said(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
+        del self._rejected[rejected:], self._subjobs[subjobs:]
         return said
 
     def again(self, said: Said) -> None:
@@ -160,7 +155,10 @@ class SessionLog:
                 *self._rejected,
             ),
             victims=tuple(Victim(task.key, task.uid, task.job.uid, task.pod.node_name) for task in victims),
-            spared=tuple(_spared(plugin, tasks) for plugin, tasks in self._protected.items()),
+            spared=tuple(
+                Spared(plugin, len(tasks), tuple(task.key for task in islice(tasks.values(), _EXAMPLES)))
+                for plugin, tasks in self._protected.items()
+            ),
             hypernode=hypernode,
             tried=tuple(tried[:_HYPERNODES]),
             subjobs=tuple({each.subjob: each for each in self._subjobs}.values()),
@@ -197,13 +195,10 @@ class SessionLog:
 
     def opened(self, queue: QueueInfo, plugin: str, account: QueueAccount | None) -> None:
         """Note how a queue stands when the plugins have opened the session; call it in the order of queues."""
-        if account is None:
-            state = QueueState(queue=queue.name, weight=queue.weight)
-        else:
-            state = QueueState(
-                queue=queue.name,
-                weight=queue.weight,
-                plugin=plugin,
+        state = QueueState(queue=queue.name, weight=queue.weight, plugin=plugin)
+        if account is not None:
+            state = msgspec.structs.replace(
+                state,
                 allocated=_amounts(account.allocated),
                 requested=_amounts(account.requested),
                 deserved=dict(account.deserved),
@@ -246,12 +241,17 @@ class SessionLog:
         self, *, nodes: int, capacity: Resource, held: Mapping[str, Resource], draw: float, failure: str = ""
     ) -> SessionAccount:
         """Make the account; `held` is what each queue holds in the end."""
+        queues = list(self._queues)
+        for place, state in enumerate(queues):
+            if not (amounts := held.get(state.queue, Resource())).empty:
+                dominant = dominant_share(amounts, capacity)
+                queues[place] = msgspec.structs.replace(state, held=_amounts(amounts), dominant=dominant)
         return SessionAccount(
             uid=self.uid,
             at=self.at,
             nodes=nodes,
             capacity=dict(capacity),
-            queues=tuple(_with_held(state, held.get(state.queue), capacity) for state in self._queues),
+            queues=tuple(queues),
             turns=tuple(self._turns),
             jobs=tuple(self._jobs.values()),
             gone=tuple(self._gone),
@@ -266,7 +266,6 @@ class SessionLog:
 
 
 def _counts(job: JobInfo) -> dict[str, int]:
-    """Count the tasks of a job by status."""
     return {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
 
 
@@ -274,16 +273,6 @@ def _placed(task: TaskInfo, choice: Choice | None, *, promised: bool) -> Verdict
     if choice is None or choice.node != task.node_name:
         return Verdict(task.key, task.uid, task.node_name, promised)
     return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)
-
-
-def _spared(plugin: str, tasks: Mapping[str, TaskInfo]) -> Spared:
-    return Spared(plugin, len(tasks), tuple(task.key for task in list(tasks.values())[:_EXAMPLES]))
-
-
-def _with_held(state: QueueState, held: Resource | None, capacity: Resource) -> QueueState:
-    if held is None or held.empty:
-        return state
-    return msgspec.structs.replace(state, held=_amounts(held), dominant=dominant_share(held, capacity))
 
 
 def _amounts(resource: Mapping[str, int]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from kframework import Code
 from kframework.clock import seconds_of
 from kframework.engine import Binding, Counts, Decision, Family, Histograms, Readings, Result, Series, as_labels
 from kframework.objects import Pod
-from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, SessionObserver
+from kframework_batch.account import Outcome, QueueState, SessionAccount, SessionObserver
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import dominant_share
@@ -131,8 +131,6 @@ class SessionMetrics(SessionObserver):
         """What the cluster had in the last session."""
         return self._last.capacity
 
-    # -- the observer ------------------------------------------------------------------------------------------------
-
     def session_ended(self, account: SessionAccount) -> None:
         self._last = account
         self._sessions[()].observe(sum(part.took for part in account.parts))
@@ -142,21 +140,17 @@ class SessionMetrics(SessionObserver):
                 self._actions[part.name,].observe(part.took)
             else:
                 self._plugins[part.name, _MOMENTS[part.kind]].observe(part.took)
-        self._count_attempts(account)
+        bound = {pod for pod, _ in account.bound}
+        rejected = {one.pod for turn in account.turns for one in turn.verdicts if not one.node} - bound
+        counts = {"scheduled": len(bound), "unschedulable": len(rejected), "error": int(bool(account.failure))}
+        for result, count in counts.items():
+            if count:
+                self._attempts[result,] += count
         for turn in account.turns:
             self._attempted[()] += turn.action == "preempt"
             if turn.outcome is Outcome.COMMITTED and turn.victims:
                 self._evictions[turn.action,] += 1
         self._retries = {labels: self._retries.get(labels, 0) + 1 for labels in self._lacking()}
-
-    def _count_attempts(self, account: SessionAccount) -> None:
-        bound = {pod for pod, _ in account.bound}
-        rejected = {one.pod for turn in account.turns for one in turn.verdicts if not one.node} - bound
-        for result, count in (("scheduled", len(bound)), ("unschedulable", len(rejected))):
-            if count:
-                self._attempts[result,] += count
-        if account.failure:
-            self._attempts["error",] += 1
 
     # -- what the last session says ------------------------------------------------------------------------------------
 
@@ -165,8 +159,12 @@ class SessionMetrics(SessionObserver):
         return sum(len(turn.victims) for turn in committed if turn.action == "preempt")
 
     def _lacking(self) -> dict[tuple[str, ...], int]:
-        lacking = {(state.job,): _lacks(state) for state in self._last.jobs if state.tasks}
-        return {labels: count for labels, count in lacking.items() if count > 0}
+        found: dict[tuple[str, ...], int] = {}
+        for state in self._last.jobs:
+            lacking = state.minimum - sum(state.tasks.get(status, 0) for status in _READY)
+            if state.tasks and lacking > 0:
+                found[state.job,] = lacking
+        return found
 
     def _of_queues(self) -> list[Series]:
         kinds: dict[str, _Amounts] = {
@@ -174,7 +172,18 @@ class SessionMetrics(SessionObserver):
             "request": lambda state: state.requested,
             "deserved": lambda state: state.deserved,
         }
-        series = [each for kind, amounts in kinds.items() for each in self._of_amounts(kind, amounts)]
+        series: list[Series] = []
+        for kind, amounts in kinds.items():
+            text, name = f"[ALPHA] What queues had as {kind} when the session began", f"volcano_queue_{kind}"
+            for resource, suffix, unit in (
+                ("cpu", "milli_cpu", "milli-CPU"),
+                ("memory", "memory_bytes", "bytes of memory"),
+            ):
+                family = Family("gauge", f"{name}_{suffix}", f"{text}: {unit}.", ("queue_name",))
+                series.append(Readings(family, partial(self._values, partial(_amount, amounts, resource))))
+            labels = ("queue_name", "resource")
+            others = Family("gauge", f"{name}_scalar_resources", f"{text}: other resources.", labels)
+            series.append(Readings(others, partial(self._scalars, amounts)))
         values: dict[str, tuple[str, Callable[[QueueState], float]]] = {
             "share": ("The largest part of its due that a queue had", lambda state: state.share),
             "weight": ("The weight of a queue", lambda state: state.weight),
@@ -184,25 +193,6 @@ class SessionMetrics(SessionObserver):
             family = Family("gauge", f"volcano_queue_{name}", f"[ALPHA] {text}.", ("queue_name",))
             series.append(Readings(family, partial(self._values, value)))
         return series
-
-    def _of_amounts(self, kind: str, amounts: _Amounts) -> list[Series]:
-        named = partial(Family, "gauge")
-        text, name = f"[ALPHA] What queues had as {kind} when the session began", f"volcano_queue_{kind}"
-        one, each = ("queue_name",), ("queue_name", "resource")
-        return [
-            Readings(
-                named(f"{name}_milli_cpu", f"{text}: milli-CPU.", one),
-                partial(self._values, lambda state: amounts(state).get("cpu", 0)),
-            ),
-            Readings(
-                named(f"{name}_memory_bytes", f"{text}: bytes of memory.", one),
-                partial(self._values, lambda state: amounts(state).get("memory", 0)),
-            ),
-            Readings(
-                named(f"{name}_scalar_resources", f"{text}: other resources.", each),
-                partial(self._scalars, amounts),
-            ),
-        ]
 
     def _values(self, value: Callable[[QueueState], float]) -> dict[tuple[str, ...], float]:
         return {(state.queue,): value(state) for state in self._last.queues}
@@ -220,8 +210,8 @@ class SessionMetrics(SessionObserver):
         return float(Outcome.OVERUSED in outcomes)
 
 
-def _lacks(state: JobState) -> int:
-    return state.minimum - sum(state.tasks.get(status, 0) for status in _READY)
+def _amount(amounts: _Amounts, resource: str, state: QueueState) -> float:
+    return amounts(state).get(resource, 0)
 
 
 #: The phases of pod groups that Volcano counts.

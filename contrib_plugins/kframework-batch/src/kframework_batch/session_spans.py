@@ -7,7 +7,6 @@ last as long as this machine took.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 
 from kframework.engine import Attributes, Span, Tracing
@@ -30,8 +29,22 @@ class SessionSpans(SessionObserver):
 
 def span_of(account: SessionAccount) -> Span:
     """Return the span of a session, with all that it consists of."""
-    start = round(account.at * 1e9)
-    parts = tuple(_in_a_row(start, _parts(account)))
+    start = began = round(account.at * 1e9)
+    turns: dict[str, list[tuple[Turn, int]]] = {}
+    took = chain(account.took, repeat(0))  # early accounts do not say how long
+    for turn, nanoseconds in zip(account.turns, took, strict=False):
+        turns.setdefault(turn.action, []).append((turn, nanoseconds))
+    parts: list[Span] = []
+    for kind in ("open", "action", "close"):
+        of_kind = [part for part in account.parts if part.kind == kind]
+        if kind == "action":
+            for part in of_kind:
+                parts.append(_action(part, began, turns.get(part.name, [])))
+                began += part.took
+        elif of_kind:  # a session that ended early did not come to its close
+            plugins = {f"kframework.plugin.{part.name}": part.took / 1e9 for part in of_kind}
+            parts.append(Span(_MOMENTS[kind], began, sum(part.took for part in of_kind), plugins))
+            began += parts[-1].took
     attributes: Attributes = {
         "kframework.session": account.uid,
         "kframework.nodes.total": account.nodes,
@@ -39,52 +52,16 @@ def span_of(account: SessionAccount) -> Span:
         "kframework.bound": len(account.bound),
         "kframework.evicted": len(account.evicted),
     }
-    return Span("session", start, sum(part.took for part in parts), attributes, parts, account.failure)
+    return Span("session", start, sum(part.took for part in parts), attributes, tuple(parts), account.failure)
 
 
-#: Makes the span of something that begins at a moment.
-_Begins = Callable[[int], Span]
-
-
-def _in_a_row(start: int, spans: Iterable[_Begins]) -> Iterator[Span]:
-    """Make spans that follow each other without a gap."""
-    for begins in spans:
-        span = begins(start)
-        yield span
-        start += span.took
-
-
-def _parts(account: SessionAccount) -> Iterator[_Begins]:
-    turns: dict[str, list[tuple[Turn, int]]] = {}
-    took = chain(account.took, repeat(0))  # early accounts do not say how long
-    for turn, nanoseconds in zip(account.turns, took, strict=False):
-        turns.setdefault(turn.action, []).append((turn, nanoseconds))
-    yield from _moment(account, "open")
-    for part in account.parts:
-        if part.kind == "action":
-            yield _action(part, turns.get(part.name, []))
-    yield from _moment(account, "close")
-
-
-def _moment(account: SessionAccount, kind: str) -> Iterator[_Begins]:
-    """Make the span in which plugins open or close the session, if they came to it."""
-    plugins = {part.name: part.took for part in account.parts if part.kind == kind}
-    if plugins:
-        attributes = {f"kframework.plugin.{name}": took / 1e9 for name, took in plugins.items()}
-        yield lambda start: Span(_MOMENTS[kind], start, sum(plugins.values()), attributes)
-
-
-def _action(part: Part, turns: list[tuple[Turn, int]]) -> _Begins:
-    def begins(start: int) -> Span:
-        attributes: Attributes = {"kframework.action": part.name, "kframework.turns": len(turns)}
-        parts = _in_a_row(start, (_turn(turn, took) for turn, took in turns))
-        return Span("action", start, part.took, attributes, tuple(parts))
-
-    return begins
-
-
-def _turn(turn: Turn, took: int) -> _Begins:
-    return lambda start: Span("turn", start, took, _attributes(turn))
+def _action(part: Part, start: int, turns: list[tuple[Turn, int]]) -> Span:
+    attributes: Attributes = {"kframework.action": part.name, "kframework.turns": len(turns)}
+    spans, began = list[Span](), start
+    for turn, took in turns:
+        spans.append(Span("turn", began, took, _attributes(turn)))
+        began += took
+    return Span("action", start, part.took, attributes, tuple(spans))
 
 
 def _attributes(turn: Turn) -> Attributes:

@@ -52,15 +52,8 @@ class NodeIdle:
                     self._nodes.touch(row)
             columns.clear()
 
-    def pipelined(self, statement: Statement, pod: PodInfo) -> None:
-        """Count a task that was promised room on the node it has been put on."""
-        self._count("pipelined", statement, pod, pod.row)
-
-    def evicted(self, statement: Statement, pod: PodInfo, row: int) -> None:
-        """Count a victim that was taken off its node."""
-        self._count("evicted", statement, pod, row)
-
-    def _count(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:
+    def count(self, kind: str, statement: Statement, pod: PodInfo, row: int) -> None:
+        """Count a task that was promised room on a node (`pipelined`), or a victim taken off it (`evicted`)."""
         for resource, amount in _amounts(pod):
             column = self._column(kind, resource)
             statement.write(column, row, column.cells[row] + amount)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from random import Random, SystemRandom
+from random import SystemRandom
 
 from kframework import Clock
 from kframework.clock import Seeds, SystemClock
@@ -59,20 +59,12 @@ class Settings:
         """Return what makes the engine."""
         return BatchEngine.maker(self.program, self.period, self.default_queue)
 
-    @property
-    def controllers(self) -> tuple[MakeController, ...]:
-        """Make what makes pods of jobs, groups of plain pods, and the default queue.
+    def controllers(self, *, simulated: bool = False) -> tuple[MakeController, ...]:
+        """Return what makes pods of jobs, groups of plain pods, and the default queue.
 
-        Nobody can guess the keys that jobs are given.
+        Nobody can guess the keys that jobs are given, but in a simulation, where all chance begins with the seed.
         """
-        return self._controllers(SystemRandom())
-
-    @property
-    def simulated_controllers(self) -> tuple[MakeController, ...]:
-        """Make the same for a simulation, where all chance begins with the seed."""
-        return self._controllers(Seeds(self.seed).generator("keys of jobs"))
-
-    def _controllers(self, chance: Random) -> tuple[MakeController, ...]:
+        chance = Seeds(self.seed).generator("keys of jobs") if simulated else SystemRandom()
         first, names = self.scheduler_names[0], frozenset(self.scheduler_names)
         return (
             lambda cluster, clock: JobController(cluster, clock, first, self.default_queue, chance),

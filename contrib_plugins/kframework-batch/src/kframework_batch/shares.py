@@ -46,9 +46,6 @@ class Shares(SessionObserver):
         """Draw what was noted, as SVG."""
         file.write(share_chart(self.moments, self.held))
 
-    def __repr__(self) -> str:
-        return f"<Shares of {len(self.held)} queues in {len(self.moments)} sessions>"
-
 
 def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], title: str = _TITLE) -> str:
     """Draw rows of shares (0 to 1) over moments (seconds) as steps: a share holds until the next moment."""
@@ -67,7 +64,10 @@ def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], t
         lines.append(
             f'<path d="{_steps(moments, row, scale)}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>'
         )
-        lines += _legend(name, colour, dashes, _TOP + 12 + 22 * place)
+        left, middle = _LEFT + _WIDTH + 20, _TOP + 12 + 22 * place
+        lines.append(f'<path d="M{left} {middle}h24" stroke="{colour}" stroke-width="2"{dashes}/>')
+        shown = name if len(name) <= 16 else f"{name[:15]}…"
+        lines.append(f'<text x="{left + 32}" y="{middle + 5}">{escape(shown)}</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -121,15 +121,6 @@ def _steps(moments: Sequence[float], row: Sequence[float], scale: _Scale) -> str
     return "".join(path)
 
 
-def _legend(name: str, colour: str, dashes: str, middle: int) -> Iterator[str]:
-    left = _LEFT + _WIDTH + 20
-    yield f'<path d="M{left} {middle}h24" stroke="{colour}" stroke-width="2"{dashes}/>'
-    shown = name if len(name) <= 16 else f"{name[:15]}…"
-    yield f'<text x="{left + 32}" y="{middle + 5}">{escape(shown)}</text>'
-
-
-# -- both engines ------------------------------------------------------------------------------------------------------
-
 #: How half gangs are called in the legend; no queue can be.
 HALF_GANGS = "(half gangs)"
 
@@ -137,7 +128,13 @@ HALF_GANGS = "(half gangs)"
 def comparison_chart(courses: Mapping[str, Course], until: float) -> str:
     """Draw courses one above the other on one scale of time, up to `until` in seconds, as SVG."""
     queues = sorted({queue for course in courses.values() for queue in course.working})
-    charts = [_course_chart(title, course, queues, until) for title, course in courses.items()]
+    charts = []
+    for title, course in courses.items():
+        # All queues are in every chart, so that each has its colour in all of them.
+        nothing = [0.0] * len(course.moments)
+        rows = {HALF_GANGS: course.half} | {queue: course.working.get(queue, nothing) for queue in queues}
+        lasting = {name: [*row, *row[-1:]] for name, row in rows.items()}
+        charts.append(share_chart([*course.moments, until], lasting, title))
     sizes = [_size(chart) for chart in charts]
     width, height = max(width for width, _ in sizes), sum(height for _, height in sizes)
     lines = [
@@ -150,13 +147,6 @@ def comparison_chart(courses: Mapping[str, Course], until: float) -> str:
         lines.append(chart.rstrip().replace("<svg", place, 1))
         top += own_height
     return "\n".join([*lines, "</svg>", ""])
-
-
-def _course_chart(title: str, course: Course, queues: Sequence[str], until: float) -> str:
-    """Draw a course with all these queues, so that each has its colour in every chart."""
-    nothing = [0.0] * len(course.moments)
-    rows = {HALF_GANGS: course.half} | {queue: course.working.get(queue, nothing) for queue in queues}
-    return share_chart([*course.moments, until], {name: [*row, *row[-1:]] for name, row in rows.items()}, title)
 
 
 def _size(chart: str) -> tuple[int, int]:

@@ -17,15 +17,15 @@ from kframework.engine import (
     Ref,
     Row,
     Section,
-    SectionColumn,
     Shown,
     ShownPod,
     Tone,
     created,
     finished,
 )
-from kframework_batch.account import QueueState, SessionAccount, SessionHistory, Turn
+from kframework_batch.account import QueueState, SessionAccount, SessionHistory
 from kframework_batch.account_rows import (
+    columns,
     had,
     job_turns,
     opponent,
@@ -76,7 +76,8 @@ class BatchShown(Shown[BatchEngine]):
         if place == BINDING:
             return super().waiting(place)
         tasks = chain.from_iterable(map(self._tasks, (job for job in self._jobs() if _place(job) == place)))
-        return chain(tasks, map(self._ungrouped, self._without_group())) if place == NO_GROUP else tasks
+        ungrouped = (self._pod(pod, NO_GROUP, pod.priority, "") for pod in self._without_group())
+        return chain(tasks, ungrouped) if place == NO_GROUP else tasks
 
     def place_of(self, pod: PodInfo) -> str:
         if self.engine.cluster.waiting.get(pod.uid) is not None:
@@ -125,9 +126,6 @@ class BatchShown(Shown[BatchEngine]):
         for task in _waiting(job):
             yield self._pod(self.engine.core.pending(task), _place(job), task.priority, plugin)
 
-    def _ungrouped(self, pod: PendingPod) -> ShownPod:
-        return self._pod(pod, NO_GROUP, pod.priority, "")
-
     def _pod(self, pod: PendingPod, place: str, priority: int, plugin: str) -> ShownPod:
         decisions, since = self.history.of(pod.uid).decisions, created(pod)
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -147,22 +145,17 @@ class BatchShown(Shown[BatchEngine]):
     # -- tables ------------------------------------------------------------------------------------------------------
 
     def sections(self) -> tuple[Section, ...]:
-        return self._queue_section(), self._job_section(), sessions_section(self._sessions, len(self._sessions))
-
-    def _queue_section(self) -> Section:
         last, queues = self._sessions.last, self.engine.cache.queues
         states = [QueueState(queue=name, weight=queue.weight) for name, queue in queues.items()]
         places = self.places()
         waiting = {name: places.get(_in_queue(name), 0) for name in queues}
-        return queue_section(states if last is None else last.queues, waiting, last)
-
-    def _job_section(self) -> Section:
-        jobs = [job for job in self._jobs() if job.known]
-        ordered: tuple[list[JobInfo], ...] = ([], [], [], [])
-        for job in jobs:
-            ordered[_rank(job)].append(job)
+        jobs = sorted((job for job in self._jobs() if job.known), key=_rank)
         note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
-        return Section.of("jobs", "Jobs", _JOBS, map(self._job, chain(*ordered)), len(jobs), note=note)
+        return (
+            queue_section(states if last is None else last.queues, waiting, last),
+            Section.of("jobs", "Jobs", _JOBS, map(self._job, jobs), len(jobs), note=note),
+            sessions_section(self._sessions, len(self._sessions)),
+        )
 
     def _job(self, job: JobInfo) -> Row:
         found = self._sessions.last_turns(job.uid)
@@ -177,7 +170,7 @@ class BatchShown(Shown[BatchEngine]):
             "" if last is None else f"{last.outcome.value} in {last.action}",
             "" if last is None else had(last),
             None if found is None else session_ref(found[0]),
-            _why(job, [] if found is None else found[1]) if _is_waiting(job) else "",
+            (job.refused or why(*([] if found is None else found[1])) or job.message) if _is_waiting(job) else "",
         )
         waits = Tone.WAITS if last is None else tone_of(last)
         return Row(cells, Tone.BAD if job.refused else waits if _is_waiting(job) else Tone.GOOD)
@@ -217,40 +210,23 @@ class BatchShown(Shown[BatchEngine]):
         return found
 
 
-_JOBS = (
-    SectionColumn("Job"),
-    SectionColumn("Queue"),
-    SectionColumn("Phase"),
-    SectionColumn("Ready"),
-    SectionColumn("Tasks"),
-    SectionColumn("Last turn"),
-    SectionColumn("Had"),
-    SectionColumn("Session"),
-    SectionColumn("Why", Kind.SAID),
-)
-
-_TASKS = (SectionColumn("Task"), SectionColumn("Status"), SectionColumn("Node"), SectionColumn("Why", Kind.SAID))
+_JOBS = columns("Job", "Queue", "Phase", "Ready", "Tasks", "Last turn", "Had", "Session", ("Why", Kind.SAID))
 
 
 def _task_section(job: JobInfo, history: History) -> Section:
     """Show the tasks of a job, those first that wait."""
+
+    def row(task: TaskInfo) -> Row:
+        waits = task.status in _WAITING
+        decisions = history.of(task.uid).decisions if waits else ()
+        node = Ref("node", task.node_name) if task.node_name else None
+        message = decisions[-1].message if decisions else ""
+        tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
+        return Row((Ref("pod", task.key), task.status.value, node, message), tone)
+
     tasks = sorted(job.tasks.values(), key=lambda task: task.status not in _WAITING)
-    rows = (_task(task, history) for task in tasks)
-    return Section.of("tasks", f"Tasks of {job.uid}", _TASKS, rows, len(tasks))
-
-
-def _task(task: TaskInfo, history: History) -> Row:
-    waits = task.status in _WAITING
-    decisions = history.of(task.uid).decisions if waits else ()
-    node = Ref("node", task.node_name) if task.node_name else None
-    message = decisions[-1].message if decisions else ""
-    tone = Tone.WAITS if waits else Tone.BAD if task.status is TaskStatus.FAILED else Tone.GOOD
-    return Row((Ref("pod", task.key), task.status.value, node, message), tone)
-
-
-def _why(job: JobInfo, turns: list[Turn]) -> str:
-    """Say what stands against a job: that it can never run, or what its turns in a session say."""
-    return job.refused or why(*turns) or job.message
+    titles = columns("Task", "Status", "Node", ("Why", Kind.SAID))
+    return Section.of("tasks", f"Tasks of {job.uid}", titles, map(row, tasks), len(tasks))
 
 
 def _place(job: JobInfo) -> str:

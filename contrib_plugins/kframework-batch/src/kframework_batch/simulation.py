@@ -36,14 +36,18 @@ def create_simulation(
         on_progress=on_progress,
         engine=engine or settings.engine(),
         timed_share=timed_share,
-        controllers=(*STANDARD_CONTROLLERS, *settings.simulated_controllers, *controllers),
+        controllers=(*STANDARD_CONTROLLERS, *settings.controllers(simulated=True), *controllers),
     )
 
 
 def podless(cluster: MemoryCluster) -> Iterator[str]:
     """Say of each job in a simulation that was refused, or whose group was not let in, why; a line each."""
     with_pods = {uid for pod in cluster.objects(Pod) for uid in _owners(pod)}
-    said = {uid: _why(group) for group in cluster.objects(PodGroup) for uid in _owners(group)}
+    said: dict[str, str] = {}
+    for group in cluster.objects(PodGroup):
+        # What the last session said of a group that cannot run.
+        why = next((each.message for each in group.status.conditions if each.type == "Unschedulable"), "")
+        said |= dict.fromkeys(_owners(group), why)
     for job in cluster.objects(Job):
         state, uid = job.status.state, job.metadata.uid
         name = f"job {job.metadata.namespace}/{job.metadata.name}"
@@ -55,8 +59,3 @@ def podless(cluster: MemoryCluster) -> Iterator[str]:
 
 def _owners(obj: ApiObject) -> Iterator[str]:
     return (owner.uid for owner in obj.metadata.owner_references)
-
-
-def _why(group: PodGroup) -> str:
-    """Return what the last session said of a group that cannot run."""
-    return next((each.message for each in group.status.conditions if each.type == "Unschedulable"), "")

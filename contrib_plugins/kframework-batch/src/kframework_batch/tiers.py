@@ -91,8 +91,7 @@ class Call(Generic[R_co]):
         except PluginError:
             raise  # another plugin's, which this one has asked through the session
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise self.fault(reason) from error
+            raise self._fault(error) from error
 
     def steps(self, *arguments: object) -> Iterator[None]:
         """Call a hook that may be a generator, and yield where it does."""
@@ -103,16 +102,12 @@ class Call(Generic[R_co]):
         except PluginError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise self.fault(reason) from error
+            raise self._fault(error) from error
 
-    def fault(self, reason: str) -> PluginError:
+    def _fault(self, error: Exception) -> PluginError:
         """Return an error that lays the blame on this plugin at this hook."""
-        hook = self._function.__name__
+        reason, hook = f"{type(error).__name__}: {error}", self._function.__name__
         return PluginError(reason, plugin=self.plugin.name, hook=hook, distribution=self._distribution or None)
-
-    def __repr__(self) -> str:
-        return f"<Call {self.plugin.name}.{self._function.__name__}>"
 
 
 class Tiers:
@@ -126,7 +121,18 @@ class Tiers:
             for enabled in tier:
                 _check(enabled)
         self.plugins: tuple[BatchPlugin, ...] = tuple(enabled.plugin for tier in tiers for enabled in tier)
-        self._calls = {hook: _calls(tiers, hook) for hook in _SPECIFIED}
+        self._calls: dict[str, tuple[tuple[Call[object], ...], ...]] = {}
+        for hook in _SPECIFIED:
+            flag = _FLAG_OF.get(hook, "")
+            asked = (
+                tuple(
+                    Call(each.plugin, cast("Callable[..., object]", getattr(each.plugin, hook)), each.distribution)
+                    for each in tier
+                    if _options(each.plugin, hook) is not None and each.flags.get(flag, True)
+                )
+                for tier in tiers
+            )
+            self._calls[hook] = tuple(tier for tier in asked if tier)
         self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
     def calls(self, hook: str) -> tuple[tuple[Call[object], ...], ...]:
@@ -136,21 +142,6 @@ class Tiers:
     def flat(self, hook: str) -> tuple[Call[object], ...]:
         """Return the same without the borders of tiers."""
         return self._flat[hook]
-
-    def __repr__(self) -> str:
-        return f"<Tiers of {', '.join(plugin.name for plugin in self.plugins) or 'nothing'}>"
-
-
-def _calls(tiers: Sequence[Sequence[EnabledPlugin]], hook: str) -> tuple[tuple[Call[object], ...], ...]:
-    asked = (tuple(call for enabled in tier if (call := _call(enabled, hook))) for tier in tiers)
-    return tuple(tier for tier in asked if tier)
-
-
-def _call(enabled: EnabledPlugin, hook: str) -> Call[object] | None:
-    plugin, flag = enabled.plugin, _FLAG_OF.get(hook)
-    if _options(plugin, hook) is None or (flag is not None and not enabled.flags.get(flag, True)):
-        return None
-    return Call(plugin, cast("Callable[..., object]", getattr(plugin, hook)), enabled.distribution)
 
 
 def _options(plugin: BatchPlugin, name: str) -> Mapping[str, object] | None:

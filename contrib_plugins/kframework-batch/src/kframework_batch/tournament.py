@@ -122,14 +122,14 @@ class Tournament:
     def _play_all(self) -> None:
         scores = self.scores
         self._entered = int(np.count_nonzero(scores > ABSENT))
-        counts: NDArray[np.int64] | None = None
+        counts: NDArray[np.int64] | None = None  # in the first round each score is that of one row
         while counts is None or len(scores) > 1:
-            scores, counts = _round(scores, counts)
+            bests = np.maximum.reduceat(scores, np.arange(0, len(scores), _BLOCK))
+            (won,) = (scores == np.repeat(bests, _BLOCK)[: len(scores)]).nonzero()
+            shares = np.bincount(won >> _SHIFT, weights=None if counts is None else counts[won], minlength=len(bests))
+            scores, counts = bests, shares.astype(np.int64)
             self._bests.append(scores.tolist())
             self._counts.append(counts.tolist())
-
-    def __repr__(self) -> str:
-        return f"<Tournament of {self.entered} rows, {self.ties} at {self.best:g}>"
 
 
 def _best_of(scores: list[float], counts: list[int], start: int) -> tuple[float, int]:
@@ -139,13 +139,3 @@ def _best_of(scores: list[float], counts: list[int], start: int) -> tuple[float,
     if block.count(best) == 1:
         return best, counts[start + block.index(best)]
     return best, sum(count for score, count in zip(block, counts[start : start + _BLOCK], strict=True) if score == best)
-
-
-def _round(
-    scores: NDArray[np.float64], counts: NDArray[np.int64] | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Play a round: what its blocks have come to. Without counts each score is that of one row."""
-    bests = np.maximum.reduceat(scores, np.arange(0, len(scores), _BLOCK))
-    (won,) = (scores == np.repeat(bests, _BLOCK)[: len(scores)]).nonzero()
-    shares = np.bincount(won >> _SHIFT, weights=None if counts is None else counts[won], minlength=len(bests))
-    return bests, shares.astype(np.int64)

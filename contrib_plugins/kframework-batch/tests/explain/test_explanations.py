@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import pytest
 from kframework_batch.explain.course import find_job
-from kframework_batch.explain.explainer import explain
+from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.explain.explanation import Explanation, text_of
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, Pod, PriorityClass
+from kframework.scheduler.slices import finished
 
 FAIR = """
 actions: "enqueue, allocate, backfill"
@@ -31,7 +32,7 @@ tiers:
 def explained(stage: Stage, name: str) -> Explanation:
     found = find_job(stage.engine, "default", name)
     assert found is not None
-    return explain(stage.engine, stage.accounts[::-1], *found)
+    return finished(explain_steps(stage.engine, stage.accounts[::-1], *found))
 
 
 def text(stage: Stage, name: str, *, wide: bool = False) -> str:

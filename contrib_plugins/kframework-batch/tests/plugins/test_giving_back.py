@@ -291,14 +291,19 @@ def answers(pool: Pool) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("name", PLUGINS)
-@given(data=st.data())
-def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
+def drawn(name: str, data: st.DataObject) -> Pool:
     queues = data.draw(queue_lists())
     of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
     tasks = data.draw(st.lists(st.tuples(of, st.booleans(), requests.map(Resource)), min_size=1, max_size=8))
     made = pool(PLUGINS[name](), Resource(data.draw(amounts)), queues, tasks)
     made.open()
+    return made
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+@given(data=st.data())
+def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
+    made = drawn(name, data)
     before = answers(made)
     assert answers(made) == before
     changed = [task for task in made.tasks if data.draw(st.booleans())]
@@ -314,11 +319,7 @@ def test_what_is_undone_leaves_no_trace(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["capacity", "capacity, tree", "drf, tree"])
 @given(data=st.data())
 def test_the_books_are_those_of_a_session_that_opens_now(name: str, data: st.DataObject) -> None:
-    queues = data.draw(queue_lists())
-    of = st.sampled_from([queue.name for queue in queues if queue.name not in "xy"])
-    tasks = data.draw(st.lists(st.tuples(of, st.booleans(), requests.map(Resource)), min_size=1, max_size=8))
-    made = pool(PLUGINS[name](), Resource(data.draw(amounts)), queues, tasks)
-    made.open()
+    made = drawn(name, data)
     for task in made.tasks:
         if data.draw(st.booleans()):
             answers(made)

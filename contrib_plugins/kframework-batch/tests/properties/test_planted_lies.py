@@ -27,16 +27,21 @@ _NAMES = {"proportion": "capacity", "capacity": "proportion", "gang": "priority"
 Lies = Callable[[SessionAccount], Iterator[SessionAccount]]
 
 
-def of_turns(lie: Callable[[Turn], Turn | None]) -> Lies:
-    """Lie about a turn."""
+def of_each(field: str, lie: Callable[[Any], Any]) -> Lies:
+    """Lie about one of what an account lists."""
 
     def lies(account: SessionAccount) -> Iterator[SessionAccount]:
-        for place, turn in enumerate(account.turns):
-            other = lie(turn)
+        listed = getattr(account, field)
+        for place, each in enumerate(listed):
+            other = lie(each)
             if other is not None:
-                yield replace(account, turns=(*account.turns[:place], other, *account.turns[place + 1 :]))
+                yield replace(account, **{field: (*listed[:place], other, *listed[place + 1 :])})
 
     return lies
+
+
+def of_turns(lie: Callable[[Turn], Turn | None]) -> Lies:
+    return of_each("turns", lie)
 
 
 def of_verdicts(lie: Callable[[Verdict], Verdict | None], action: str = "") -> Lies:
@@ -53,27 +58,11 @@ def of_verdicts(lie: Callable[[Verdict], Verdict | None], action: str = "") -> L
 
 
 def of_queues(lie: Callable[[QueueState], QueueState | None]) -> Lies:
-    """Lie about a queue."""
-
-    def lies(account: SessionAccount) -> Iterator[SessionAccount]:
-        for place, state in enumerate(account.queues):
-            other = lie(state)
-            if other is not None:
-                yield replace(account, queues=(*account.queues[:place], other, *account.queues[place + 1 :]))
-
-    return lies
+    return of_each("queues", lie)
 
 
 def of_jobs(lie: Callable[[JobState], JobState | None]) -> Lies:
-    """Lie about how a job was left."""
-
-    def lies(account: SessionAccount) -> Iterator[SessionAccount]:
-        for place, state in enumerate(account.jobs):
-            other = lie(state)
-            if other is not None:
-                yield replace(account, jobs=(*account.jobs[:place], other, *account.jobs[place + 1 :]))
-
-    return lies
+    return of_each("jobs", lie)
 
 
 def changed(lie: Callable[[SessionAccount], SessionAccount | None]) -> Lies:

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import pytest
 from kframework_batch.account import SessionAccount
-from kframework_batch.explain.explainer import explain
+from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework import PluginError
+from kframework.scheduler.slices import finished
 from tests.support.scale import seeds
 
 SESSIONS = 6
@@ -61,7 +62,7 @@ def explain_all(world: World) -> None:
     for job in list(engine.cache.jobs.values()):
         for task in (None, *list(job.tasks.values())[:1]):
             with suppress(PluginError):
-                explain(engine, world.accounts[::-1], job, task)
+                finished(explain_steps(engine, world.accounts[::-1], job, task))
             assert picture(world) == before
 
 

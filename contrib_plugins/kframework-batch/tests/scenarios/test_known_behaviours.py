@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import pytest
 from kframework_batch import combination
@@ -95,34 +96,25 @@ def test_small_jobs_are_not_blocked_by_a_big_one_before_them(actions: str) -> No
 # -- plugins that do not agree -----------------------------------------------------------------------------------------
 
 
-class Ones(BatchPlugin):
-    """Names the pods of the job `one`."""
-
-    name = "ones"
-
-    @hookimpl
-    def preemptable(self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return [task for task in tasks if task.name.startswith("one-")]
-
-
-class Twos(BatchPlugin):
-    """Names the pods of the job `two`."""
-
-    name = "twos"
-
-    @hookimpl
-    def preemptable(self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return [task for task in tasks if task.name.startswith("two-")]
-
-
 class All(BatchPlugin):
-    """Names everybody."""
+    """Names everybody; those derived from it the pods of one job."""
 
     name = "all"
+    begin: ClassVar[str] = ""
 
     @hookimpl
     def preemptable(self, session: Session, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return tasks
+        return [task for task in tasks if task.name.startswith(self.begin)]
+
+
+class Ones(All):
+    name = "ones"
+    begin = "one-"
+
+
+class Twos(All):
+    name = "twos"
+    begin = "two-"
 
 
 def disagreement() -> Record:

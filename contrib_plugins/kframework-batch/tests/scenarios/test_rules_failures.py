@@ -39,15 +39,15 @@ class Ledger(BatchPlugin):
 
     @hookimpl
     def on_session_open(self, session: Session) -> None:
-        Ledger.books.clear()
+        self.books.clear()
 
     @hookimpl
     def allocated(self, session: Session, task: TaskInfo) -> None:
-        Ledger.books[task.name] = Ledger.books.get(task.name, 0) + 1
+        self.books[task.name] = self.books.get(task.name, 0) + 1
 
     @hookimpl
     def deallocated(self, session: Session, task: TaskInfo) -> None:
-        Ledger.books[task.name] = Ledger.books.get(task.name, 0) - 1
+        self.books[task.name] = self.books.get(task.name, 0) - 1
 
 
 class Echo(Ledger):
@@ -55,18 +55,6 @@ class Echo(Ledger):
 
     name = "echo"
     books: ClassVar[dict[str, int]] = {}
-
-    @hookimpl
-    def on_session_open(self, session: Session) -> None:
-        Echo.books.clear()
-
-    @hookimpl
-    def allocated(self, session: Session, task: TaskInfo) -> None:
-        Echo.books[task.name] = Echo.books.get(task.name, 0) + 1
-
-    @hookimpl
-    def deallocated(self, session: Session, task: TaskInfo) -> None:
-        Echo.books[task.name] = Echo.books.get(task.name, 0) - 1
 
 
 class Refusing(BatchPlugin):

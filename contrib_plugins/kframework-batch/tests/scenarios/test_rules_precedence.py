@@ -147,6 +147,14 @@ def over(factor: float | None, there: int, asked: int, *, let_in: bool) -> Rule:
 TEN = node(cpu=10)
 OVERDUE, DUE = {"volcano.sh/sla-waiting-time": "5s"}, {"volcano.sh/sla-waiting-time": "1h"}
 CAPPED = [make_queue("p", capability={"cpu": 4})]
+
+
+def entering(name: str, gangs: Sequence[Gang], phase: str, queues: Sequence[Queue] = CAPPED) -> Rule:
+    """Let a job ask to come into a queue, by the plugin that the name begins with."""
+    tiers = f"[{{name: {name.partition(':')[0]}}}]"
+    return Rule(name, tiers, gangs, actions="enqueue", nodes=TEN, queues=queues, phases={"j": phase})
+
+
 ENTRANCE = [
     over(None, 0, 12, let_in=True),
     over(None, 0, 13, let_in=False),
@@ -167,62 +175,31 @@ ENTRANCE = [
         rule
         for name in ("proportion", "capacity")
         for rule in (
-            Rule(
-                f"{name}: as much as the queue may hold is let in",
-                f"[{{name: {name}}}]",
-                [asking("j", 4, queue="p")],
-                actions="enqueue",
-                nodes=TEN,
-                queues=CAPPED,
-                phases={"j": "Inqueue"},
-            ),
-            Rule(
-                f"{name}: no more than that",
-                f"[{{name: {name}}}]",
-                [asking("j", 5, queue="p")],
-                actions="enqueue",
-                nodes=TEN,
-                queues=CAPPED,
-                phases={"j": "Pending"},
-            ),
-            Rule(
+            entering(f"{name}: as much as the queue may hold is let in", [asking("j", 4, queue="p")], "Inqueue"),
+            entering(f"{name}: no more than that", [asking("j", 5, queue="p")], "Pending"),
+            entering(
                 f"{name}: what runs counts",
-                f"[{{name: {name}}}]",
                 [make_gang("r", 2, queue="p", on=["n1", "n1"], resources={"cpu": 2}), asking("j", 3, queue="p")],
-                actions="enqueue",
-                nodes=TEN,
-                queues=CAPPED,
-                phases={"j": "Pending"},
+                "Pending",
             ),
-            Rule(
+            entering(
                 f"{name}: but not what it holds beyond its minimum",
-                f"[{{name: {name}}}]",
                 [
                     make_gang("r", 2, minimum=1, queue="p", on=["n1", "n1"], resources={"cpu": 1}),
                     asking("j", 3, queue="p"),
                 ],
-                actions="enqueue",
-                nodes=TEN,
-                queues=CAPPED,
-                phases={"j": "Inqueue"},
+                "Inqueue",
             ),
-            Rule(
+            entering(
                 f"{name}: who was let in before counts",
-                f"[{{name: {name}}}]",
                 [asking("k", 2, queue="p", phase="Inqueue"), asking("j", 3, queue="p")],
-                actions="enqueue",
-                nodes=TEN,
-                queues=CAPPED,
-                phases={"j": "Pending"},
+                "Pending",
             ),
-            Rule(
+            entering(
                 f"{name}: a closed queue lets nobody in",
-                f"[{{name: {name}}}]",
                 [asking("j", 1, queue="p")],
-                actions="enqueue",
-                nodes=TEN,
+                "Pending",
                 queues=[closed(make_queue("p"))],
-                phases={"j": "Pending"},
             ),
             Rule(
                 f"{name}: nor has it room",

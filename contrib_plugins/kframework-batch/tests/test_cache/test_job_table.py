@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from kframework_batch.cache import JobTable
+from kframework_batch.cache import JobCache
 from kframework_batch.membership import GroupRef
 from kframework_batch.objects import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
 from msgspec.structs import replace
@@ -20,8 +20,8 @@ SPACE = Namespace(metadata=ObjectMeta(name="n"))
 
 
 @pytest.fixture
-def table() -> JobTable:
-    return JobTable(ClusterState(), "default")
+def table() -> JobCache:
+    return JobCache(ClusterState(), frozenset(), "default")
 
 
 def newer(obj: ApiObject) -> ApiObject:
@@ -29,7 +29,7 @@ def newer(obj: ApiObject) -> ApiObject:
 
 
 @pytest.mark.parametrize("obj", [GROUP, QUEUE, SPACE])
-def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobTable, obj: ApiObject) -> None:
+def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobCache, obj: ApiObject) -> None:
     labelled = replace(obj, metadata=replace(obj.metadata, labels={"a": "b"}))
     answers = [
         table.upserted(obj),
@@ -43,7 +43,7 @@ def test_what_comes_changes_or_goes_counts_and_nothing_else(table: JobTable, obj
 
 def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
     cluster = ClusterState()
-    table = JobTable(cluster, "default")
+    table = JobCache(cluster, frozenset(), "default")
     for obj in (GROUP, QUEUE, CLASS, SPACE):
         table.upserted(obj)
     assert cluster.objects(PodGroup).get("g", "n") is GROUP
@@ -63,14 +63,14 @@ def test_all_kinds_are_kept_for_those_who_ask_for_them() -> None:
         (replace(QUEUE, status=QueueStatus(running=3, allocated={"cpu": "1"})), False),
     ],
 )
-def test_what_counts_of_a_queue(table: JobTable, queue: Queue, counts: bool) -> None:
+def test_what_counts_of_a_queue(table: JobCache, queue: Queue, counts: bool) -> None:
     table.upserted(QUEUE)
     assert table.upserted(queue) is counts
     assert table.queues["q"].object is queue
 
 
 def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
-    table: JobTable, caplog: pytest.LogCaptureFixture
+    table: JobCache, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = replace(QUEUE, spec=QueueSpec(capability={"cpu": "lots"}))
     caplog.set_level(logging.WARNING)
@@ -85,13 +85,13 @@ def test_a_queue_that_cannot_be_read_is_left_out_and_that_is_told_once(
     assert table.queues.keys() == {"q"}
 
 
-def test_a_queue_that_was_never_read_goes_unnoticed(table: JobTable) -> None:
+def test_a_queue_that_was_never_read_goes_unnoticed(table: JobCache) -> None:
     odd = replace(QUEUE, spec=QueueSpec(deserved={"cpu": "lots"}))
     assert not table.upserted(odd)
     assert not table.deleted(odd)
 
 
-def test_priority_classes_give_jobs_their_priority(table: JobTable) -> None:
+def test_priority_classes_give_jobs_their_priority(table: JobCache) -> None:
     table.upserted(replace(GROUP, spec=PodGroupSpec(priority_class_name="high")))
     usual = PriorityClass(metadata=ObjectMeta(name="usual"), value=3, global_default=True)
     answers = []
@@ -110,12 +110,12 @@ def test_priority_classes_give_jobs_their_priority(table: JobTable) -> None:
     assert seen == [9, 9, 9, 7, 3, 0]
 
 
-def test_a_class_that_no_job_names_changes_nothing(table: JobTable) -> None:
+def test_a_class_that_no_job_names_changes_nothing(table: JobCache) -> None:
     table.upserted(GROUP)
     assert not table.upserted(CLASS)
 
 
-def test_a_job_is_one_however_often_it_is_asked_for(table: JobTable) -> None:
+def test_a_job_is_one_however_often_it_is_asked_for(table: JobCache) -> None:
     ref = GroupRef(PodGroup, "n", "g")
     job = table.job(ref)
     assert not job.known
@@ -123,7 +123,7 @@ def test_a_job_is_one_however_often_it_is_asked_for(table: JobTable) -> None:
     assert table.job(ref) is job is table.jobs["n/g"] and job.known
 
 
-def test_a_status_that_could_not_be_written_is_what_it_was(table: JobTable) -> None:
+def test_a_status_that_could_not_be_written_is_what_it_was(table: JobCache) -> None:
     table.upserted(GROUP)
     table.upserted(QUEUE)
     job, queue = table.jobs["n/g"], table.queues["q"]
@@ -136,7 +136,7 @@ def test_a_status_that_could_not_be_written_is_what_it_was(table: JobTable) -> N
     assert (job.status, queue.status) == (PodGroupStatus(), QueueStatus())
 
 
-def test_nothing_is_left_of_what_is_gone_when_its_write_fails(table: JobTable) -> None:
+def test_nothing_is_left_of_what_is_gone_when_its_write_fails(table: JobCache) -> None:
     table.write_failed(GROUP.metadata.uid)
     table.write_failed(QUEUE.metadata.uid)
     assert (table.jobs, table.queues) == ({}, {})

@@ -161,7 +161,3 @@ def test_a_file_that_does_not_answer_is_told_of(tmp_path: Path, monkeypatch: pyt
         assert "f.conf: cannot be read: no answer within 10 s; the last good configuration stays in force" in line
 
     followed(tmp_path / "f.conf", story)
-
-
-def test_what_stands_in_a_log_line() -> None:
-    assert repr(ConfigurationFile("f.conf")) == "<ConfigurationFile f.conf>"

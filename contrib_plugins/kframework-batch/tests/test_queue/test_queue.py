@@ -52,4 +52,3 @@ def test_a_queue_gives_back_unless_it_says_otherwise(said: bool | None, yes: boo
 )
 def test_a_queue_is_open_until_it_is_closed(state: str, is_open: bool) -> None:
     assert info(state=state).open is is_open
-    assert repr(info(state=state)) == f"<QueueInfo q, weight 1{'' if is_open else ', not open'}>"

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from kframework_batch.account import Outcome, SessionAccount, SessionHistory
 from kframework_batch.account_rows import queue_section
-from kframework_batch.explain.explainer import explain
+from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.session_metrics import SessionMetrics
 from kframework_batch.session_spans import span_of
 from kframework_batch.shown import BatchShown
 from msgspec.structs import replace
 
-from kframework.engine import History, Ref
+from kframework.engine import History, Ref, finished
 from kframework.observe.recording.reader import Recorded
 from tests.support import batch_runs
 from tests.support.batch_runs import Run, readings
@@ -83,7 +83,7 @@ def explained(run: Run) -> list[Fact]:
     """Say what explanations say of the last session in which a job had turns."""
     facts = list[Fact]()
     for job in run.engine.cache.jobs.values():
-        found = explain(run.engine, run.accounts[::-1], job)
+        found = finished(explain_steps(run.engine, run.accounts[::-1], job))
         for turn in found.turns:
             facts.append((found.session, turn.action, turn.job, turn.outcome.value, turn.had, turn.minimum))
     return facts

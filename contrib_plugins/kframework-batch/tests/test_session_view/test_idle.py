@@ -50,13 +50,13 @@ def test_what_goes_is_free_in_the_future_and_what_is_promised_is_not() -> None:
     with nodes.cluster.statement() as statement:
         victim = nodes.pod("b")
         statement.evict(victim)
-        idle.evicted(statement, victim, row)
+        idle.count("evicted", statement, victim, row)
         assert cpu(idle, row) == (4000, 8000), "a victim holds its room until it is gone"
         small = nodes.task(make_task("s", "job"))
         assert (idle.fits_idle(small, row), idle.fits_future(small, row)) == (False, True), "and its ports"
         promised = nodes.task(make_task("p", "job", cpu=5))
         statement.add(promised.pod, "n1")
-        idle.pipelined(statement, promised.pod)
+        idle.count("pipelined", statement, promised.pod, promised.pod.row)
         assert cpu(idle, row) == (4000, 3000), "a promise takes nothing yet"
         assert (idle.now(row)["pods"], idle.future(row)["pods"]) == (2, 3)
     assert cpu(idle, row) == (4000, 6000), "and all of it is undone"
@@ -117,10 +117,10 @@ def test_columns_say_what_single_nodes_say(operations: list[tuple[str, int, int]
             if how == "promise":
                 pod = nodes.task(make_task(f"p{number}", "job", cpu=size)).pod
                 statement.add(pod, table[row].name)
-                idle.pipelined(statement, pod)
+                idle.count("pipelined", statement, pod, pod.row)
             elif victims and (victim := victims[size % len(victims)]).uid in nodes.cluster.pods:
                 statement.evict(victim)
-                idle.evicted(statement, victim, row)
+                idle.count("evicted", statement, victim, row)
         task = nodes.task(make_task("asks", "job", cpu=asked))
         rows = table.order
         assert idle.fitting_idle(task, rows).tolist() == [idle.fits_idle(task, row) for row in rows.tolist()]

@@ -161,7 +161,7 @@ async def with_controllers(authorizer: Authorizer, settings: Settings) -> Memory
         make_pod("plain", scheduler_name="volcano"),
         make_node("big", cpu=64),
     ]
-    async with at_work(authorizer, settings, settings.controllers, objects) as memory:
+    async with at_work(authorizer, settings, settings.controllers(), objects) as memory:
         await asyncio.sleep(30.0)
         memory.merge(Queue, "above", {"status": {"state": "Closed"}})
         memory.merge(Job, "grows", {"spec": {"queue": "above"}}, "default")
@@ -190,7 +190,7 @@ def test_sessions_may_do_what_they_do_and_nothing_else() -> None:
 
 def test_with_controllers_all_of_them_may_do_what_they_do_and_nothing_else() -> None:
     ours = settings()
-    authorizer = Authorizer(granted(ours, ours.controllers), ACCOUNT)
+    authorizer = Authorizer(granted(ours, ours.controllers()), ACCOUNT)
     run_virtual(partial(sessions, authorizer, ours))
     memory = run_virtual(partial(with_controllers, authorizer, ours))
     assert authorizer.refused == []

@@ -46,7 +46,7 @@ def test_controllers_make_what_volcanos_do() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         cluster = MemoryCluster(clock)
-        controllers = [make(cluster, clock) for make in settings(default_queue="main").controllers]
+        controllers = [make(cluster, clock) for make in settings(default_queue="main").controllers()]
         assert [type(controller) for controller in controllers] == [
             JobController,
             PodGroupController,

@@ -103,7 +103,9 @@ class DividedCard(Card):
         kinds: dict[int, list[tuple[int, Needs]]] = {}
         for place, device in enumerate(devices):
             needs = tuple(device.consumes.get(name, 0) for name in names)
-            kinds.setdefault(_size(needs, totals), []).append((place, needs))
+            # How much of the card a device takes: the sum of its shares of all counters.
+            size = sum(OPEN * need // total for need, total in zip(needs, totals, strict=True) if total)
+            kinds.setdefault(size, []).append((place, needs))
         self.shape: Shape = Shape(totals, tuple(map(tuple, kinds.values())))
 
     def openness(self, allocated: Allocated, chosen: Collection[Chosen]) -> int:
@@ -150,16 +152,6 @@ def cards_of(pool: Pool) -> Iterator[Card]:
     for device in pool.devices:
         if not device.consumes:
             yield SharedCard(device) if device.shared else SingleCard(device)
-
-
-def cards_by_device(cards: Sequence[Card]) -> Mapping[DeviceId, int]:
-    """Say which card each device belongs to, by its place."""
-    return {device.id: place for place, card in enumerate(cards) for device in card.devices}
-
-
-def _size(needs: Needs, totals: Needs) -> int:
-    """Return how much of a card a device takes: the sum of its shares of all counters."""
-    return sum(OPEN * need // total for need, total in zip(needs, totals, strict=True) if total)
 
 
 #: A raw score is made of two numbers, the second of which takes so many bits: OPEN times the devices of all pools.
@@ -241,5 +233,6 @@ class DeviceBinPacking(Plugin[PluginArgs]):
         known = self._cards.get(pool)
         if known is None:
             cards = tuple(cards_of(pool))
-            known = self._cards[pool] = _Cards(cards, cards_by_device(cards))
+            by_device = {device.id: place for place, card in enumerate(cards) for device in card.devices}
+            known = self._cards[pool] = _Cards(cards, by_device)
         return known

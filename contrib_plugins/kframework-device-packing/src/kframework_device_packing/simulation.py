@@ -18,10 +18,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
+from kframework.engine import MemoryCluster
 from kframework.objects import (
     ApiObject,
     DeviceClass,
@@ -42,8 +43,6 @@ SLICES, MEMORY = 7, 80
 #: Pods come until so much of the slices is taken; then pods end until it is so much less.
 FULL, EBB = 0.85, 0.80
 
-Kind = TypeVar("Kind", bound=ApiObject)
-
 
 class Size(NamedTuple):
     """Slices and gigabytes that a claim takes, how many of these a card can be cut into, and how frequent they are."""
@@ -61,22 +60,6 @@ SIZES: Mapping[str, Size] = {
     "large": Size(3, 40, 2, 4),
     "whole": Size(7, 80, 1, 2),
 }
-
-
-class Cluster(Protocol):
-    """What is needed of the cluster in memory that a scenario hands to its actions."""
-
-    def add(self, subject: Pod) -> Pod:
-        """Create a pod."""
-        ...
-
-    def read(self, kind: type[Kind], name: str, namespace: str) -> Kind:
-        """Return an object."""
-        ...
-
-    def remove(self, kind: type[ApiObject], name: str, namespace: str) -> None:
-        """Delete a pod; one on a node first gets its grace period."""
-        ...
 
 
 def make_nodes(number: int) -> list[Node]:
@@ -173,14 +156,16 @@ class Course:
         self.asked: Counter[str] = Counter()
         self.turned_away: Counter[str] = Counter()
 
-    def step(self, cluster: Cluster) -> None:
+    def step(self, cluster: MemoryCluster) -> None:
         """Let one pod come, after what follows from the one before."""
         if self._latest is not None:
             self._settle(cluster, *self._latest)
         if self._taken() >= FULL * self._slices:
             if self._counting:
                 self.counts.append(list(self._left()))
-            self._end_some(cluster)
+            while self._taken() > EBB * self._slices:
+                ended = self._running.pop(self._going.randrange(len(self._running)))
+                cluster.remove(Pod, ended.name, "default")
         self._came += 1
         size, pod = self._pod()
         self._latest = cluster.add(pod), size
@@ -200,7 +185,7 @@ class Course:
         for card in self._cards:
             yield Left(SLICES - slices[card], MEMORY - memory[card])
 
-    def _settle(self, cluster: Cluster, pod: Pod, size: str) -> None:
+    def _settle(self, cluster: MemoryCluster, pod: Pod, size: str) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
         pod = cluster.read(Pod, name, namespace)
         placed = bool(pod.spec.node_name)
@@ -216,11 +201,6 @@ class Course:
         if self._counting:
             self.asked[size] += 1
             self.turned_away[size] += not placed
-
-    def _end_some(self, cluster: Cluster) -> None:
-        while self._taken() > EBB * self._slices:
-            pod = self._running.pop(self._going.randrange(len(self._running)))
-            cluster.remove(Pod, pod.name, "default")
 
     def _pod(self) -> tuple[str, Pod]:
         (name,) = self._coming.choices(list(SIZES), [size.share for size in SIZES.values()])
@@ -246,9 +226,15 @@ def bar_chart(shares: Mapping[str, Mapping[str, float]]) -> str:
         f"<title>{escape(_TITLE)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="12" y="26" font-weight="bold">{escape(_TITLE)}</text>',
-        *_legend(list(shares)),
-        *_scale(height - 30),
     ]
+    for place, profile in enumerate(shares):
+        x = _LEFT + 165 * place
+        lines.append(f'<rect x="{x}" y="42" width="12" height="12" fill="{_COLOURS[place % len(_COLOURS)]}"/>')
+        lines.append(f'<text x="{x + 18}" y="53">{escape(profile)}</text>')
+    for percent in range(0, 101, 25):
+        mark = _across(percent / 100)
+        lines.append(f'<path d="M{mark} {_TOP}V{height - 30}" stroke="#d0d7de"/>')
+        lines.append(f'<text x="{mark}" y="{height - 12}" text-anchor="middle" font-size="12">{percent} %</text>')
     for place, size in enumerate(sizes):
         top = _TOP + group * place + _GAP // 2
         middle = top + (group - _GAP) / 2 + 5
@@ -256,20 +242,6 @@ def bar_chart(shares: Mapping[str, Mapping[str, float]]) -> str:
         for number, row in enumerate(shares.values()):
             lines += _bar(row[size], top + _BAR * number, _COLOURS[number % len(_COLOURS)])
     return "\n".join([*lines, "</svg>", ""])
-
-
-def _legend(profiles: list[str]) -> Iterator[str]:
-    for place, profile in enumerate(profiles):
-        x = _LEFT + 165 * place
-        yield f'<rect x="{x}" y="42" width="12" height="12" fill="{_COLOURS[place % len(_COLOURS)]}"/>'
-        yield f'<text x="{x + 18}" y="53">{escape(profile)}</text>'
-
-
-def _scale(bottom: int) -> Iterator[str]:
-    for percent in range(0, 101, 25):
-        x = _across(percent / 100)
-        yield f'<path d="M{x} {_TOP}V{bottom}" stroke="#d0d7de"/>'
-        yield f'<text x="{x}" y="{bottom + 18}" text-anchor="middle" font-size="12">{percent} %</text>'
 
 
 def _bar(share: float, top: int, colour: str) -> Iterator[str]:

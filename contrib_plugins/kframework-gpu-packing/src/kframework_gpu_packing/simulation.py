@@ -18,11 +18,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
-from typing import Protocol
 
 import msgspec
 
-from kframework.objects import ApiObject, Node, Pod
+from kframework.engine import MemoryCluster
+from kframework.objects import Node, Pod
 from kframework.testing import Scenario, make_node, make_pod
 from kframework_gpu_packing.packing import GpuPacking
 
@@ -32,22 +32,6 @@ SIZES: Mapping[int, int] = {1: 8, 2: 4, 4: 2, 8: 1}
 PER_NODE = 8
 #: Pods come until so much of the GPUs is taken; then pods end until it is so much less.
 FULL, EBB = 0.90, 0.85
-
-
-class Cluster(Protocol):
-    """What is needed of the cluster in memory that a scenario hands to its actions."""
-
-    def add(self, subject: Pod) -> Pod:
-        """Create a pod."""
-        ...
-
-    def read(self, kind: type[Pod], name: str, namespace: str) -> Pod:
-        """Return a pod."""
-        ...
-
-    def remove(self, kind: type[ApiObject], name: str, namespace: str) -> None:
-        """Delete a pod; one on a node first gets its grace period."""
-        ...
 
 
 def make_nodes(number: int) -> list[Node]:
@@ -78,14 +62,17 @@ class Course:
         self.asked: int = 0
         self.turned_away: int = 0
 
-    def step(self, cluster: Cluster) -> None:
+    def step(self, cluster: MemoryCluster) -> None:
         """Let one pod come, after what follows from the one before."""
         if self._latest is not None:
             self._settle(cluster, self._latest)
         if self._taken.total() >= FULL * self._gpus:
             if self._counting and self._taken.total() < self._gpus:
                 self.counts.append([PER_NODE - taken for taken in self._taken.values()])
-            self._end_some(cluster)
+            while self._taken.total() > EBB * self._gpus:
+                pod = self._running.pop(self._going.randrange(len(self._running)))
+                self._taken[pod.spec.node_name] -= gpus_of(pod)
+                cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
         self._came += 1
         self._latest = cluster.add(self._pod())
 
@@ -93,7 +80,7 @@ class Course:
     def _counting(self) -> bool:
         return self._came > self._warm_up
 
-    def _settle(self, cluster: Cluster, pod: Pod) -> None:
+    def _settle(self, cluster: MemoryCluster, pod: Pod) -> None:
         pod = cluster.read(Pod, pod.metadata.name, pod.metadata.namespace)
         placed = bool(pod.spec.node_name)
         if placed:
@@ -104,12 +91,6 @@ class Course:
         if self._counting:
             self.asked += gpus_of(pod)
             self.turned_away += 0 if placed else gpus_of(pod)
-
-    def _end_some(self, cluster: Cluster) -> None:
-        while self._taken.total() > EBB * self._gpus:
-            pod = self._running.pop(self._going.randrange(len(self._running)))
-            self._taken[pod.spec.node_name] -= gpus_of(pod)
-            cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
 
     def _pod(self) -> Pod:
         (gpus,) = self._coming.choices(list(SIZES), list(SIZES.values()))
@@ -136,18 +117,14 @@ def bar_chart(shares: Mapping[str, Sequence[float]]) -> str:
         f"<title>{escape(_TITLE)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="12" y="26" font-weight="bold">{escape(_TITLE)}</text>',
-        *_scale(height - 30),
     ]
+    for percent in range(0, 101, 25):
+        x = _across(percent / 100)
+        lines.append(f'<path d="M{x} {_TOP}V{height - 30}" stroke="#d0d7de"/>')
+        lines.append(f'<text x="{x}" y="{height - 12}" text-anchor="middle" font-size="12">{percent} %</text>')
     for place, (name, row) in enumerate(shares.items()):
         lines += _bar(name, row, _TOP + _ROW * place + (_ROW - _BAR) // 2)
     return "\n".join([*lines, "</svg>", ""])
-
-
-def _scale(bottom: int) -> Iterator[str]:
-    for percent in range(0, 101, 25):
-        x = _across(percent / 100)
-        yield f'<path d="M{x} {_TOP}V{bottom}" stroke="#d0d7de"/>'
-        yield f'<text x="{x}" y="{bottom + 18}" text-anchor="middle" font-size="12">{percent} %</text>'
 
 
 def _bar(name: str, row: Sequence[float], top: int) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import ClassVar
 
 from kframework_batch.account import Outcome, SubJobTurn, Tried
@@ -38,7 +37,9 @@ class Allocate(Action):
 
     def run(self, session: Session) -> Iterator[None]:
         if all(action.name != "enqueue" for action in session.actions):
-            _let_all_in(session)
+            for job in session.jobs.values():
+                if job.is_pending:
+                    job.phase = INQUEUE
         plugins = session.plugins
         worksheets: dict[str, Worksheet] = {}
         jobs: dict[str, Turns[JobInfo]] = {}
@@ -51,29 +52,18 @@ class Allocate(Action):
         while queues:
             queue = queues.take()
             if refuser := plugins.overused(queue):
-                _pass_over(session, jobs[queue.name], queue, refuser)
+                while jobs[queue.name]:
+                    job = jobs[queue.name].take()
+                    message = f"queue {queue.name} has its due already"
+                    if not job.is_ready:
+                        job.message = message
+                    session.log.passed_over(job, Outcome.OVERUSED, refuser, message)
                 continue
             job = jobs[queue.name].take()
             if (yield from worksheets[job.uid].take_turn(queue)):
                 jobs[queue.name].put(job)
             if jobs[queue.name]:
                 queues.put(queue)
-
-
-def _let_all_in(session: Session) -> None:
-    for job in session.jobs.values():
-        if job.is_pending:
-            job.phase = INQUEUE
-
-
-def _pass_over(session: Session, jobs: Turns[JobInfo], queue: QueueInfo, plugin: str) -> None:
-    """Let jobs know why they got nothing."""
-    message = f"queue {queue.name} has its due already"
-    while jobs:
-        job = jobs.take()
-        if not job.is_ready:
-            job.message = message
-        session.log.passed_over(job, Outcome.OVERUSED, plugin, message)
 
 
 def may_have_room(task: TaskInfo) -> bool:
@@ -139,7 +129,9 @@ class Worksheet:
         """Try tasks until the job is ready; return whether it is to have another turn."""
         job, session = self._job, self._session
         if not self._tasks:
-            self._sort_tasks()
+            for task in filter(may_have_room, pending_tasks(session, job)):
+                self._tasks.setdefault(task.subjob or job, []).append(task)
+            self._tried = dict.fromkeys(self._tasks, 0)
         with session.statement() as statement:
             result = yield from self._search(statement, job, queue, None)
             if result.outcome is not Outcome.COMMITTED:
@@ -163,18 +155,9 @@ class Worksheet:
             more = result.outcome is Outcome.COMMITTED and statement.placed
         return more and any(map(self._has_left, self._tasks))
 
-    def _sort_tasks(self) -> None:
-        for task in pending_tasks(self._session, self._job):
-            if may_have_room(task):
-                self._tasks.setdefault(task.subjob or self._job, []).append(task)
-        self._tried = dict.fromkeys(self._tasks, 0)
-
     def _has_left(self, gang: GangInfo) -> bool:
         """Return whether a gang has tasks that were not tried yet."""
         return gang in self._tasks and self._tried[gang] < len(self._tasks[gang])
-
-    def _left(self, gang: GangInfo) -> list[TaskInfo]:
-        return self._tasks[gang][self._tried[gang] :] if gang in self._tasks else []
 
     # -- one hypernode after the other ---------------------------------------------------------------------------------
 
@@ -186,20 +169,14 @@ class Worksheet:
         Room now, in whichever of them, goes before room to come: that is kept only where no hypernode has room now.
         Where there is no choice, all that it had is left in the statement, whatever comes of it.
         """
-        found = domains(self._session, gang, within)
+        session, job, tried = self._session, self._job, dict(self._tried)
+        found, broken = domains(session, gang, within), self._is_broken(gang)
         if len(found) == 1 and found[0] is within:
-            broken = self._is_broken(gang)
             yield from self._fill(statement, gang, queue, within)
             outcome = self._outcome(gang, broken)
             named = gang.closeness is not None and outcome is not Outcome.DISCARDED
             return _Result(outcome, within if named else None)
-        return (yield from self._search_in(found, statement, gang, queue))
-
-    def _search_in(
-        self, found: Sequence[Domain | None], statement: JobStatement, gang: GangInfo, queue: QueueInfo
-    ) -> Generator[None, None, _Result]:
-        session, job, tried = self._session, self._job, dict(self._tried)
-        errors, places, broken = dict(job.fit_errors), dict(job.places), self._is_broken(gang)
+        errors, places = dict(job.fit_errors), dict(job.places)
         tries: list[_Try] = []
         for domain in found:
             self._begin_again(tried)
@@ -247,7 +224,7 @@ class Worksheet:
         if domain is None:
             return ""
         parts = self._tasks if gang is self._job else (gang,)
-        tasks = list(chain.from_iterable(map(self._left, parts)))
+        tasks = [task for part in parts if part in self._tasks for task in self._tasks[part][self._tried[part] :]]
         partly = self._is_broken(gang) or self._is_ready(gang) or self._is_pipelined(gang)
         count = 1 if partly else max(gang.min_available - gang.placed_num, 1)
         return shortage(self._session, tasks, count, domain)
@@ -277,62 +254,8 @@ class Worksheet:
     def _fill(self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
         """Give a gang room, in a hypernode if there is one, until it is ready or cannot be any more."""
         if gang is self._job and self._job.subjobs:
-            return self._fill_parts(statement, queue, domain)
-        return self._fill_tasks(statement, gang, queue, domain)
-
-    def _fill_parts(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
-        """Give one part of the job after the other enough room or none, those first that the job needs."""
-        job, plugins, needed = self._job, self._session.plugins, self._needed()
-
-        def key(part: SubJobInfo) -> tuple[Key, ...]:
-            return (part.name not in needed, *plugins.subjob_key(part))
-
-        parts = Turns(key, filter(self._has_left, job.subjobs.values()))
-        while parts:
-            part = parts.take()
-            if (yield from self._turn_of_part(statement, part, queue, domain)):
-                if plugins.job_ready(job):
-                    return
-                if self._has_left(part):
-                    parts.put(part)
-
-    def _needed(self) -> set[str]:
-        """Name the parts that would give the job enough of each policy, the first in order."""
-        plugins, job = self._session.plugins, self._job
-        ready = Counter(part.policy for part in job.subjobs.values() if plugins.subjob_ready(part))
-        missing = {groups.name: groups.minimum - ready[groups.name] for groups in job.subgroups}
-        needed = set()
-        for part in sorted(job.subjobs.values(), key=plugins.subjob_key):
-            if part.policy is not None and missing[part.policy] > 0 and not plugins.subjob_ready(part):
-                missing[part.policy] -= 1
-                needed.add(part.name)
-        return needed
-
-    def _turn_of_part(
-        self, statement: JobStatement, part: SubJobInfo, queue: QueueInfo, within: Domain | None
-    ) -> Generator[None, None, bool]:
-        """Give a part enough room, or the promise of it; return whether it got anything."""
-        with statement.statement() as own:
-            result = yield from self._search(own, part, queue, within)
-            turn = SubJobTurn(
-                subjob=part.name,
-                had=part.placed_num,
-                minimum=part.min_available,
-                outcome=result.outcome,
-                message=result.message,
-                hypernode=result.hypernode,
-                tried=tuple(result.tried),
-            )
-            self._session.log.subjob(turn)
-            if result.outcome is Outcome.COMMITTED:
-                own.commit()
-            elif result.outcome is Outcome.KEPT:
-                own.keep()
-            return own.closed and own.placed
-
-    def _fill_tasks(
-        self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None
-    ) -> Iterator[None]:
+            yield from self._fill_parts(statement, queue, domain)
+            return
         failed = self._failed.setdefault(gang, set())
         while self._has_left(gang):
             task = self._tasks[gang][self._tried[gang]]
@@ -346,6 +269,50 @@ class Worksheet:
                 self._job.unfit(task, error)
                 if not self._may_still_be_ready(gang, failed):
                     break
+
+    def _fill_parts(self, statement: JobStatement, queue: QueueInfo, domain: Domain | None) -> Iterator[None]:
+        """Give one part of the job after the other enough room or none, those first that the job needs."""
+        job, plugins, needed = self._job, self._session.plugins, self._needed()
+
+        def key(part: SubJobInfo) -> tuple[Key, ...]:
+            return (part.name not in needed, *plugins.subjob_key(part))
+
+        parts = Turns(key, filter(self._has_left, job.subjobs.values()))
+        while parts:
+            part = parts.take()
+            with statement.statement() as own:
+                result = yield from self._search(own, part, queue, domain)
+                turn = SubJobTurn(
+                    subjob=part.name,
+                    had=part.placed_num,
+                    minimum=part.min_available,
+                    outcome=result.outcome,
+                    message=result.message,
+                    hypernode=result.hypernode,
+                    tried=tuple(result.tried),
+                )
+                self._session.log.subjob(turn)
+                if result.outcome is Outcome.COMMITTED:
+                    own.commit()
+                elif result.outcome is Outcome.KEPT:
+                    own.keep()
+                got = own.closed and own.placed
+            if got and plugins.job_ready(job):
+                return
+            if got and self._has_left(part):
+                parts.put(part)
+
+    def _needed(self) -> set[str]:
+        """Name the parts that would give the job enough of each policy, the first in order."""
+        plugins, job = self._session.plugins, self._job
+        ready = Counter(part.policy for part in job.subjobs.values() if plugins.subjob_ready(part))
+        missing = {groups.name: groups.minimum - ready[groups.name] for groups in job.subgroups}
+        needed = set()
+        for part in sorted(job.subjobs.values(), key=plugins.subjob_key):
+            if part.policy is not None and missing[part.policy] > 0 and not plugins.subjob_ready(part):
+                missing[part.policy] -= 1
+                needed.add(part.name)
+        return needed
 
     def _place(
         self, statement: JobStatement, queue: QueueInfo, task: TaskInfo, domain: Domain | None, failed: set[str]

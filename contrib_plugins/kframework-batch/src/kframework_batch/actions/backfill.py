@@ -39,7 +39,6 @@ class Backfill(Action):
 
 
 def _place(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> Iterator[None]:
-    """Place the tasks of one job."""
     with session.statement() as statement:
         for task in tasks:
             choice = choose_within(session, task)

@@ -87,8 +87,17 @@ class Preempt(Action):
         rows = session.placement.ranked(task)
         if not self.arguments.topology_aware:
             return (yield from selection.make_room(statement, task, rows, may_go))
-        candidates = selection.candidates(statement, task, _from_anywhere(session, rows), may_go)
-        compared = yield from _compared(candidates, self.arguments.wanted(len(rows)))
+        # From a row of its own, so that not all preemptors compare the same nodes.
+        start = session.random.randrange(len(rows)) if rows else 0
+        candidates = selection.candidates(statement, task, rows[start:] + rows[:start], may_go)
+        compared: list[Candidate] = []
+        wanted = self.arguments.wanted(len(rows))
+        for candidate in candidates:
+            if candidate is not None:
+                compared.append(candidate)
+                if len(compared) == wanted:
+                    break
+            yield
         cheapest_first = sorted(
             compared, key=lambda candidate: (candidate.tears, *cost(candidate.victims, session.now))
         )
@@ -107,27 +116,6 @@ def _of_same_job(task: TaskInfo, other: TaskInfo) -> bool:
 def _is_worth_it(task: TaskInfo, other: TaskInfo) -> bool:
     """Refuse to let a task go that asks for something, for one that asks for nothing."""
     return other.best_effort or not task.best_effort
-
-
-# -- the cheapest of several nodes -----------------------------------------------------------------------------------
-
-
-def _from_anywhere(session: Session, rows: list[int]) -> list[int]:
-    """Turn the rows such that they begin somewhere, so that not all preemptors compare the same nodes."""
-    start = session.random.randrange(len(rows)) if rows else 0
-    return rows[start:] + rows[:start]
-
-
-def _compared(candidates: Iterator[Candidate | None], wanted: int) -> Generator[None, None, list[Candidate]]:
-    """Return the first so many nodes that are of use."""
-    found: list[Candidate] = []
-    for candidate in candidates:
-        if candidate is not None:
-            found.append(candidate)
-            if len(found) == wanted:
-                break
-        yield
-    return found
 
 
 def cost(victims: Sequence[TaskInfo], now: float) -> tuple[int, int, int, float]:

@@ -51,9 +51,9 @@ def _select_victims(
     """Promise a task the room of others on the first node where that is of use; return whether there was one."""
     if not session.plugins.preemptive(session.queues[task.job.queue], task):
         return False
-    return (yield from selection.make_room(statement, task, session.placement.ranked(task), partial(_may_go, session)))
 
+    def may_go(task: TaskInfo, other: TaskInfo) -> bool:
+        queue = other.job.queue
+        return queue != task.job.queue and other.status is TaskStatus.RUNNING and session.queues[queue].reclaimable
 
-def _may_go(session: Session, task: TaskInfo, other: TaskInfo) -> bool:
-    queue = other.job.queue
-    return queue != task.job.queue and other.status is TaskStatus.RUNNING and session.queues[queue].reclaimable
+    return (yield from selection.make_room(statement, task, session.placement.ranked(task), may_go))

@@ -12,7 +12,6 @@ from kframework_batch.combination import Descending
 from kframework_batch.hookspecs import Key
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.queue import QueueInfo
-from kframework_batch.resource import Resource
 from kframework_batch.session import JobStatement, Session
 from kframework_batch.task_status import PREEMPTABLE
 
@@ -45,35 +44,25 @@ def fewest(
     that turns out not to be needed, those first that would be the last to go: the last one taken may free what makes
     those before it superfluous.
     """
-    chosen = _first_enough(statement, candidates, enough, reason)
-    if chosen is None:
-        return None
-    # Without the last of them it was not enough.
-    for victim in chosen[-2::-1]:
-        others = [other for other in chosen if other is not victim]
-        if _are_enough(statement, others, enough, reason):
-            chosen = others
-    return chosen
-
-
-def _first_enough(
-    statement: JobStatement, candidates: Sequence[TaskInfo], enough: Callable[[], bool], reason: str
-) -> list[TaskInfo] | None:
     with statement.statement() as trial:
         if enough():
             return []
         for count, victim in enumerate(candidates, start=1):
             trial.evict(victim, reason)
             if enough():
-                return list(candidates[:count])
-    return None
-
-
-def _are_enough(statement: JobStatement, victims: Sequence[TaskInfo], enough: Callable[[], bool], reason: str) -> bool:
-    with statement.statement() as trial:
-        for victim in victims:
-            trial.evict(victim, reason)
-        return enough()
+                chosen = list(candidates[:count])
+                break
+        else:
+            return None
+    # Without the last of them it was not enough.
+    for victim in chosen[-2::-1]:
+        others = [other for other in chosen if other is not victim]
+        with statement.statement() as trial:
+            for other in others:
+                trial.evict(other, reason)
+            if enough():
+                chosen = others
+    return chosen
 
 
 class Residents:
@@ -246,7 +235,11 @@ class VictimSelection:
         if not residents or not self._named(task, residents):
             return None
         named = self._named(task, in_victim_order(session, residents, session.queues[task.job.queue]))
-        if not self._could_suffice(task, row, named):
+        # Most nodes are out of the question at once: by amounts it would not fit if they all went.
+        room = session.idle.future(row)
+        for victim in named:
+            room.add(victim.request)
+        if not task.request.fits(room):
             return None
         return fewest(statement, named, lambda: self._fits(task, row), self._reason)
 
@@ -299,13 +292,6 @@ class VictimSelection:
 
     def _is_due(self, task: TaskInfo) -> bool:
         return self._due(self._session.queues[task.job.queue], task)
-
-    def _could_suffice(self, task: TaskInfo, row: int, victims: Sequence[TaskInfo]) -> bool:
-        """Return whether a task would fit by amounts if they all went: most nodes are out of the question at once."""
-        room: Resource = self._session.idle.future(row)
-        for victim in victims:
-            room.add(victim.request)
-        return task.request.fits(room)
 
     # -- in the end --------------------------------------------------------------------------------------------------
 
@@ -374,19 +360,16 @@ class VictimSelection:
 
 def may_push_out(session: Session, task: TaskInfo) -> bool:
     """Return whether a task may push others out: its policy allows it, and it does not wait already for some to go."""
-    return task.object.spec.preemption_policy != "Never" and not _waits_for_victims(session, task)
-
-
-def _waits_for_victims(session: Session, task: TaskInfo) -> bool:
-    """Return whether victims of lower priority are still going from the node where a task is to follow them."""
+    if task.object.spec.preemption_policy == "Never":
+        return False
     name = task.object.status.nominated_node_name
     node = session.nodes.named(name) if name else None
     if node is None:
-        return False
+        return True
     rejection = session.placement.rejection(task, node.row)
     if rejection is not None and rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return False
-    return any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
+        return True
+    return not any(pod.terminating and pod.disrupted and pod.priority < task.pod.priority for pod in node.pods)
 
 
 def _kind(task: TaskInfo) -> Hashable:

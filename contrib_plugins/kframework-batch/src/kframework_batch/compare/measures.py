@@ -89,7 +89,9 @@ class Replay:
             if moment.at > until:
                 break
             self._advance(moment.at)
-            standing = self.standings.get(moment.gang) or self._meet(moment)
+            if moment.gang not in self.standings:
+                self.standings[moment.gang] = Standing(self._timeline.gangs[moment.gang], moment.at, 0)
+            standing = self.standings[moment.gang]
             self._count(standing, -1)
             self._happen(moment, standing)
             if standing.complete and standing.complete_at is None:
@@ -112,11 +114,6 @@ class Replay:
         for each in self.standings.values():
             if each.gang.finished > until:
                 yield from [until - each.arrived] * (each.gang.pods - len(each.names))
-
-    def _meet(self, moment: Moment) -> Standing:
-        gang = self._timeline.gangs[moment.gang]
-        standing = self.standings[moment.gang] = Standing(gang, moment.at, 0)
-        return standing
 
     def _happen(self, moment: Moment, standing: Standing) -> None:
         uid = moment.pod
@@ -202,7 +199,8 @@ class Spread(msgspec.Struct, frozen=True):
     def of(cls, values: Iterable[float]) -> Spread:
         """Make it of values in any order."""
         ranked = sorted(values)
-        return cls(_rank(ranked, 0.5), _rank(ranked, 0.99))
+        p50, p99 = (ranked[max(ceil(part * len(ranked)) - 1, 0)] if ranked else None for part in (0.5, 0.99))
+        return cls(p50, p99)
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,7 +276,3 @@ def jain(values: Sequence[float]) -> float:
     """Return Jain's index, (Σx)² / (n Σx²): 1 where all are equal, 1/n where one has everything."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
-
-
-def _rank(ranked: Sequence[float], part: float) -> float | None:
-    return ranked[max(ceil(part * len(ranked)) - 1, 0)] if ranked else None

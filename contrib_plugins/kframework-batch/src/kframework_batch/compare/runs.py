@@ -48,11 +48,6 @@ class Trace:
         return cls(tuple(there), tuple(sorted(arrivals, key=lambda arrival: arrival[0])))
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
-        """All jobs."""
-        return (*(obj for obj in self.objects if isinstance(obj, Job)), *(job for _, job in self.arrivals))
-
-    @property
     def capacity(self) -> Resource:
         """What the nodes have."""
         total = Resource()
@@ -62,16 +57,12 @@ class Trace:
         return total
 
     @property
-    def weights(self) -> dict[str, int]:
-        """The weights of the queues."""
-        return {obj.metadata.name: obj.spec.weight for obj in self.objects if isinstance(obj, Queue)}
-
-    @property
     def scarcest(self) -> str:
         """The resource of which the jobs want the largest part of what there is, `cpu` where they want nothing."""
         wanted, capacity = Resource(), self.capacity
-        for job in self.jobs:
-            wanted.add(gang_of(job).wanted)
+        for job in (*self.objects, *(job for _, job in self.arrivals)):
+            if isinstance(job, Job):
+                wanted.add(gang_of(job).wanted)
         parts = {name: amount / capacity[name] for name, amount in wanted.items() if capacity.get(name)}
         return max(parts, key=lambda name: parts[name], default="cpu")
 
@@ -116,7 +107,7 @@ def run_pods(
         configuration,
         plugins=plugins,
         observers=[timeline],
-        controllers=[*STANDARD_CONTROLLERS, *settings.simulated_controllers, LetIn, trace.arrive],
+        controllers=[*STANDARD_CONTROLLERS, *settings.controllers(simulated=True), LetIn, trace.arrive],
     )
     return _measured(trace, simulation, timeline, duration)
 
@@ -135,7 +126,7 @@ def _measured(
         timeline,
         resource=resource,
         capacity=trace.capacity.get(resource) or 1,
-        weights=trace.weights,
+        weights={obj.metadata.name: obj.spec.weight for obj in trace.objects if isinstance(obj, Queue)},
         duration=duration,
         cpu_seconds=spent,
     )

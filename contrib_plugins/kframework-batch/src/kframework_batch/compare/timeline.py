@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from math import inf
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework import Clock
 from kframework.engine import Decision, MemoryCluster, Observer
-from kframework.objects import Pod, PodSpec, on_node_requests
+from kframework.objects import Pod, on_node_requests
 from kframework.testing import Change
 from kframework_batch.controllers.job_admission import admitted
 from kframework_batch.controllers.job_members import ENDED
@@ -90,8 +90,6 @@ class Timeline(Observer):
             self._changed(Change(0, None, obj))
         cluster.subscribe([Job, Pod], self._changed)
 
-    # -- what an engine tells ------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         if decision.node:
             self._note(What.PLACED, decision.uid)
@@ -100,15 +98,12 @@ class Timeline(Observer):
         if getattr(binding, "message", "") and (uid := getattr(binding, "uid", "")):
             self._note(What.RELEASED, uid)
 
-    # -- what changes in the cluster -----------------------------------------------------------------------------------
-
     def _changed(self, change: Change) -> None:
-        if isinstance(change.subject, Job):
-            self._job(change.subject, change.new is None)
-        elif isinstance(change.subject, Pod):
+        if isinstance(change.subject, Pod):
             self._pod(change.subject, change.new is None)
-
-    def _job(self, job: Job, gone: bool) -> None:
+        if not isinstance(change.subject, Job):
+            return
+        job, gone = change.subject, change.new is None
         name, phase = _place(job), job.status.state.phase
         gang = self.gangs.get(name)
         if gang is None:
@@ -129,8 +124,13 @@ class Timeline(Observer):
         leaving = gone or pod.metadata.deletion_timestamp is not None
         if leaving and phase in ALIVE and pod.spec.node_name and not has_ended(pod):
             self._note(What.EVICTED, uid)
-        for what in _told_by(pod, gone):
-            self._note(what, uid)
+        # How far a pod has come may have been noted before.
+        if gone or pod.status.phase == "Failed":
+            self._note(What.GONE, uid)
+        elif pod.status.phase == "Succeeded":
+            self._note(What.SUCCEEDED, uid)
+        elif pod.spec.node_name:
+            self._note(What.BOUND, uid)
 
     def _meet(self, pod: Pod) -> None:
         owner = next((each.name for each in pod.metadata.owner_references if each.kind == "Job"), None)
@@ -153,33 +153,20 @@ class Timeline(Observer):
         self.moments.append(Moment(self._now(), what, self.members[uid].gang, uid))
 
 
-def _told_by(pod: Pod, gone: bool) -> Iterator[What]:
-    """Say how far a pod has come, which may have been said before."""
-    if gone or pod.status.phase == "Failed":
-        yield What.GONE
-    elif pod.status.phase == "Succeeded":
-        yield What.SUCCEEDED
-    elif pod.spec.node_name:
-        yield What.BOUND
-
-
 def gang_of(job: Job) -> Gang:
     """Return the gang that a job is, with the defaults of admission."""
     job = admitted(job, job.spec.scheduler_name)
     wanted = Resource()
     for task in job.spec.tasks:
-        wanted.add(Resource(on_node_requests(Pod(spec=_with_defaults(task.template.spec)))).times(task.replicas))
+        # Where containers say nothing they request what they are limited to, as the API server has it.
+        containers = []
+        for each in task.template.spec.containers:
+            requests = {**each.resources.limits, **each.resources.requests}
+            containers.append(replace(each, resources=replace(each.resources, requests=requests)))
+        pod = Pod(spec=replace(task.template.spec, containers=tuple(containers)))
+        wanted.add(Resource(on_node_requests(pod)).times(task.replicas))
     pods = sum(task.replicas for task in job.spec.tasks)
     return Gang(_place(job), job.spec.queue, job.spec.min_available, pods, wanted)
-
-
-def _with_defaults(spec: PodSpec) -> PodSpec:
-    """Let containers request what they are limited to, where they say nothing, as the API server does."""
-    containers = tuple(
-        replace(each, resources=replace(each.resources, requests={**each.resources.limits, **each.resources.requests}))
-        for each in spec.containers
-    )
-    return replace(spec, containers=containers)
 
 
 def _place(obj: Job | Pod) -> str:

@@ -267,25 +267,21 @@ class Controller(ABC):
         try:
             await self.reconcile(subject)
         except ClusterError as error:
-            self._put_off(subject, error)
+            failures = self._failures[subject] = self._failures.get(subject, 0) + 1
+            if error.status in _REFUSALS:  # which keeps nobody waiting
+                self._retrying.discard(subject)
+                delay = _LAST_BACKOFF
+            else:
+                self._retrying.add(subject)
+                delay = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 30), _LAST_BACKOFF)
+            level = logging.WARNING if failures == 1 else logging.DEBUG
+            _log.log(level, "%s %s: %s (again in %g s)", type(self).__name__, self._describe(subject), error, delay)
+            self.look_again(subject, delay)
             return
         except Exception:  # one bad object must not stop the others
             _log.exception("%s %s is left as it is until it changes", type(self).__name__, self._describe(subject))
         self._failures.pop(subject, None)
         self._retrying.discard(subject)
-
-    def _put_off(self, subject: str, error: ClusterError) -> None:
-        """Try again later what failed; what was refused keeps nobody waiting."""
-        failures = self._failures[subject] = self._failures.get(subject, 0) + 1
-        if error.status in _REFUSALS:
-            self._retrying.discard(subject)
-            delay = _LAST_BACKOFF
-        else:
-            self._retrying.add(subject)
-            delay = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 30), _LAST_BACKOFF)
-        level = logging.WARNING if failures == 1 else logging.DEBUG
-        _log.log(level, "%s %s: %s (again in %g s)", type(self).__name__, self._describe(subject), error, delay)
-        self.look_again(subject, delay)
 
     def _describe(self, subject: str) -> str:
         """Write a subject for a log: the objects that it is about."""

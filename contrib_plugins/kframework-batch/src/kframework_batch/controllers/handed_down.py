@@ -37,10 +37,9 @@ def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
     for spec, number in pods:
         if number > 0:
             total.add(Resource((name, amount * number) for name, amount in on_node_requests(Pod(spec=spec)).items()))
-    return {name: _written(name, amount) for name, amount in total.items() if amount}
-
-
-def _written(name: str, amount: int) -> str:
-    if name == "cpu":
-        return str(Quantity(amount * 10**6))
-    return str(Quantity(amount * 10**9, "BinarySI" if name == "memory" else "DecimalSI"))
+    written: ResourceList = {}
+    for name, amount in total.items():
+        if amount:
+            nano = amount * (10**6 if name == "cpu" else 10**9)
+            written[name] = str(Quantity(nano, "BinarySI" if name == "memory" else "DecimalSI"))
+    return written

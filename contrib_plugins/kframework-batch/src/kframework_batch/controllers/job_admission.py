@@ -13,7 +13,7 @@ from kframework_batch.controllers.handed_down import min_resources
 from kframework_batch.controllers.job_members import are_ordered, pod_name
 from kframework_batch.controllers.job_plugins.installed import INSTALLED, OF_VOLCANO
 from kframework_batch.controllers.job_plugins.ssh import Ssh
-from kframework_batch.objects import Job, JobPolicy, NetworkTopology, PartitionPolicy, TaskSpec
+from kframework_batch.objects import Job, JobPolicy, NetworkTopology, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
 #: How often a job is restarted, unless it says otherwise.
@@ -40,23 +40,22 @@ _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 def admitted(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
     """Fill in what a job leaves out, its scheduler and its queue among that."""
-    tasks = tuple(_named(task, index) for index, task in enumerate(job.spec.tasks))
+    tasks = []
+    for index, task in enumerate(job.spec.tasks):
+        policy, least = task.partition_policy, task.min_available
+        if least is None and policy is not None and policy.min_partitions > 0:
+            least = policy.min_partitions * policy.partition_size
+        least = task.replicas if least is None else least
+        tasks.append(replace(task, name=task.name or f"default{index}", min_available=least))
     spec = replace(
         job.spec,
-        tasks=tasks,
+        tasks=tuple(tasks),
         scheduler_name=job.spec.scheduler_name or scheduler_name,
         queue=job.spec.queue or queue,
         max_retry=job.spec.max_retry or _MAX_RETRY,
         min_available=job.spec.min_available or sum(task.min_available or 0 for task in tasks),
     )
     return replace(job, spec=spec)
-
-
-def _named(task: TaskSpec, index: int) -> TaskSpec:
-    policy, least = task.partition_policy, task.min_available
-    if least is None and policy is not None and policy.min_partitions > 0:
-        least = policy.min_partitions * policy.partition_size
-    return replace(task, name=task.name or f"default{index}", min_available=task.replicas if least is None else least)
 
 
 def rejection(job: Job) -> str:
@@ -68,7 +67,15 @@ def _problems(job: Job) -> Iterator[str]:
     spec = job.spec
     if not spec.tasks:
         yield "No task specified in job spec"
-    yield from _out_of_range(job)
+    least = {
+        "minAvailable": (spec.min_available, 0),
+        "maxRetry": (spec.max_retry, 0),
+        "minSuccess": (spec.min_success, 1),
+        "ttlSecondsAfterFinished": (spec.ttl_seconds_after_finished, 0),
+    }
+    for field, (number, floor) in least.items():
+        if number is not None and number < floor:
+            yield f"job '{field}' must be >= {floor}"
     names = [task.name for task in spec.tasks]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"duplicated task name {name}"
@@ -87,19 +94,6 @@ def _problems(job: Job) -> Iterator[str]:
             yield missing
 
 
-def _out_of_range(job: Job) -> Iterator[str]:
-    spec = job.spec
-    least = {
-        "minAvailable": (spec.min_available, 0),
-        "maxRetry": (spec.max_retry, 0),
-        "minSuccess": (spec.min_success, 1),
-        "ttlSecondsAfterFinished": (spec.ttl_seconds_after_finished, 0),
-    }
-    for field, (number, floor) in least.items():
-        if number is not None and number < floor:
-            yield f"job '{field}' must be >= {floor}"
-
-
 def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
     least = task.min_available or 0
     if task.replicas < 0:
@@ -116,11 +110,9 @@ def _of_task(job: Job, task: TaskSpec) -> Iterator[str]:
     except QuantityError as error:
         yield f"{error} (task: {task.name})"
     yield from _of_policies(task.policies, f"spec.tasks[{task.name}].policies")
-    if task.partition_policy is not None:
-        yield from _of_partitions(task, task.partition_policy)
-
-
-def _of_partitions(task: TaskSpec, policy: PartitionPolicy) -> Iterator[str]:
+    policy = task.partition_policy
+    if policy is None:
+        return
     if policy.total_partitions <= 0:
         yield f"'TotalPartitions' must be greater than 0 in task: {task.name}"
     elif policy.partition_size <= 0:
@@ -141,8 +133,16 @@ def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
     events: list[str] = []
     codes: list[int] = []
     for policy in policies:
-        yield from _of_exit_code(policy, codes, path)
-        yield from _of_timeout(policy, path)
+        if policy.exit_code == 0:
+            yield f"{path}: 0 is not a valid error code"
+        if policy.exit_code is not None:
+            if policy.exit_code in codes:
+                yield f"{path}: duplicate exitCode {policy.exit_code}"
+            codes.append(policy.exit_code)
+        try:
+            Duration.parse(policy.timeout or "0")
+        except ValueError as error:
+            yield f"{path}: timeout: {error}"
         if policy.action not in _ACTIONS:
             yield f"{path}: invalid policy action {policy.action!r}, valid are {', '.join(sorted(_ACTIONS))}"
         mine = events_of(policy)
@@ -158,24 +158,6 @@ def _of_policies(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
         events += mine
     if "*" in events and len(events) > 1:
         yield f"{path}: beside the event * there can be no other"
-
-
-def _of_exit_code(policy: JobPolicy, codes: list[int], path: str) -> Iterator[str]:
-    code = policy.exit_code
-    if code is None:
-        return
-    if code == 0:
-        yield f"{path}: 0 is not a valid error code"
-    if code in codes:
-        yield f"{path}: duplicate exitCode {code}"
-    codes.append(code)
-
-
-def _of_timeout(policy: JobPolicy, path: str) -> Iterator[str]:
-    try:
-        Duration.parse(policy.timeout or "0")
-    except ValueError as error:
-        yield f"{path}: timeout: {error}"
 
 
 def events_of(policy: JobPolicy) -> list[str]:

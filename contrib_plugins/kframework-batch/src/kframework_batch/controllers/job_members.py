@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -53,12 +53,9 @@ def may_begin(job: Job, task: TaskSpec, members: Members) -> bool:
     Enough is the minimum of the task. A pod that has succeeded has run.
     """
     depends_on = task.depends_on or _NOTHING
-    begun = (_is_under_way(other, members) for other in job.spec.tasks if other.name in depends_on.name)
+    others = (other for other in job.spec.tasks if other.name in depends_on.name)
+    begun = (sum(map(_has_begun, members.kept[other.name])) >= (other.min_available or 0) for other in others)
     return any(begun) if depends_on.iteration == "any" and depends_on.name else all(begun)
-
-
-def _is_under_way(task: TaskSpec, members: Members) -> bool:
-    return sum(map(_has_begun, members.kept[task.name])) >= (task.min_available or 0)
 
 
 def _has_begun(pod: Pod) -> bool:
@@ -128,9 +125,9 @@ class Members:
                 if name not in taken:
                     yield task, index
 
-    def short_of(self) -> list[str]:
-        """Name the tasks that have fewer pods than they want, not counting those that are being deleted."""
-        return [task.name for task in self._tasks if sum(map(stays, self.kept[task.name])) < task.replicas]
+    def short_of(self, counts: Callable[[Pod], bool]) -> list[str]:
+        """Name the tasks that have fewer pods that count than they want."""
+        return [task.name for task in self._tasks if sum(map(counts, self.kept[task.name])) < task.replicas]
 
     def partitions(self, task: str) -> dict[str, list[Pod]]:
         """Return the pods of a task that count, by the number of their partition."""
@@ -138,15 +135,6 @@ class Members:
         for pod in self.kept[task]:
             found.setdefault(pod.metadata.labels.get(PARTITION, ""), []).append(pod)
         return found
-
-    def not_running(self) -> list[str]:
-        """Name the tasks of which fewer pods run, or have ended, than they want."""
-        under_way = ("Running", "Succeeded", "Failed")
-        return [
-            task.name
-            for task in self._tasks
-            if sum(stays(pod) and pod.status.phase in under_way for pod in self.kept[task.name]) < task.replicas
-        ]
 
     @cached_property
     def tally(self) -> Tally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TypeVar
 
@@ -19,8 +19,7 @@ from kframework_batch.controllers.job_plugins.installed import plugins_of
 from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
 from kframework_batch.job import INDEX, ROLE
 from kframework_batch.membership import GROUP_NAME
-from kframework_batch.objects import Job, PartitionPolicy, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
-from kframework_batch.pod_templates import TemplatePodSpec
+from kframework_batch.objects import Job, PodGroup, PodGroupSpec, SubGroupPolicy, TaskSpec
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -52,29 +51,31 @@ def made_group(job: Job, priority_of: PriorityOf) -> PodGroup:
             priority_class_name=spec.priority_class_name,
             min_resources=_min_resources(job, priority_of),
             network_topology=spec.network_topology,
+            # The partitions of a task are subgroups of its job.
             sub_group_policy=tuple(
-                _subgroups(task, task.partition_policy) for task in spec.tasks if task.partition_policy is not None
+                SubGroupPolicy(
+                    name=task.name,
+                    label_selector=LabelSelector(match_labels={ROLE: task.name}),
+                    match_label_keys=(PARTITION,),
+                    sub_group_size=task.partition_policy.partition_size,
+                    min_sub_groups=task.partition_policy.min_partitions,
+                    network_topology=task.partition_policy.network_topology,
+                )
+                for task in spec.tasks
+                if task.partition_policy is not None
             ),
         ),
-    )
-
-
-def _subgroups(task: TaskSpec, policy: PartitionPolicy) -> SubGroupPolicy:
-    """Make the partitions of a task subgroups of its job."""
-    return SubGroupPolicy(
-        name=task.name,
-        label_selector=LabelSelector(match_labels={ROLE: task.name}),
-        match_label_keys=(PARTITION,),
-        sub_group_size=policy.partition_size,
-        min_sub_groups=policy.min_partitions,
-        network_topology=policy.network_topology,
     )
 
 
 def made_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Pod:
     """Make a pod of a task of a job that was filled in, with what plugins add to it."""
     metadata, template = job.metadata, task.template
-    spec = _pod_spec(job, template.spec)
+    spec = replace(
+        template.spec,
+        scheduler_name=template.spec.scheduler_name or job.spec.scheduler_name,
+        priority_class_name=template.spec.priority_class_name or job.spec.priority_class_name,
+    )
     for plugin in plugins:
         spec = plugin.applied(spec, job, task, index)
     both = {INDEX: str(index), ROLE: task.name, JOB_NAME: metadata.name, _QUEUE_NAME: job.spec.queue}
@@ -104,33 +105,19 @@ def unmade(job: Job) -> list[str]:
     return ["spec: volumes"] if job.spec.volumes else []
 
 
-def _pod_spec(job: Job, spec: TemplatePodSpec) -> TemplatePodSpec:
-    return replace(
-        spec,
-        scheduler_name=spec.scheduler_name or job.spec.scheduler_name,
-        priority_class_name=spec.priority_class_name or job.spec.priority_class_name,
-    )
-
-
 def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
     """Sum the requests of as many pods as must run, those of important tasks first."""
     spec = job.spec
     tasks = sorted(spec.tasks, key=lambda task: -priority_of(task.template.spec.priority_class_name))
-    if spec.min_available < sum(task.min_available or 0 for task in tasks):
-        counts = _filled(spec.min_available, [task.replicas for task in tasks])
-    else:
-        least = [task.min_available or 0 for task in tasks]
-        rest = [task.replicas - minimum for task, minimum in zip(tasks, least, strict=True)]
-        counts = (sum(both) for both in zip(least, _filled(spec.min_available - sum(least), rest), strict=True))
-    return min_resources((task.template.spec, count) for task, count in zip(tasks, counts, strict=True))
-
-
-def _filled(number: int, rooms: Iterable[int]) -> Iterator[int]:
-    """Spread a number over rooms, the first ones first."""
-    for room in rooms:
-        taken = min(number, room)
-        number -= taken
-        yield taken
+    least = [task.min_available or 0 for task in tasks]
+    if spec.min_available < sum(least):
+        least = [0] * len(tasks)
+    left, pods = spec.min_available - sum(least), []
+    for task, minimum in zip(tasks, least, strict=True):
+        more = min(left, task.replicas - minimum)
+        left -= more
+        pods.append((task.template.spec, minimum + more))
+    return min_resources(pods)
 
 
 class JobBelongings:
@@ -159,7 +146,12 @@ class JobBelongings:
         for name, plugin in plugins.items():
             if _mark(name) not in job.status.controlled_resources:
                 for wanted in plugin.belongings(job):
-                    await self._make(job, wanted)
+                    try:
+                        await self._cluster.create(wanted)
+                    except ClusterError as error:
+                        if error.reason != "AlreadyExists":
+                            raise
+                        await self._find(job, type(wanted), wanted.metadata.name)
             for hosts in plugin.changing(job):
                 await self._follow(job, hosts)
         return marks
@@ -172,14 +164,6 @@ class JobBelongings:
                 found = await self._find(job, kind, name)
                 if found is not None:
                     await delete_if_there(self._cluster, found)
-
-    async def _make(self, job: Job, wanted: ApiObject) -> None:
-        try:
-            await self._cluster.create(wanted)
-        except ClusterError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            await self._find(job, type(wanted), wanted.metadata.name)
 
     async def _follow(self, job: Job, wanted: ConfigMap) -> None:
         """Write the hosts of a job into its ConfigMap if they are not those that were written last."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kframework_batch.controllers.job_members import ENDED, ENDING, Tally
 from kframework_batch.controllers.job_policies import OF_JOBS, Action
-from kframework_batch.objects import Command, Job, JobSpec, JobState, JobStatus
+from kframework_batch.objects import Command, Job, JobState, JobStatus
 
 #: Phases in which a job has pods made and its policies followed; the first is that of a new job.
 ALIVE: tuple[str, ...] = ("", "Pending", "Running")
@@ -82,38 +82,27 @@ def refused(status: JobStatus, message: str, now: str) -> JobStatus:
 
 def _next_phase(job: Job, tally: Tally) -> str:
     phase, spec = job.status.state.phase, job.spec
+    replicas = sum(task.replicas for task in spec.tasks)
     if phase in ENDED:
         return phase
     if phase in ENDING:
         return phase if tally.terminating else ENDING[phase]
     if phase == "Restarting":
-        return "Pending" if _replicas(spec) - tally.terminating >= spec.min_available else phase
-    if phase == "Running":
-        return _after_running(spec, tally)
-    return "Running" if spec.min_available <= tally.running + tally.succeeded + tally.failed else "Pending"
-
-
-def _after_running(spec: JobSpec, tally: Tally) -> str:
-    replicas = _replicas(spec)
+        return "Pending" if replicas - tally.terminating >= spec.min_available else phase
+    if phase != "Running":
+        return "Running" if spec.min_available <= tally.running + tally.succeeded + tally.failed else "Pending"
     if replicas == 0:
         return "Running"  # it was scaled to nothing, and may be scaled up again
     if spec.min_success is not None and tally.succeeded >= spec.min_success:
         return "Completed"
     if tally.succeeded + tally.failed == replicas:
         enough = tally.succeeded >= spec.min_available and spec.min_success is None
-        return "Completed" if enough and _tasks_succeeded(spec, tally) else "Failed"
+        # That each task has succeeded often enough counts where the job is to have all their minimums.
+        least = {task.name: task.min_available or 0 for task in spec.tasks}
+        if spec.min_available >= sum(least.values()):
+            enough = enough and all(tally.succeeded_of[name] >= minimum for name, minimum in least.items())
+        return "Completed" if enough else "Failed"
     return "Pending" if tally.pending > replicas - spec.min_available else "Running"
-
-
-def _tasks_succeeded(spec: JobSpec, tally: Tally) -> bool:
-    """Return whether each task has succeeded often enough, which counts where the job is to have all their minimums."""
-    if spec.min_available < sum(task.min_available or 0 for task in spec.tasks):
-        return True
-    return all(tally.succeeded_of[task.name] >= (task.min_available or 0) for task in spec.tasks)
-
-
-def _replicas(spec: JobSpec) -> int:
-    return sum(task.replicas for task in spec.tasks)
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

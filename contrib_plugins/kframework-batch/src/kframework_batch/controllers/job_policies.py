@@ -8,7 +8,7 @@ it is still so then; since when it is so is remembered here, as by Volcano's con
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kframework.clock import seconds_of
 from kframework.engine import Duration
@@ -49,39 +49,15 @@ class _Happening:
     since: float | None = None
 
 
+@dataclass
 class Timeouts:
-    """Since when what has happened to a job is so, as far as there is a timeout on what is to be done about it."""
+    """Timeouts on what is to be done about what has happened to a job.
 
-    def __init__(self) -> None:
-        self._began: dict[tuple[str, str], float] = {}
-        self._met: dict[tuple[str, str], float] = {}  # those of this look
-        #: In how many seconds one of them will be up; None if none is running.
-        self.left: float | None = None
+    `began` says since when that is so, by event and subject. In `left` seconds one is up; None if none is running.
+    """
 
-    def begin_look(self) -> None:
-        """Go through what there is anew."""
-        self._met, self.left = {}, None
-
-    def end_look(self, *, acted: bool) -> None:
-        """Forget what is not so any more, and after an action all."""
-        self._began = {} if acted else self._met
-        if acted:
-            self.left = None
-
-    def is_up(self, happening: _Happening, seconds: float, now: float) -> bool:
-        """Return whether it has been so for as long as this."""
-        key = happening.event, happening.subject
-        began = self._began.get(key, now) if happening.since is None else happening.since
-        self._met[key] = began
-        left = began + seconds - now
-        if left <= 0:
-            return True
-        self.left = left if self.left is None else min(self.left, left)
-        return False
-
-    def running(self, event: str) -> list[str]:
-        """List what an event happened to for which a timeout runs."""
-        return [subject for name, subject in self._began if name == event]
+    began: dict[tuple[str, str], float] = field(default_factory=dict)
+    left: float | None = None
 
 
 def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, now: float) -> Action | None:
@@ -89,22 +65,22 @@ def due(job: Job, members: Members, group: PodGroup | None, timeouts: Timeouts, 
 
     The policies of a task come before those of the job. An action with a timeout is due when that is up.
     """
-    timeouts.begin_look()
-    found = _first_due(job, members, _happenings(job, members, group, timeouts), timeouts, now)
-    timeouts.end_look(acted=found is not None)
-    return found
-
-
-def _first_due(
-    job: Job, members: Members, happenings: Iterable[_Happening], timeouts: Timeouts, now: float
-) -> Action | None:
-    for happening in happenings:
+    met: dict[tuple[str, str], float] = {}
+    left: list[float] = []
+    for happening in _happenings(job, members, group, timeouts):
         policy = _called_for(job, happening)
         action = None if policy is None else _action(policy.action, happening, job, members)
         if policy is None or action is None:
             continue
-        if not policy.timeout or timeouts.is_up(happening, Duration.parse(policy.timeout), now):
+        key = happening.event, happening.subject
+        met[key] = timeouts.began.get(key, now) if happening.since is None else happening.since
+        remaining = met[key] + Duration.parse(policy.timeout or "0") - now
+        if not policy.timeout or remaining <= 0:
+            timeouts.began, timeouts.left = {}, None
             return action
+        left.append(remaining)
+    # What is not so any more is forgotten.
+    timeouts.began, timeouts.left = met, min(left, default=None)
     return None
 
 
@@ -119,36 +95,31 @@ def _action(name: str, happening: _Happening, job: Job, members: Members) -> Act
         case "RestartTask":
             restarted = members.kept[task.name]
         case "RestartPartition":
-            restarted = _partition(happening, task, members)
+            policy, partitions = task.partition_policy, members.partitions(task.name)
+            if policy is None:
+                restarted = []
+            elif happening.pod is not None:
+                restarted = partitions[happening.pod.metadata.labels.get(PARTITION, "")]
+            else:  # as no pod says which partition it is, those that are short of pods
+                short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
+                restarted = [pod for pods in short for pod in pods]
         case _:
             restarted = [] if happening.pod is None else [happening.pod]
     return Action(name, happening.event, happening.message, tuple(restarted))
-
-
-def _partition(happening: _Happening, task: TaskSpec, members: Members) -> list[Pod]:
-    """List the pods of the partition that something happened to; of one that is short of pods if no pod says which."""
-    policy, partitions = task.partition_policy, members.partitions(task.name)
-    if policy is None:
-        return []
-    if happening.pod is not None:
-        return partitions[happening.pod.metadata.labels.get(PARTITION, "")]
-    short = (pods for pods in partitions.values() if sum(map(stays, pods)) < policy.partition_size)
-    return [pod for pods in short for pod in pods]
 
 
 def _called_for(job: Job, happening: _Happening) -> JobPolicy | None:
     of_task: Iterable[JobPolicy] = ()
     if happening.task:
         of_task = next(task for task in job.spec.tasks if task.name == happening.task).policies
-    return next((policy for policy in (*of_task, *job.spec.policies) if _is_about(policy, happening)), None)
-
-
-def _is_about(policy: JobPolicy, happening: _Happening) -> bool:
-    """Return whether a policy is about this; that a pod is pending is nothing unless it is so for some time."""
-    counts = happening.event != "PodPending" or bool(policy.timeout)
-    if counts and {happening.event, "*"} & set(events_of(policy)):
-        return True
-    return policy.exit_code is not None and policy.exit_code == happening.exit_code
+    for policy in (*of_task, *job.spec.policies):
+        # That a pod is pending is nothing unless it is so for some time.
+        counts = happening.event != "PodPending" or bool(policy.timeout)
+        if counts and {happening.event, "*"} & set(events_of(policy)):
+            return policy
+        if policy.exit_code is not None and policy.exit_code == happening.exit_code:
+            return policy
+    return None
 
 
 # -- what has happened ---------------------------------------------------------------------------------------------
@@ -158,25 +129,26 @@ def _happenings(job: Job, members: Members, group: PodGroup | None, timeouts: Ti
     for task in job.spec.tasks:
         for pod in members.kept[task.name]:
             if pod.status.phase == "Failed":
-                yield _failed(pod, task)
+                # The code is that of its first container.
+                states = (status.state for status in pod.status.container_statuses[:1])
+                ends = (state.terminated for state in states if state is not None)
+                code = next((end.exit_code for end in ends if end is not None), 0)
+                message = f"pod {pod.metadata.name} has failed{f' with exit code {code}' if code else ''}"
+                yield _Happening("PodFailed", message, pod.metadata.uid, task.name, pod, code)
     for name in _short_of(job, members, timeouts):
         yield _Happening("PodEvicted", f"a pod of task {name} was evicted", name, name)
     for task in job.spec.tasks:
         if 0 < task.replicas <= members.tally.succeeded_of[task.name]:
             yield _Happening("TaskCompleted", f"task {task.name} is completed", task.name, task.name)
         yield from _task_failed(task, members.kept[task.name])
-        yield from _pending(task, members.kept[task.name])
+        for pod in members.kept[task.name]:
+            metadata = pod.metadata
+            if pod.status.phase in ("", "Pending") and metadata.deletion_timestamp is None:
+                since = seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else None
+                message = f"pod {metadata.name} is pending"
+                yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
     if group is not None and group.status.phase == "Unknown":
         yield _Happening("Unknown", "some pods run and others find no place")
-
-
-def _failed(pod: Pod, task: TaskSpec) -> _Happening:
-    """Say that a pod has failed, with the code that its first container ended with."""
-    ends = (status.state.terminated for status in pod.status.container_statuses[:1] if status.state is not None)
-    code = next((end.exit_code for end in ends if end is not None), 0)
-    with_code = f" with exit code {code}" if code else ""
-    message = f"pod {pod.metadata.name} has failed{with_code}"
-    return _Happening("PodFailed", message, pod.metadata.uid, task.name, pod, code)
 
 
 def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
@@ -185,34 +157,26 @@ def _short_of(job: Job, members: Members, timeouts: Timeouts) -> list[str]:
     A task that waits for others has no pods yet which could have been evicted.
     """
     waits = {task.name for task in job.spec.tasks if not members.kept[task.name] and not may_begin(job, task, members)}
-    evicted = members.short_of() if _staying(members.tally) < _staying(job.status) else []
+    evicted = members.short_of(stays) if _staying(members.tally) < _staying(job.status) else []
     evicted = [name for name in evicted if name not in waits]
-    waiting = [name for name in timeouts.running("PodEvicted") if name in members.not_running()]
+    under_way = ("Running", "Succeeded", "Failed")
+    few = members.short_of(lambda pod: stays(pod) and pod.status.phase in under_way)
+    waiting = [name for event, name in timeouts.began if event == "PodEvicted" and name in few]
     return list(dict.fromkeys((*evicted, *waiting)))
 
 
 def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
     """Say that the containers of a task were restarted too often; it is the pod's with most restarts."""
     most = task.max_retry or _MAX_RETRY
-    restarts = {pod.metadata.name: (_restarts(pod), pod) for pod in pods if pod.status.phase in ("Pending", "Running")}
-    total = sum(count for count, _ in restarts.values())
-    if most != _UNLIMITED and restarts and total >= most:
-        _, worst = max(restarts.values(), key=lambda each: each[0])
-        yield _Happening("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
-
-
-def _restarts(pod: Pod) -> int:
-    status = pod.status
-    return sum(each.restart_count for each in (*status.init_container_statuses, *status.container_statuses))
-
-
-def _pending(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_Happening]:
+    restarts: list[tuple[int, Pod]] = []
     for pod in pods:
-        metadata = pod.metadata
-        if pod.status.phase in ("", "Pending") and metadata.deletion_timestamp is None:
-            since = seconds_of(metadata.creation_timestamp) if metadata.creation_timestamp else None
-            message = f"pod {metadata.name} is pending"
-            yield _Happening("PodPending", message, metadata.uid, task.name, pod, since=since)
+        if pod.status.phase in ("Pending", "Running"):
+            containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+            restarts.append((sum(each.restart_count for each in containers), pod))
+    total = sum(count for count, _ in restarts)
+    if most != _UNLIMITED and restarts and total >= most:
+        _, worst = max(restarts, key=lambda each: each[0])
+        yield _Happening("TaskFailed", f"task {task.name} was restarted {total} times", task.name, task.name, worst)
 
 
 def _staying(counts: Tally | JobStatus) -> int:
@@ -227,16 +191,15 @@ def not_built(job: Job) -> list[str]:
     """Say which policies of a job are passed over here."""
     policies = [("spec.policies", policy) for policy in job.spec.policies]
     policies += [(f"spec.tasks[{task.name}].policies", each) for task in job.spec.tasks for each in task.policies]
-    return [f"{path}: {what}" for path, policy in policies for what in _passed_over(policy)]
-
-
-def _passed_over(policy: JobPolicy) -> Iterator[str]:
-    if policy.action not in OF_JOBS | _OF_TASKS:
-        yield f"action {policy.action}"
-    for event in events_of(policy):
-        if event not in _BUILT and event != "*":
-            yield f"event {event}"
-        if event == "PodPending" and not policy.timeout:
-            yield "event PodPending without a timeout"
-        if event == "Unknown" and policy.action in _OF_TASKS:
-            yield f"action {policy.action} for the event Unknown, which is about no task"
+    found = []
+    for path, policy in policies:
+        if policy.action not in OF_JOBS | _OF_TASKS:
+            found.append(f"{path}: action {policy.action}")
+        for event in events_of(policy):
+            if event not in _BUILT and event != "*":
+                found.append(f"{path}: event {event}")
+            if event == "PodPending" and not policy.timeout:
+                found.append(f"{path}: event PodPending without a timeout")
+            if event == "Unknown" and policy.action in _OF_TASKS:
+                found.append(f"{path}: action {policy.action} for the event Unknown, which is about no task")
+    return found

@@ -106,16 +106,24 @@ class JobController(Controller):
         if job.metadata.deletion_timestamp is not None:
             return
         job = admitted(job, self._scheduler_name, self._default_queue)
-        self._meet(job)
+        if job.metadata.uid not in self._met:
+            for what in (*not_built(job), *problems_of(job), *unmade(job)):
+                _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
+        self._met[job.metadata.uid] = job
         if await self._obey(job):
             return
         problem = rejection(job)
         if problem:
             await self._write(job, refused(job.status, problem, self._now()))
             return
-        members = self._members(job)
+        members = Members(job, self.mirror.concerning(job.metadata.uid, Pod))
         alive = job.status.state.phase in ALIVE
-        action = self._due(job, members) if alive else None
+        action = None
+        if alive:
+            timeouts = self._timeouts.setdefault(job.metadata.uid, Timeouts())
+            action = due(job, members, self._group(job), timeouts, self.clock.now())
+            if timeouts.left is not None:
+                self.expect(job.metadata.uid, timeouts.left)
         if action is not None:
             await self._begin(job, action)
             return
@@ -126,14 +134,7 @@ class JobController(Controller):
 
     # -- the steps -------------------------------------------------------------------------------------------------
 
-    def _meet(self, job: Job) -> None:
-        known = job.metadata.uid in self._met
-        self._met[job.metadata.uid] = job
-        for what in [] if known else [*not_built(job), *problems_of(job), *unmade(job)]:
-            _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
-
     async def _clean_up(self, uid: str) -> None:
-        """Delete what a job owned that is gone."""
         self._timeouts.pop(uid, None)
         if uid not in self._met:
             return
@@ -170,15 +171,6 @@ class JobController(Controller):
             if isinstance(action, Action):
                 return True
         return False
-
-    def _due(self, job: Job, members: Members) -> Action | None:
-        """Return the action that policies call for now, and look again when the next timeout is up."""
-        uid = job.metadata.uid
-        timeouts = self._timeouts.setdefault(uid, Timeouts())
-        action = due(job, members, self._group(job), timeouts, self.clock.now())
-        if timeouts.left is not None:
-            self.expect(uid, timeouts.left)
-        return action
 
     async def _begin(self, job: Job, action: Action) -> None:
         """Begin an action with one write of the status; pods that it takes away, or keeps, are marked before that."""
@@ -245,9 +237,6 @@ class JobController(Controller):
             self.look_again(job.metadata.uid, left)
 
     # -- what there is ---------------------------------------------------------------------------------------------
-
-    def _members(self, job: Job) -> Members:
-        return Members(job, self.mirror.concerning(job.metadata.uid, Pod))
 
     def _group(self, job: Job) -> PodGroup | None:
         """Find the pod group of the job as it is now, rather than before it was killed."""

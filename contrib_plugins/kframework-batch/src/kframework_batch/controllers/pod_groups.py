@@ -58,13 +58,13 @@ class PodGroupController(Controller):
         self._default_queue = default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        namespace = obj.metadata.namespace
+        namespace, owner = obj.metadata.namespace, _controller(obj)
         match obj:
-            case PodGroup(metadata=metadata) if _is_made_here(obj):
+            case PodGroup(metadata=metadata) if owner is not None and metadata.name == PREFIX + owner.uid:
                 return (f"{namespace}/{metadata.name}",)
             case Pod():
                 group = group_of(obj)
-                name = _group_name(obj)
+                name = PREFIX + (owner.uid if owner is not None else obj.metadata.uid)
                 if group == (PodGroup, namespace, name) or (
                     group is None and obj.spec.scheduler_name in self._schedulers
                 ):
@@ -106,13 +106,20 @@ class PodGroupController(Controller):
         of_pod = pod.metadata.annotations
         members = _min_member(of_owner | of_pod, pod)
         inherited = {key: value for key, value in of_owner.items() if key.startswith(_INHERITED)}
+        owned_by = pod.metadata.owner_references
+        if _controller(pod) is None:
+            own, uid = pod.metadata.name, pod.metadata.uid
+            itself = OwnerReference(
+                api_version="v1", kind="Pod", name=own, uid=uid, controller=True, block_owner_deletion=True
+            )
+            owned_by = (itself,)
         return PodGroup(
             metadata=ObjectMeta(
                 name=name,
                 namespace=pod.metadata.namespace,
                 annotations=inherited | annotations_handed_down(of_pod),
                 labels=labels_handed_down(pod.metadata.labels),
-                owner_references=_owner_references(pod),
+                owner_references=owned_by,
             ),
             spec=PodGroupSpec(
                 min_member=members,
@@ -125,27 +132,6 @@ class PodGroupController(Controller):
 
 def _controller(obj: ApiObject) -> OwnerReference | None:
     return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
-
-
-def _group_name(pod: Pod) -> str:
-    owner = _controller(pod)
-    return PREFIX + (owner.uid if owner is not None else pod.metadata.uid)
-
-
-def _is_made_here(group: ApiObject) -> bool:
-    owner = _controller(group)
-    return owner is not None and group.metadata.name == PREFIX + owner.uid
-
-
-def _owner_references(pod: Pod) -> tuple[OwnerReference, ...]:
-    """Return the owners of a pod, the pod itself if no controller is among them."""
-    if _controller(pod) is not None:
-        return pod.metadata.owner_references
-    name, uid = pod.metadata.name, pod.metadata.uid
-    itself = OwnerReference(
-        api_version="v1", kind="Pod", name=name, uid=uid, controller=True, block_owner_deletion=True
-    )
-    return (itself,)
 
 
 def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:

@@ -61,36 +61,29 @@ class QueueController(Controller):
         queue = self.mirror.find(Queue, subject)
         if queue is None:
             if subject in self.always():
-                await self.create(_made(subject))
+                # Nothing is reclaimed from the root, which is all there is.
+                spec = QueueSpec(weight=1, reclaimable=subject != ROOT_QUEUE)
+                await self.create(Queue(metadata=ObjectMeta(name=subject), spec=spec))
             return
         for command in self.mirror.concerning(subject, Command):
-            queue = await self._obey(queue, command)
+            state = _STATES.get(command.action)
+            if state:
+                await self._set(queue, state)
+                queue = replace(queue, status=replace(queue.status, state=state))
+            await self.delete(command)
         in_use = bool(self.mirror.concerning(subject, PodGroup))
         state = "Open" if subject == ROOT_QUEUE else next_state(queue.status.state, in_use=in_use)
         await self._set(queue, state)
         for child in self.mirror.concerning(subject, Queue):
-            if child is not queue and child.metadata.name != subject:
-                await self._follow(child, state)
-
-    async def _obey(self, queue: Queue, command: Command) -> Queue:
-        """Carry out a command; return the queue as it is then."""
-        state = _STATES.get(command.action)
-        if state:
-            await self._set(queue, state)
-            queue = replace(queue, status=replace(queue.status, state=state))
-        await self.delete(command)
-        return queue
-
-    async def _follow(self, child: Queue, state: str) -> None:
-        """Close a queue with its parent, and open it again when it was closed so."""
-        by_parent = child.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
-        shut = child.status.state in _SHUT
-        if state in _SHUT and not shut:
-            await self.annotate(child, CLOSED_BY_PARENT, "true")
-            await self._set(child, "Closing")
-        elif state == "Open" and by_parent:
-            await self._set(child, "Open")
-            await self.annotate(child, CLOSED_BY_PARENT, "false")
+            if child is queue or child.metadata.name == subject:
+                continue
+            # A queue is closed with its parent, and opened again when it was closed so.
+            if state in _SHUT and child.status.state not in _SHUT:
+                await self.annotate(child, CLOSED_BY_PARENT, "true")
+                await self._set(child, "Closing")
+            elif state == "Open" and child.metadata.annotations.get(CLOSED_BY_PARENT) == "true":
+                await self._set(child, "Open")
+                await self.annotate(child, CLOSED_BY_PARENT, "false")
 
     async def _set(self, queue: Queue, state: str) -> None:
         if queue.status.state != state:
@@ -104,8 +97,3 @@ def next_state(state: str, *, in_use: bool) -> str:
     if state in _SHUT:
         return "Closing" if in_use else "Closed"
     return "Unknown"
-
-
-def _made(name: str) -> Queue:
-    """Make a queue that must exist; nothing is reclaimed from the root, which is all there is."""
-    return Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=1, reclaimable=name != ROOT_QUEUE))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from kframework.engine import BRIEF
-from kframework_batch.account import JobState, SessionAccount, Turn
+from kframework_batch.account import SessionAccount, Turn
 from kframework_batch.account_rows import counted, opponent, why
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explanation import VICTIMS, Stretch, outcome_words
@@ -45,7 +46,9 @@ def course(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None
         if account is None:
             yield
             continue
-        pods |= dict.fromkeys(_members(account, job))
+        for turn in account.turns:
+            pods |= {verdict.pod: None for verdict in turn.verdicts if turn.job == job}
+            pods |= {victim.pod: None for victim in turn.victims if victim.job == job}
         happened = [*_turns(account.turns_of(job)), *_evictions(account, pods), *_states(account, job)]
         gists, said = [each.gist for each in happened], tuple(each.said for each in happened)
         if happened and gists == before:
@@ -61,14 +64,6 @@ class _Happened(NamedTuple):
 
     gist: Hashable
     said: str
-
-
-def _members(account: SessionAccount, job: str) -> Iterator[str]:
-    """Name the pods that are told to be a job's."""
-    for turn in account.turns:
-        if turn.job == job:
-            yield from (verdict.pod for verdict in turn.verdicts)
-        yield from (victim.pod for victim in turn.victims if victim.job == job)
 
 
 def _turns(turns: Iterable[Turn]) -> Iterator[_Happened]:
@@ -99,14 +94,11 @@ def _states(account: SessionAccount, job: str) -> Iterator[_Happened]:
     for state in account.jobs:
         if state.job == job:
             if state.phase != state.next_phase and state.next_phase in _TOLD:
-                yield _Happened(state.next_phase, _phase(state))
+                others = state.tasks.keys() - {state.next_phase}
+                said = f"{state.next_phase}: {counted(state.tasks)}" if others else state.next_phase
+                yield _Happened(state.next_phase, said)
             elif state.message and not account.turns_of(job):
                 yield _Happened(state.message, state.message)
-
-
-def _phase(state: JobState) -> str:
-    others = state.tasks.keys() - {state.next_phase}
-    return f"{state.next_phase}: {counted(state.tasks)}" if others else state.next_phase
 
 
 def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskInfo | None] | None:
@@ -116,7 +108,8 @@ def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, T
     belong to one thing it is the youngest.
     """
     jobs = [job for job in engine.cache.jobs.values() if job.namespace == namespace]
-    owned = [job for job in jobs if job.name == name] or [job for job in jobs if name in _owners(job)]
+    of_owner = [job for job in jobs if job.object is not None and name in owners_of(job.object)]
+    owned = [job for job in jobs if job.name == name] or of_owner
     if owned:
         return max(owned, key=lambda job: (job.created, job.uid)), None
     tasks = (task for job in jobs for task in job.tasks.values())
@@ -126,10 +119,6 @@ def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, T
 def job_name(job: JobInfo) -> str:
     """Return the name of what a job's pod group belongs to, if that is one thing, else of its pod group."""
     return (job.object and owner_of(job.object)) or f"pod group {job.uid}"
-
-
-def _owners(job: JobInfo) -> dict[str, str]:
-    return {} if job.object is None else owners_of(job.object)
 
 
 class EndedJob(NamedTuple):
@@ -153,17 +142,14 @@ def find_ended_job(
         if account is None:
             yield
             continue
-        job = next((uid for uid, owner in _uids_and_owners(account) if _has_name(uid, owner, namespace, name)), None)
+        gone, states = ((one.job, one.owner) for one in account.gone), ((one.job, one.owner) for one in account.jobs)
+        named = (uid for uid, owner in chain(gone, states) if _has_name(uid, owner, namespace, name))
+        job = next(named, None)
         if job is not None:
             return EndedJob(job)
         judged = (turn.job for turn in account.turns if any(verdict.pod == pod for verdict in turn.verdicts))
         of_task = of_task or next((EndedJob(job, pod) for job in judged), None)
     return of_task
-
-
-def _uids_and_owners(account: SessionAccount) -> Iterator[tuple[str, str]]:
-    yield from ((gone.job, gone.owner) for gone in account.gone)
-    yield from ((state.job, state.owner) for state in account.jobs)
 
 
 def _has_name(uid: str, owner: str, namespace: str, name: str) -> bool:

@@ -18,7 +18,6 @@ from kframework.engine import (
     Scheduler,
     at_rest,
     explain_route,
-    finished,
     finished_giving_way,
 )
 from kframework_batch.account import JobState, SessionAccount, Turn
@@ -78,16 +77,6 @@ def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> lis
     return [explain_route(explained)]
 
 
-def explain(
-    engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
-) -> Explanation:
-    """Explain a job or one of its tasks in one piece."""
-    return finished(explain_steps(engine, sessions, job, task))
-
-
-# -- jobs that are there ---------------------------------------------------------------------------------------------
-
-
 def explain_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
 ) -> Generator[None, None, Explanation]:
@@ -98,7 +87,11 @@ def explain_steps(
     went = yield from course(reversed(sessions), job.uid)
     explanation = replace(_state_of(engine, sessions, job, task), course=went)
     yield
-    if not engine.synced or not _waits(job, task):
+    if task is None:
+        waits = job.is_pending or any(job.with_status(status) for status in _WAITING)
+    else:
+        waits = task.status in _WAITING
+    if not engine.synced or not waits:
         return explanation
     if will_be_served(engine, job):
         return _add_notes(explanation, "as things stand the next session serves it")
@@ -113,12 +106,6 @@ def explain_steps(
     except Unaffordable:
         return _add_notes(explanation, "nothing was tried that might help: sessions are too long here to try one")
     return replace(explanation, help=tuple(found))
-
-
-def _waits(job: JobInfo, task: TaskInfo | None) -> bool:
-    if task is not None:
-        return task.status in _WAITING
-    return job.is_pending or any(job.with_status(status) for status in _WAITING)
 
 
 def _state_of(
@@ -142,9 +129,6 @@ def _state_of(
         notes=_notes(engine),
     )
     return explanation if last is None else _add_session(explanation, last, last.turns_of(job.uid))
-
-
-# -- jobs whose pod group is gone ------------------------------------------------------------------------------------
 
 
 def explain_ended_steps(
@@ -185,9 +169,6 @@ def _turns(account: SessionAccount, ended: EndedJob) -> tuple[Turn, ...]:
     if not ended.pod:
         return turns
     return tuple(turn for turn in turns if any(verdict.pod == ended.pod for verdict in turn.verdicts))
-
-
-# -- what both have --------------------------------------------------------------------------------------------------
 
 
 def _task_place(task: TaskInfo) -> TaskPlace:

@@ -119,9 +119,6 @@ def text_of(explanation: Explanation, *, wide: bool = False) -> str:
     )
 
 
-# -- the job -----------------------------------------------------------------------------------------------------------
-
-
 def _head(explanation: Explanation) -> dict[str, str]:
     only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
     gone = f", gone since {rfc3339(explanation.gone_at)}" if explanation.gone_at else ""
@@ -141,11 +138,7 @@ def _head(explanation: Explanation) -> dict[str, str]:
 
 
 def _amounts(resources: Mapping[str, int]) -> str:
-    """List amounts of resources as in a manifest."""
     return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in resources.items() if amount)
-
-
-# -- its course --------------------------------------------------------------------------------------------------------
 
 
 def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -155,18 +148,13 @@ def _course(explanation: Explanation, layout: Layout) -> Iterator[str]:
         return
     began = course[0].at
     yield f"COURSE since {rfc3339(began)}, each line until the next:"
-    lines = [f"{_span(each.at - began)}, {_sessions(each)}: {said}" for each in course for said in each.said]
+    lines = []
+    for each in course:
+        name = f"session {each.last}" if each.first == each.last else f"sessions {each.first} to {each.last}"
+        lines += [f"{_span(each.at - began)}, {name}: {said}" for said in each.said]
     left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
     more = [f"and {left_out} more"] if left_out else []
     yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
-
-
-def _sessions(stretch: Stretch) -> str:
-    only = stretch.first == stretch.last
-    return f"session {stretch.first}" if only else f"sessions {stretch.first} to {stretch.last}"
-
-
-# -- its queue ---------------------------------------------------------------------------------------------------------
 
 
 def _queue(explanation: Explanation) -> Iterator[str]:
@@ -176,27 +164,21 @@ def _queue(explanation: Explanation) -> Iterator[str]:
     place = explanation.order.index(state.queue) + 1
     turn = f"number {place} of {len(explanation.order)} when the session began"
     yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
-    yield from format_list(_queue_sentences(state))
-
-
-def _queue_sentences(state: QueueState) -> Iterator[str]:
-    """Say how a queue stood to what it was due when the session began."""
     if not state.plugin:
-        yield "no plugin says what is due to it"
+        yield from format_list(["no plugin says what is due to it"])
         return
     held, wanted, due = state.allocated, state.requested, state.deserved
-    yield f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}"
-    yield f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all"
+    said = [
+        f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}",
+        f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all",
+    ]
     over = {name: held.get(name, 0) - amount for name, amount in due.items()}
     if above := {name: amount for name, amount in over.items() if amount > 0}:
-        yield f"it was over its due by {_amounts(above)}"
-    if below := {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}:
-        lacked = {name: amount for name, amount in below.items() if amount > 0}
-        if lacked:
-            yield f"it was short of its due by {_amounts(lacked)}"
-
-
-# -- its turns ---------------------------------------------------------------------------------------------------------
+        said.append(f"it was over its due by {_amounts(above)}")
+    below = {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}
+    if lacked := {name: amount for name, amount in below.items() if amount > 0}:
+        said.append(f"it was short of its due by {_amounts(lacked)}")
+    yield from format_list(said)
 
 
 def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -206,27 +188,22 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
         return
     yield f"SESSION {explanation.session}, {_span(explanation.at - explanation.session_at)} ago:"
     for turn in explanation.turns:
-        yield f"  - {_turn_sentence(turn)}"
-        yield from indent(_turn_details(turn, explanation.pod, layout), 3)
-
-
-def _turn_details(turn: Turn, pod: str, layout: Layout) -> Iterator[str]:
-    yield from _verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout)
-    yield from _subjobs(turn.subjobs, layout)
-    yield from _tried(turn.tried, layout)
-    if turn.victims:
-        went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
-        yield f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}"
-    for spared in turn.spared:
-        names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
-        yield f"plugin {spared.plugin} would not let {names} go for it"
-
-
-def _turn_sentence(turn: Turn) -> str:
-    """Say how a turn ended, and what stood against the job as a whole."""
-    by = f"plugin {turn.plugin}" if turn.plugin else ""
-    against = ": ".join(filter(None, (by, turn.message)))
-    return "; ".join(filter(None, (f"{turn.action}: {outcome_words(turn)}", against)))
+        by = f"plugin {turn.plugin}" if turn.plugin else ""
+        against = ": ".join(filter(None, (by, turn.message)))
+        yield f"  - {'; '.join(filter(None, (f'{turn.action}: {outcome_words(turn)}', against)))}"
+        pod = explanation.pod
+        details = [
+            *_verdicts([verdict for verdict in turn.verdicts if not pod or verdict.pod == pod], layout),
+            *_subjobs(turn.subjobs, layout),
+            *_tried(turn.tried, layout),
+        ]
+        if turn.victims:
+            went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
+            details.append(f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}")
+        for spared in turn.spared:
+            names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
+            details.append(f"plugin {spared.plugin} would not let {names} go for it")
+        yield from indent(details, 3)
 
 
 def outcome_words(turn: Turn) -> str:
@@ -242,7 +219,14 @@ def outcome_words(turn: Turn) -> str:
 
 def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
     """List where tasks had their place, and put those together that had none for the same reason."""
-    placed = [_verdict_sentence(verdict) for verdict in verdicts if verdict.node]
+    placed = []
+    for verdict in verdicts:
+        if verdict.node:
+            tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
+            best = f", the best of {verdict.feasible} that fitted{tied}" if verdict.feasible else ""
+            how = ", the only node that fitted" + tied if verdict.feasible == 1 else best
+            had = "was promised" if verdict.promised else "had"
+            placed.append(f"{verdict.pod} {had} room on {verdict.node}{how}")
     yield from layout.lines(placed, _TASKS, "and {} more had a place")
     rejected = sorted((verdict for verdict in verdicts if not verdict.node), key=lambda one: (one.message, one.plugin))
     for (message, plugin), alike in groupby(rejected, key=lambda one: (one.message, one.plugin)):
@@ -250,47 +234,28 @@ def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
         yield f"{layout.names([verdict.pod for verdict in alike], VICTIMS)}: {by}{message}"
 
 
-def _verdict_sentence(verdict: Verdict) -> str:
-    """Say where a task had its place, and by what choice."""
-    how = "was promised" if verdict.promised else "had"
-    if not verdict.feasible:
-        return f"{verdict.pod} {how} room on {verdict.node}"
-    tied = f", drawn from {verdict.ties} that were as good" if verdict.ties > 1 else ""
-    fitted = "the only node that fitted" if verdict.feasible == 1 else f"the best of {verdict.feasible} that fitted"
-    return f"{verdict.pod} {how} room on {verdict.node}, {fitted}{tied}"
-
-
 def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
     """List what became of subgroups, those first that have not enough."""
     ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
     shown = layout.first(ordered, _TASKS)
     for turn in shown:
-        yield _subjob_sentence(turn)
+        words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
+        if turn.outcome is Outcome.KEPT:
+            words.append("some of them once others have gone")
+        if turn.hypernode:
+            words.append(f"in hypernode {turn.hypernode}")
+        yield "; ".join(filter(None, (*words, turn.message)))
         yield from indent(_tried(turn.tried, layout))
     if len(shown) < len(ordered):
         yield f"and {len(ordered) - len(shown)} more subgroups"
 
 
-def _subjob_sentence(turn: SubJobTurn) -> str:
-    """Say how far a subgroup came."""
-    words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
-    if turn.outcome is Outcome.KEPT:
-        words.append("some of them once others have gone")
-    if turn.hypernode:
-        words.append(f"in hypernode {turn.hypernode}")
-    return "; ".join(filter(None, (*words, turn.message)))
-
-
 def _tried(tried: Sequence[Tried], layout: Layout) -> Iterator[str]:
-    """List the hypernodes in which a job was tried in vain."""
     lines = [
         f"not in hypernode {one.hypernode} of tier {one.tier}, where {one.had} had a place: {one.message}"
         for one in tried
     ]
     return layout.lines(lines, _TASKS, "and in {} more hypernodes")
-
-
-# -- its tasks ---------------------------------------------------------------------------------------------------------
 
 
 def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
@@ -300,9 +265,6 @@ def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
     if layout.wide:
         rows = [(task.pod, task.status, task.node or NONE) for task in tasks]
         yield from format_table(("POD", "STATUS", "NODE"), rows)
-
-
-# -- what would help ---------------------------------------------------------------------------------------------------
 
 
 def _help(explanation: Explanation) -> Iterator[str]:

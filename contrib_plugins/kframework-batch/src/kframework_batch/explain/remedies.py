@@ -17,7 +17,6 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.course import job_name
 from kframework_batch.explain.explanation import Remedy
 from kframework_batch.job import JobInfo
-from kframework_batch.queue import QueueInfo
 from kframework_batch.resource import Resource, quantity_of
 from kframework_batch.task_status import TaskStatus
 
@@ -36,49 +35,12 @@ class Change(NamedTuple):
     series: str = ""
 
 
-def lower_minimum(job: JobInfo, minimum: int) -> Change:
-    """Let the job start with fewer tasks; the minimums of its roles do not count then."""
-    text = f"let it start with fewer tasks: minAvailable {minimum} in place of {job.min_available}"
-    return Change(text, lambda _: _with_fields(job, min_available=minimum, role_minimums={}))
-
-
-def raise_weight(queue: QueueInfo, weight: int) -> Change:
-    """Give the job's queue a larger weight."""
-    text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
-    return Change(text, lambda _: _with_fields(queue, weight=weight), "weight")
-
-
-def lift_capability(queue: QueueInfo) -> Change:
-    """Let the job's queue hold as much as there is."""
-    text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
-    return Change(text, lambda _: _with_fields(queue, capability=Resource()))
-
-
-def open_queue(queue: QueueInfo) -> Change:
-    """Let the job's queue take jobs in."""
-    return Change(f"open queue {queue.name}", lambda _: _with_fields(queue, open=True))
-
-
-def end_job(job: JobInfo) -> Change:
-    """End another job, so that its pods leave."""
-    held = {name: amount for name, amount in job.held.items() if amount}
-    text = f"end {job_name(job)} of queue {job.queue}, which holds {_format_amounts(held)}"
-    return Change(text, partial(_ended, job))
-
-
-def enlarge_node(engine: BatchEngine, node: str, more: Mapping[str, int]) -> Change:
-    """Add resources to one node."""
-    return Change(
-        f"add {_format_amounts(more)}: it was tried on node {node}", partial(_larger, engine, node, more), "node"
-    )
-
-
 def _format_amounts(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {quantity_of(name, amount)}" for name, amount in amounts.items())
 
 
 @contextmanager
-def _with_fields(thing: object, **fields: object) -> Iterator[None]:
+def _with_fields(thing: object, statement: Statement, **fields: object) -> Iterator[None]:
     """Let fields have these values as long as the context lasts."""
     before = {name: getattr(thing, name) for name in fields}
     try:
@@ -154,7 +116,8 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     for change in islice(_changes(engine, job, turns), trials):
         if change.series and change.series in helped:
             continue
-        victims = victims_if(engine, job, change)
+        with engine.cluster.statement() as statement, change.supposed(statement):
+            victims = _served(engine, job)
         if victims is not None:
             helped.add(change.series)
         yield None if victims is None else Remedy(change.text, victims)
@@ -162,21 +125,14 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
     """Return whether the next session will serve a job as things stand."""
+    return _served(engine, job) is not None
+
+
+def _served(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None:
+    """Try a session; return who would be sent away for a job, None if it would not get what it needs."""
     trial = engine.trial()
     trial.try_out()
-    return _served(trial.account(0.0).turns_of(job.uid)) is not None
-
-
-def victims_if(engine: BatchEngine, job: JobInfo, change: Change) -> tuple[Victim, ...] | None:
-    """Return who would be sent away for a job if it were so; None if the job would not be served."""
-    with engine.cluster.statement() as statement, change.supposed(statement):
-        trial = engine.trial()
-        trial.try_out()
-        return _served(trial.account(0.0).turns_of(job.uid))
-
-
-def _served(turns: Sequence[Turn]) -> tuple[Victim, ...] | None:
-    """Return the victims of the turns in which a job got what it needs; None if there is no such turn."""
+    turns = trial.account(0.0).turns_of(job.uid)
     good = [turn for turn in turns if turn.outcome is Outcome.COMMITTED and turn.verdicts]
     admitted = any(turn.outcome is Outcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
     if not good and not admitted:
@@ -184,40 +140,32 @@ def _served(turns: Sequence[Turn]) -> tuple[Victim, ...] | None:
     return tuple(victim for turn in good for victim in turn.victims)
 
 
-# -- what might help ---------------------------------------------------------------------------------------------------
-
-
 def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
     """Suggest changes, the smallest first."""
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
-        yield lower_minimum(job, had)
-    yield from _of_queue(engine, job, turns)
-    yield from _other_jobs(engine, job)
-    yield from _larger_nodes(engine, job, turns)
-
-
-def _of_queue(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
-    """Suggest what the queue might be given, where a plugin holds back the job or its tasks for the queue's sake."""
+        text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
+        yield Change(text, partial(_with_fields, job, min_available=had, role_minimums={}))
     queue = engine.cache.queues.get(job.queue)
-    if queue is None:
-        return
-    if not queue.open:
-        yield open_queue(queue)
-    if any(turn.plugin or any(verdict.plugin for verdict in turn.verdicts) for turn in turns):
+    if queue is not None and not queue.open:
+        yield Change(f"open queue {queue.name}", partial(_with_fields, queue, open=True))
+    # Where a plugin holds back the job or its tasks for the queue's sake.
+    if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
         if queue.capability:
-            yield lift_capability(queue)
-        for factor in _FACTORS:
-            yield raise_weight(queue, queue.weight * factor)
-
-
-def _other_jobs(engine: BatchEngine, job: JobInfo) -> Iterator[Change]:
-    """Suggest that other jobs end: those of least priority first, of equals the youngest."""
+            text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
+            yield Change(text, partial(_with_fields, queue, capability=Resource()))
+        for weight in (queue.weight * factor for factor in _FACTORS):
+            text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
+            yield Change(text, partial(_with_fields, queue, weight=weight), "weight")
+    # That other jobs end: those of least priority first, of equals the youngest.
     holders = [other for other in engine.cache.jobs.values() if other is not job and not other.held.empty]
     holders.sort(key=lambda other: other.created, reverse=True)
     holders.sort(key=lambda other: other.priority)
     for other in holders[:_JOBS]:
-        yield end_job(other)
+        held = {name: amount for name, amount in other.held.items() if amount}
+        text = f"end {job_name(other)} of queue {other.queue}, which holds {_format_amounts(held)}"
+        yield Change(text, partial(_ended, other))
+    yield from _larger_nodes(engine, job, turns)
 
 
 def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
@@ -237,6 +185,6 @@ def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> I
     free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in lacking}
     covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
-        yield enlarge_node(
-            engine, nodes[int(rows[place])].name, {each: lacking[each] for each in lacking if lacking[each]}
-        )
+        node, more = nodes[int(rows[place])].name, {each: amount for each, amount in lacking.items() if amount}
+        text = f"add {_format_amounts(more)}: it was tried on node {node}"
+        yield Change(text, partial(_larger, engine, node, more), "node")

@@ -33,17 +33,16 @@ class WeightedArguments(BatchArguments):
     @cached_property
     def weights(self) -> Mapping[str, int]:
         """What each resource weighs; ValueError for what is no whole number."""
-        weights = {name: self._listed(name) for name in filter(None, map(str.strip, self.resources.split(",")))}
+        weights: dict[str, int] = {}
+        for name in filter(None, map(str.strip, self.resources.split(","))):
+            key = f"{type(self).model_fields['resources'].alias}.{name}"
+            said = (self.model_extra or {}).get(key, 1)
+            try:
+                weights[name] = int(said)
+            except (TypeError, ValueError):
+                raise ValueError(f"{key}: expected a whole number, not {said!r}") from None
         weights |= {"cpu": self.cpu, "memory": self.memory}
         return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
-
-    def _listed(self, name: str) -> int:
-        key = f"{type(self).model_fields['resources'].alias}.{name}"
-        said = (self.model_extra or {}).get(key, 1)
-        try:
-            return int(said)
-        except (TypeError, ValueError):
-            raise ValueError(f"{key}: expected a whole number, not {said!r}") from None
 
     @model_validator(mode="after")
     def _read_weights(self) -> Self:

@@ -74,7 +74,11 @@ class Capacity(BatchPlugin):
         if self.hierarchical:
             self._open_tree(session.queues)
         else:
-            self._open_alone(session.queues, session.total)
+            accounts = [QueueAccount(queue) for queue in session.queues.values()]
+            _limit(accounts, session.total, 0)
+            _say_what_is_due(zip(accounts, session.queues.values(), strict=True))
+            self._chains = {account.name: (account,) for account in accounts}
+            self._leaves = frozenset(session.queues)
         for jobs in in_batches(session.jobs.values()):
             for job in jobs:
                 for account in self._chains.get(job.queue, ())[-1:]:
@@ -83,13 +87,6 @@ class Capacity(BatchPlugin):
         for chain in sorted(self._chains.values(), key=len, reverse=True):
             for parent in chain[-2:-1]:
                 parent.include(chain[-1])
-
-    def _open_alone(self, queues: Mapping[str, QueueInfo], total: Resource) -> None:
-        accounts = [QueueAccount(queue) for queue in queues.values()]
-        _limit(accounts, total, 0)
-        _say_what_is_due(zip(accounts, queues.values(), strict=True))
-        self._chains = {account.name: (account,) for account in accounts}
-        self._leaves = frozenset(queues)
 
     def _open_tree(self, queues: Mapping[str, QueueInfo]) -> None:
         """Hang up the queues; the root is not limited by what there is, so that clusters can grow with their jobs."""
@@ -187,22 +184,19 @@ class Capacity(BatchPlugin):
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
-        if rejection := self._rejection(session.queues[job.queue], job):
-            job.message = rejection
-            return Vote.REJECT
-        return Vote.PERMIT
-
-    def _rejection(self, queue: QueueInfo, job: JobInfo) -> str:
+        queue = session.queues[job.queue]
         if self.broken:
-            return self.broken
-        if not queue.open:
-            return f"queue {queue.name} is not open"
-        if queue.name not in self._leaves:
-            return f"queue {queue.name} has queues below it: only queues without may have jobs"
-        for account in reversed(self._chains[queue.name]):
-            if lacking := account.admits(job):
-                return f"queue {account.name} has no room for it: not enough {lacking}"
-        return ""
+            rejection = self.broken
+        elif not queue.open:
+            rejection = f"queue {queue.name} is not open"
+        elif queue.name not in self._leaves:
+            rejection = f"queue {queue.name} has queues below it: only queues without may have jobs"
+        else:
+            lacking = ((account.name, account.admits(job)) for account in reversed(self._chains[queue.name]))
+            said = (f"queue {name} has no room for it: not enough {what}" for name, what in lacking if what)
+            rejection = next(said, "")
+        job.message = rejection or job.message
+        return Vote.REJECT if rejection else Vote.PERMIT
 
     @hookimpl
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:

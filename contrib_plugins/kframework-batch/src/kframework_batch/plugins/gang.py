@@ -28,7 +28,8 @@ class Gang(BatchPlugin):
 
     @hookimpl
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
-        if job.minds_roles and not _has_roles(job):
+        there = job.roles(*_VALID) if job.minds_roles else {}
+        if job.minds_roles and any(there.get(role, 0) < minimum for role, minimum in job.role_minimums.items()):
             return unschedulable("Not enough valid pods of each task for gang-scheduling")
         if job.lacking(lambda subjob: True):
             return unschedulable("Not enough valid subGroups of each task for gang-scheduling")
@@ -94,25 +95,21 @@ class _Surplus:
 
     def take(self, task: TaskInfo) -> bool:
         """Take a task if it can be spared."""
-        left = self._roles.get(task.role)
-        if self._tasks <= 0 or (left is not None and left <= 0) or not self._subjob_spares(task.subjob):
+        left, subjob = self._roles.get(task.role), task.subjob
+        if self._tasks <= 0 or (left is not None and left <= 0):
             return False
+        # A subgroup that the job can do without gives all, once it gives.
+        if subjob is not None and subjob.policy is not None and subjob.name in self._subjobs:
+            if self._subjobs[subjob.name] > 0:
+                self._subjobs[subjob.name] -= 1
+            elif self._wholes[subjob.policy] > 0:
+                self._wholes[subjob.policy] -= 1
+                del self._subjobs[subjob.name]
+            else:
+                return False
         self._tasks -= 1
         if left is not None:
             self._roles[task.role] = left - 1
-        return True
-
-    def _subjob_spares(self, subjob: SubJobInfo | None) -> bool:
-        """Take a task of a subgroup if that can spare it; one that the job can do without gives all, once it gives."""
-        if subjob is None or subjob.policy is None or subjob.name not in self._subjobs:
-            return True
-        if self._subjobs[subjob.name] > 0:
-            self._subjobs[subjob.name] -= 1
-        elif self._wholes[subjob.policy] > 0:
-            self._wholes[subjob.policy] -= 1
-            del self._subjobs[subjob.name]
-        else:
-            return False
         return True
 
 
@@ -126,9 +123,3 @@ def _spared(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         if surplus.take(task):
             spared.append(task)
     return spared
-
-
-def _has_roles(job: JobInfo) -> bool:
-    """Return whether there are enough tasks of each role."""
-    there = job.roles(*_VALID)
-    return all(there.get(role, 0) >= minimum for role, minimum in job.role_minimums.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import ClassVar
 
 import numpy as np
@@ -48,7 +48,11 @@ class NetworkTopologyAware(BatchPlugin):
     @hookimpl
     def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
         score, weights = 0.0, 0
-        for resource, amount, weight in self._weighed(gang):
+        waiting = gang.with_status(TaskStatus.PENDING).values()
+        for resource, weight in self.arguments.weights.items():
+            amount = sum(task.request.get(resource, 0) for task in waiting)
+            if not amount or not weight:
+                continue
             offered = int(session.nodes.allocatable(resource)[hypernode.rows].sum())
             taken = int(session.nodes.requested(resource)[hypernode.rows].sum()) + amount
             if taken > offered:
@@ -74,14 +78,6 @@ class NetworkTopologyAware(BatchPlugin):
     def _full(self) -> int:
         """What a hypernode scores that would be full."""
         return _MAX_SCORE * (1 if self.arguments.weight < 0 else self.arguments.weight)
-
-    def _weighed(self, gang: GangInfo) -> Iterator[tuple[str, int, int]]:
-        """Yield what waits of a gang in all, and what that weighs, where it has a weight."""
-        weights, waiting = self.arguments.weights, gang.with_status(TaskStatus.PENDING).values()
-        for name, weight in weights.items():
-            amount = sum(task.request.get(name, 0) for task in waiting)
-            if amount and weight:
-                yield name, amount, weight
 
 
 def _close_gang(task: TaskInfo) -> GangInfo | None:

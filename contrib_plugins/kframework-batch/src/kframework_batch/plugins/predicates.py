@@ -65,9 +65,7 @@ class Predicates(BatchPlugin):
 
     @hookimpl
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
-        if session.core.remembers(task):
-            return None
-        return session.core.search(task).rejected
+        return None if session.core.remembered(task) is not None else session.core.search(task).rejected
 
     @hookimpl
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
@@ -91,4 +89,5 @@ class Predicates(BatchPlugin):
     @hookimpl
     def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
         core = session.core
-        return core.ask(task).status(code) if core.remembers(task) else core.search(task).words(code)
+        known = core.remembered(task) is not None
+        return core.ask(task).status(code) if known else core.search(task).words(code)

@@ -33,7 +33,8 @@ class Priority(BatchPlugin):
 
     @hookimpl
     def preemptable(self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
-        return [task for task in tasks if _is_less_important(task, preemptor)]
+        job, own, others = preemptor.job, preemptor.priority, preemptor.job.priority
+        return [task for task in tasks if (task.priority < own if task.job is job else task.job.priority < others)]
 
     @hookimpl
     def unified_evictable(
@@ -45,9 +46,3 @@ class Priority(BatchPlugin):
     @hookimpl
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
         return job.ready_num + job.waiting_num < len(job.tasks)
-
-
-def _is_less_important(task: TaskInfo, preemptor: TaskInfo) -> bool:
-    if task.job is preemptor.job:
-        return task.priority < preemptor.priority
-    return task.job.priority < preemptor.job.priority

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from kframework_batch.job import JobInfo, TaskInfo
@@ -40,7 +40,16 @@ class Proportion(BatchPlugin):
         rest = unguaranteed(session.total, self._accounts.values())
         for account in self._accounts.values():
             account.limit(rest, 0)
-        _share(session.total, session.queues.values(), self._accounts)
+        # Every queue gets its due of every resource that there is, or that anybody asks for.
+        accounts = list(zip(self._accounts.values(), session.queues.values(), strict=True))
+        for name in dict.fromkeys([*session.total, *[each for account, _ in accounts for each in account.requested]]):
+            claims = []
+            for account, queue in accounts:
+                floor = account.guarantee.get(name, 0)
+                wanted = min(account.requested.get(name, 0), account.capability.get(name, 0))
+                claims.append(Claim(queue.weight, floor, max(floor, wanted)))
+            for (account, _), due in zip(accounts, fill(session.total.get(name, 0), claims), strict=True):
+                account.deserved[name] = due
 
     @hookimpl
     def allocated(self, session: SessionView, task: TaskInfo) -> None:
@@ -101,18 +110,3 @@ class Proportion(BatchPlugin):
     def deserved(self, queue: str) -> Resource:
         """Return what a queue is due in this session."""
         return self._accounts[queue].deserved
-
-
-def _share(total: Resource, queues: Iterable[QueueInfo], accounts: dict[str, QueueAccount]) -> None:
-    """Give every queue its due of every resource that there is, or that anybody asks for."""
-    weights = [queue.weight for queue in queues]
-    names = dict.fromkeys([*total, *[name for account in accounts.values() for name in account.requested]])
-    for name in names:
-        claims = [_claim(account, name, weight) for account, weight in zip(accounts.values(), weights, strict=True)]
-        for account, due in zip(accounts.values(), fill(total.get(name, 0), claims), strict=True):
-            account.deserved[name] = due
-
-
-def _claim(account: QueueAccount, name: str, weight: int) -> Claim:
-    floor = account.guarantee.get(name, 0)
-    return Claim(weight, floor, max(floor, min(account.requested.get(name, 0), account.capability.get(name, 0))))

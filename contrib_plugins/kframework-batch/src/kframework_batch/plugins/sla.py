@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf
 from typing import ClassVar
 
@@ -61,15 +62,9 @@ class Sla(BatchPlugin):
 
     def _deadline(self, job: JobInfo) -> float:
         """Return when a job must not wait any longer, in seconds since 1970; infinity for never."""
-        wait = self._waiting_time(job)
-        return seconds_of(job.created) + wait if wait > 0 and job.created else inf
-
-    def _waiting_time(self, job: JobInfo) -> float:
-        """Return how long a job may wait; what its group says and cannot be read counts as nothing said."""
+        wait = self.arguments.waiting_time
         said = next((job.annotations[key] for key in _ANNOTATIONS if key in job.annotations), None)
-        if said is None:
-            return self.arguments.waiting_time
-        try:
-            return Duration.parse(said)
-        except ValueError:
-            return self.arguments.waiting_time
+        if said is not None:
+            with suppress(ValueError):  # what cannot be read counts as nothing said
+                wait = Duration.parse(said)
+        return seconds_of(job.created) + wait if wait > 0 and job.created else inf

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 from kframework_batch.account import Outcome, SubJobTurn, Turn
 from kframework_batch.account_rows import where
-from kframework_batch.explain.explainer import explain
+from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.explain.explanation import text_of
 from kframework_batch.job import GangInfo
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus, SubGroupPolicy
@@ -16,6 +16,7 @@ from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, mak
 from msgspec.structs import replace
 
 from kframework import NodeTable
+from kframework.scheduler.slices import finished
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt, reclaim"
@@ -242,7 +243,7 @@ def test_explanations_name_the_subgroups() -> None:
     gang = divided(make_gang("j", 6), "xxxyyy", size=3, needed=2, within=HARD)
     found = stage([gang], {"a": 2, "b": 1, "c": 2, "d": 0, "e": 1}).session()
     found.engine.catch_up()
-    text = text_of(explain(found.engine, found.accounts, found.job("j")))
+    text = text_of(finished(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "1 of the 2 subgroups of w that it needs have enough" in text
     assert "subgroup w-x: 3 of the 3 tasks that it needs had a place; in hypernode r0" in text
     assert "subgroup w-y: 0 of the 3 tasks that it needs had a place; 0/3 hypernodes hold it: " in text

@@ -74,11 +74,6 @@ class Svc(JobPlugin):
     def changing(self, job: Job) -> list[ConfigMap]:
         return [ConfigMap(metadata=named(job, _config_map(job)), data=host_files(job))]
 
-    def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
-        name = job.metadata.name
-        made: list[tuple[type[ApiObject], str]] = [(ConfigMap, _config_map(job)), (Service, name)]
-        return [*made, (NetworkPolicy, name)] if self._network_policy else made
-
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
         """Return the spec with hostname and subdomain, the host files mounted, and the hosts of all tasks as variables.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ class JobPlugin(ABC):
 
     def names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
         """Name what belongs to the job."""
-        return []
+        return [(type(made), made.metadata.name) for made in self.belongings(job)]
 
     @abstractmethod
     def applied(self, spec: TemplatePodSpec, job: Job, task: TaskSpec, index: int) -> TemplatePodSpec:
@@ -48,13 +48,23 @@ class Arguments:
 
     def __init__(self, plugin: str, texts: Iterable[str], defaults: Mapping[str, bool | int | str]) -> None:
         self.problems: list[str] = []
-        self._plugin = plugin
         self._found = dict(defaults)
         rest = iter(texts)
         for text in rest:
             if not text.startswith("-") or text in ("-", "--"):
                 break  # Go stops at the first that is no flag
-            self._read(text, rest)
+            name, equals, value = text.lstrip("-").partition("=")
+            known = self._found.get(name)
+            if known is None:
+                self.problems.append(f"plugin {plugin} has no argument {name}")
+            elif isinstance(known, bool) and not equals:
+                self._found[name] = True
+            else:
+                read = _value(value if equals else next(rest, ""), known)
+                if read is None:
+                    self.problems.append(f"argument {name} of plugin {plugin} is not understood")
+                else:
+                    self._found[name] = read
 
     def flag(self, name: str) -> bool:
         """Return one that is true or false."""
@@ -68,20 +78,6 @@ class Arguments:
     def text(self, name: str) -> str:
         """Return a text."""
         return str(self._found[name])
-
-    def _read(self, text: str, rest: Iterator[str]) -> None:
-        name, equals, value = text.lstrip("-").partition("=")
-        known = self._found.get(name)
-        if known is None:
-            self.problems.append(f"plugin {self._plugin} has no argument {name}")
-        elif isinstance(known, bool) and not equals:
-            self._found[name] = True
-        else:
-            read = _value(value if equals else next(rest, ""), known)
-            if read is None:
-                self.problems.append(f"argument {name} of plugin {self._plugin} is not understood")
-            else:
-                self._found[name] = read
 
 
 def _value(text: str, known: bool | int | str) -> bool | int | str | None:

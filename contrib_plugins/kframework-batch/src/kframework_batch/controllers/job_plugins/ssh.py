@@ -67,7 +67,10 @@ class Ssh(JobPlugin):
 
     def belongings(self, job: Job) -> list[ApiObject]:
         keys = KeyPair(self._private, self._public) if self._private else draw_key_pair(self._chance)
-        texts = (keys.private, keys.public, keys.public, _configuration(job, self._port))
+        lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
+        for host, subdomain in (each for task in job.spec.tasks for each in hosts(job, task)):
+            lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {self._port}"]
+        texts = (keys.private, keys.public, keys.public, "".join(f"{line}\n" for line in lines))
         data = {name: b64encode(text.encode()).decode() for name, text in zip(_FILES, texts, strict=True)}
         return [Secret(metadata=named(job, _secret(job)), data=data, type="Opaque")]
 
@@ -102,14 +105,6 @@ def draw_key_pair(chance: Random) -> KeyPair:
 
 def _packed(*parts: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(part)) + part for part in parts)
-
-
-def _configuration(job: Job, port: int) -> str:
-    lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
-    for task in job.spec.tasks:
-        for host, subdomain in hosts(job, task):
-            lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {port}"]
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _secret(job: Job) -> str:
