@@ -77,7 +77,8 @@ CASES: dict[str, Case] = {
         unreached={
             "NodeVolumeLimits.filter: return attachments.faults[row]",
             "NodeVolumeLimits.filter_nodes: raise VolumeFault(first.status.message)",
-            "NodeVolumeLimits.filter_nodes: _check(attachments.faults, np.arange(nodes.capacity)[rows].tolist())",
+            "NodeVolumeLimits.filter_nodes: if row in attachments.faults:",
+            "NodeVolumeLimits.filter_nodes: raise VolumeFault(attachments.faults[row].message)",
         },
     ),
     "VolumeRestrictions": Case(
