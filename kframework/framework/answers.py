@@ -27,6 +27,7 @@ class Nothing(Enum):
     NOTHING = "nothing"
 
 
+#: What a `sign` answers whose plugin has nothing to say about such pods, at any point from PreFilter to PostBind.
 NOTHING: Final = Nothing.NOTHING
 
 

@@ -139,8 +139,12 @@ class Profile:
             for place, (plugin, signer) in enumerate(zip(self.placement, self._signers, strict=True))
             if plugin.sign_reads is None and signer is not _never
         )
+        later = (self.reserve, self.unreserve, self.permit, self.pre_bind, self.pre_flight.values(), self.post_bind)
+        #: The plugins that are asked about a pod once it has a node.
+        self._later = frozenset(step.name for steps in later for step in steps)
         #: This profile without those that have nothing to say about some pods, by their names.
         self._narrowed: dict[frozenset[str], Profile] = {}
+        self._silent: frozenset[str] = frozenset()
         self._signatures: WeakValueDictionary[tuple[Hashable | None, ...], Signature] = WeakValueDictionary()
 
     # -- signatures ------------------------------------------------------------------------------------------------
@@ -192,19 +196,24 @@ class Profile:
         Before that their answers are asked once for all pods of a signature.
         """
         values = zip(self.placement, signature.values, strict=True)
-        silent = frozenset(plugin.name for plugin, value in values if value is NOTHING)
+        silent = self._later.intersection(plugin.name for plugin, value in values if value is NOTHING)
         if not silent:
             return self
-        narrowed = self._narrowed.get(silent)
-        if narrowed is None:
-            narrowed = self._narrowed[silent] = copy.copy(self)
-            vars(narrowed).pop("timed", None)
-            narrowed.reserve = tuple(step for step in self.reserve if step.name not in silent)
-            narrowed.unreserve = tuple(step for step in self.unreserve if step.name not in silent)
-            narrowed.permit = tuple(step for step in self.permit if step.name not in silent)
-            narrowed.pre_bind = tuple(step for step in self.pre_bind if step.name not in silent)
-            narrowed.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in silent}
-            narrowed.post_bind = tuple(step for step in self.post_bind if step.name not in silent)
+        if silent not in self._narrowed:
+            self._narrowed[silent] = self._without(silent)
+        return self._narrowed[silent]
+
+    def _without(self, silent: frozenset[str]) -> Profile:
+        """Return a copy that does not ask these plugins from Reserve on."""
+        narrowed = copy.copy(self)
+        vars(narrowed).pop("timed", None)
+        narrowed._silent = silent
+        narrowed.reserve = tuple(step for step in self.reserve if step.name not in silent)
+        narrowed.unreserve = tuple(step for step in self.unreserve if step.name not in silent)
+        narrowed.permit = tuple(step for step in self.permit if step.name not in silent)
+        narrowed.pre_bind = tuple(step for step in self.pre_bind if step.name not in silent)
+        narrowed.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in silent}
+        narrowed.post_bind = tuple(step for step in self.post_bind if step.name not in silent)
         return narrowed
 
     def _unhashable(self, values: Sequence[object]) -> PluginError:
@@ -227,6 +236,8 @@ class Profile:
     @functools.cached_property
     def timed(self) -> Profile:
         """The same profile with the hooks of the scheduling cycle timed, in the trace of the current attempt."""
+        if self._silent:
+            return self.original.timed._without(self._silent)
         points: Mapping[str, Sequence[AnyStep]] = {
             "pre_filter": self.pre_filter,
             "filter": self.filters,
