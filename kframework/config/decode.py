@@ -85,7 +85,6 @@ class ApiModel(BaseModel):
         populate_by_name=True,
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
         defer_build=True,  # most commands look at few of the blocks; to build them all takes 0.1 s
     )
 

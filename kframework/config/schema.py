@@ -6,8 +6,12 @@ left to loading.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from collections.abc import Mapping
+from itertools import pairwise
+from textwrap import dedent
 
 import msgspec
 from pydantic import BaseModel
@@ -121,7 +125,12 @@ class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Take null for a field that is not given, where a model does."""
         described = super().model_schema(schema)
-        model = schema["cls"]
+        model, properties = schema["cls"], described.get("properties", {})
+        texts = _docstrings(model)
+        for name, field in model.model_fields.items():
+            property = properties.get(field.serialization_alias or field.alias or name)
+            if name in texts and property is not None:
+                property.setdefault("description", texts[name])
         if issubclass(model, ApiModel) and "properties" in described:
             fields = described["properties"]
             described["properties"] = {name: _or_null(fields[name]) for name in field_names(model)}
@@ -134,6 +143,27 @@ class _Generator(GenerateJsonSchema):
             return super().is_instance_schema(schema)
         (described,), parts = msgspec.json.schema_components([struct], ref_template=_REF.format(model="{name}"))
         return _object(described, parts)
+
+
+def _docstrings(model: type[BaseModel]) -> Mapping[str, str]:
+    """Read the docstrings below the fields of a model in its source, by field.
+
+    pydantic could do so whenever a model is defined, which takes every command a quarter of its start.
+    """
+    texts: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if not issubclass(each, BaseModel) or each is BaseModel:
+            continue
+        try:
+            (definition,) = ast.parse(dedent(inspect.getsource(each))).body
+        except (OSError, TypeError):  # it has no source, as where it was created at run time
+            continue
+        assert isinstance(definition, ast.ClassDef)
+        for field, below in pairwise(definition.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[name] = inspect.cleandoc(text)
+    return texts
 
 
 def _object(described: JsonSchemaValue, parts: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:

@@ -76,7 +76,6 @@ class PluginArgs(BaseModel):
         **_SPELLING,
         "frozen": True,
         "arbitrary_types_allowed": True,
-        "use_attribute_docstrings": True,
     }
 
     @classmethod
