@@ -28,6 +28,7 @@ def test_every_line_is_measured(sweep: Sweep) -> None:
         assert all(figure > 0 for _, figure in points)
 
 
+@pytest.mark.long
 def test_it_is_printed_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "drawn.svg"
     main([small(SWEEPS[0])], 3, picture)

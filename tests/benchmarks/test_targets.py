@@ -65,6 +65,7 @@ MEASUREMENT = Measurement(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("label", "seed"), [("integration-test", 3), ("performance", 4)])
 def test_every_workload_is_in_a_row(asked: set[str], label: str, seed: int) -> None:
     main(scale=replace(TINY, label=label, rounds=seed))

@@ -136,7 +136,7 @@ def test_no_wake_up_is_lost_between_plugins() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sampled(HOLDING))
+@pytest.mark.parametrize("name", sampled(HOLDING, 6))
 def test_every_event_wakes_pods_and_every_hint_lets_some_sleep(name: str) -> None:
     answers = found(name)
     for _, resource, action, hinted in (each for each in REGISTERED if each[0] == name):

@@ -18,7 +18,7 @@ FILES = sorted(FOLDER.glob("*.txt"))
 pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl")]
 
 
-@pytest.mark.parametrize("file", sampled(FILES, 2), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sampled(FILES, 4), ids=lambda file: file.stem)
 def test_kubectl_prints_what_is_written_down(file: Path) -> None:
     command = [sys.executable, "-m", "tests.end_to_end.transcripts", str(file)]
     printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE, cwd=PROJECT)

@@ -67,7 +67,7 @@ def test_the_tables_tell_mean_spread_and_who_wins() -> None:
     assert lines[-1] == "Ours keeps more placeable than Theirs with 1 of 2 seeds."
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_prints_the_tables_and_draws_the_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     svg = tmp_path / "result.svg"
     main(["--seeds", "2", "--nodes", "2", "--pods", "100", "--svg", str(svg)])
