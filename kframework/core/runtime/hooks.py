@@ -103,6 +103,9 @@ def _problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
         yield None, f"extends no extension point: {has}"
     if plugin.reads not in _READS:
         yield None, f"reads = {plugin.reads!r} is none of {', '.join(map(repr, _READS))}"
+    kinds = plugin.sign_reads
+    if kinds is not None and not (isinstance(kinds, tuple) and all(isinstance(kind, type) for kind in kinds)):
+        yield None, f"sign_reads = {kinds!r} is no tuple of kinds of objects; write () for none, (Service,) for one"
 
 
 # -- methods that are marked -------------------------------------------------------------------------------------------

@@ -119,6 +119,10 @@ class Overriding(Filtering):
         (type("A", (Mixin, Filtering), {}), "method score(state, pod, node) has the name of a hook and is not marked"),
         (Overriding, "method filter(state, pod, node) has the name of a hook and is not marked"),
         (type("A", (Filtering,), {"reads": "nodes"}), "reads = 'nodes' is none of 'node', 'pods', None"),
+        (
+            type("A", (Filtering,), {"sign_reads": "node"}),
+            "sign_reads = 'node' is no tuple of kinds of objects; write () for none, (Service,) for one",
+        ),
     ],
 )
 def test_what_is_lost_between_classes(wrong: type[Plugin], message: str) -> None:
