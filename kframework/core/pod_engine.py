@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 _TIMED_EVERY = 1.0
 
 #: How many pods of a kind are placed before others have their turn: for some two milliseconds.
-RUN_LENGTH = 48
+RUN_LENGTH = 24
 
 #: The phases that a run has had when a further pod of it is placed.
 _OF_THE_RUN = (("sign", 0, Code.SUCCESS), ("pre_filter", 0, Code.SUCCESS))
@@ -412,6 +412,7 @@ class PodEngine(PodOutcomes):
             trace = AttemptTrace(queued.pod, self.attempts + 1, sample_value, phases=[*_OF_THE_RUN])
             current_attempt.set(trace)
             found = search.again(queued.pod, trace)
+            undo_leaks(self.cluster, attempt.profile)
             if found is None:
                 break
             queue.pop()
@@ -430,7 +431,7 @@ class PodEngine(PodOutcomes):
         """Return whether what was asked about the pod of a search holds for this one too."""
         if pod.scheduler_name != profile.name or pod.terminating or pod.nominated_node_name:
             return False
-        if pod.uid in self.cluster.pods:
+        if pod.uid in self.cluster.pods or pod.uid in self.queue.in_flight:
             return False
         try:
             return profile.sign(pod, self.cluster.epoch) is search.plan.signature
