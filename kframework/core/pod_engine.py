@@ -412,12 +412,13 @@ class PodEngine(PodOutcomes):
             trace = AttemptTrace(queued.pod, self.attempts + 1, sample_value, phases=[*_OF_THE_RUN])
             current_attempt.set(trace)
             found = search.again(queued.pod, trace)
+            if found is not None:
+                self.found(search, found)
             undo_leaks(self.cluster, attempt.profile)
             if found is None:
                 break
             queue.pop()
             self.attempts, self._sample_value = self.attempts + 1, None
-            self.found(search, found)
             self._assume(run, Attempt(self.cluster, attempt.profile, queued, self.clock, now, trace), found)
         return run
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 
 from kframework import (
     ActionType,
     ClusterEvent,
+    CycleState,
     EventResource,
     Handle,
+    NodeInfo,
+    PendingPod,
     Plugin,
     PodInfo,
     Preempt,
+    Simulation,
     Wait,
     error,
     hookimpl,
@@ -42,7 +46,6 @@ from kframework.state.inbox import (
     Synced,
     Touched,
 )
-from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code, Status
 from tests.extension_points.scripted import held, plugin, profile
@@ -425,3 +428,32 @@ def test_a_pod_that_is_being_deleted_is_let_go_with_an_event() -> None:
     stage.steps()
     assert stage.events == ["FailedScheduling pod: skip schedule deleting pod: default/pod"]
     assert stage.decisions == [] and stage.engine.settled
+
+
+class Leaking(Plugin):
+    """Leaves a what-if open for one pod that is not the first of its run."""
+
+    name = "Leaking"
+    reads = "pods"
+    sign_reads = ()
+    opened: ClassVar[list[str]] = []
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> str:
+        return ""
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+        if pod.name == "p4" and not self.opened:
+            self.opened.append(pod.name)
+            self.handle.statement().__enter__().add(pod, node.name)
+
+
+def test_a_what_if_that_a_plugin_leaves_open_is_undone_before_the_pod_has_its_node() -> None:
+    Leaking.opened.clear()
+    nodes, pods = [make_node(name, cpu=2) for name in "abcd"], [make_pod(f"p{n}", cpu="250m") for n in range(8)]
+    simulation = Simulation([*nodes, *pods], plugins=[Leaking]).run()
+    assert not simulation.scheduler.engine.cluster.statements
+    assert [each.node is not None for each in simulation.outcomes] == [True] * 8
+    taken = sum(node.requested("cpu") for node in simulation.scheduler.engine.cluster.nodes)
+    assert taken == 8 * 250

@@ -131,28 +131,3 @@ def test_who_is_refused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     again = [decision for decision in simulation.decisions if decision.pod == failed[0].pod]
     assert [decision.tries for decision in again] == [1, 2]
     assert all(each.node for each in simulation.outcomes)
-
-
-class Leaking(Plugin):
-    """Leaves a what-if open for one pod that is not the first of its run."""
-
-    name = "Leaking"
-    reads = "pods"
-    sign_reads = ()
-
-    @hookimpl
-    def sign(self, pod: PendingPod) -> str:
-        return ""
-
-    @hookimpl
-    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
-        if pod.name == "p4":
-            self.handle.statement().__enter__()
-
-
-def test_a_what_if_that_a_plugin_leaves_open_is_undone_before_the_pod_has_its_node() -> None:
-    simulation, _ = simulated(alike(8), plugins=[Leaking])
-    assert not simulation.scheduler.engine.cluster.statements
-    assert [each.node is not None for each in simulation.outcomes] == [True] * 8
-    taken = sum(node.requested("cpu") for node in simulation.scheduler.engine.cluster.nodes)
-    assert taken == 8 * 250
