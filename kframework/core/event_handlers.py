@@ -44,9 +44,17 @@ class EventHandlers:
             else:
                 self._unassigned(obj)
         elif isinstance(obj, Node):
-            self._node(obj)
+            before = self.cluster.put_node(obj)
+            if before is None:
+                _say("Add event for node", obj)
+                self.on_event(Occurrence(EventResource.NODE, ActionType.ADD, None, obj))
+                return
+            for action in node_updates(before, obj):
+                self.on_event(Occurrence(EventResource.NODE, action, before, obj))
         else:
-            self._other(obj)
+            old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
+            happened = ActionType.ADD if old is None else ActionType.UPDATE
+            self.on_event(Occurrence(event_resource(kind_of(obj)), happened, old, obj))
 
     def deleted(self, obj: ApiObject) -> None:
         """Take in that an object exists no more."""
@@ -57,7 +65,8 @@ class EventHandlers:
             self.on_event(Occurrence(EventResource.NODE, ActionType.DELETE, obj, None))
             self.cluster.remove_node(obj.metadata.name)
         else:
-            self._other_gone(obj)
+            self.cluster.objects(type(obj)).remove(obj.metadata)
+            self.on_event(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
     def on_event(self, event: Occurrence, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Tell the queue of an event."""
@@ -187,26 +196,6 @@ class EventHandlers:
 
     def _freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
         self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)
-
-    # -- nodes and all else ----------------------------------------------------------------------------------------
-
-    def _node(self, node: Node) -> None:
-        old = self.cluster.put_node(node)
-        if old is None:
-            _say("Add event for node", node)
-            self.on_event(Occurrence(EventResource.NODE, ActionType.ADD, None, node))
-            return
-        for action in node_updates(old, node):
-            self.on_event(Occurrence(EventResource.NODE, action, old, node))
-
-    def _other(self, obj: ApiObject) -> None:
-        old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
-        action = ActionType.ADD if old is None else ActionType.UPDATE
-        self.on_event(Occurrence(event_resource(kind_of(obj)), action, old, obj))
-
-    def _other_gone(self, obj: ApiObject) -> None:
-        self.cluster.objects(type(obj)).remove(obj.metadata)
-        self.on_event(Occurrence(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
 
 def _nominated(pod: PendingPod, node_name: str) -> PendingPod:

@@ -159,6 +159,3 @@ class PluginHandle(Handle):
     @property
     def api(self) -> Api:
         return self._outside.api
-
-    def __repr__(self) -> str:
-        return f"<PluginHandle of {self._profile}>"

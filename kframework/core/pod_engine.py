@@ -57,8 +57,7 @@ from kframework.state.inbox import (
     Synced,
     Touched,
 )
-from kframework.state.pods import PendingPod, PodInfo, QueuedPod
-from kframework.state.waiting import ReservedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code
 from kframework.verbosity import V3, V10
 
@@ -118,7 +117,9 @@ class PodEngine(PodOutcomes):
             self.preempting,
             self.seeds.generator("preemption offset"),
             lambda: self.current,
-            spared=None if preempt_other_schedulers_pods else self._is_foreign,
+            spared=None
+            if preempt_other_schedulers_pods
+            else lambda pod: (pod.spec.scheduler_name or "default-scheduler") not in self.profiles,
             verifying=self._verifying,
         )
         self._deferred: list[Message] = []
@@ -174,10 +175,6 @@ class PodEngine(PodOutcomes):
     def retrying(self) -> tuple[str, ...]:
         return tuple(pod.key for pod in self.pending.values() if not self.queue.dormant(pod.uid))
 
-    def _is_foreign(self, pod: PodInfo) -> bool:
-        """Return whether a pod is another scheduler's."""
-        return (pod.spec.scheduler_name or "default-scheduler") not in self.profiles
-
     # -- running ---------------------------------------------------------------------------------------------------
 
     def ask(self, message: Message) -> None:
@@ -197,7 +194,18 @@ class PodEngine(PodOutcomes):
     def catch_up(self) -> None:
         for message in self.inbox.drain():
             self._apply(message)
-        self._tick()
+        now = self.clock.now()
+        if self.sources:
+            for turn in self.sources.expired(now):
+                self.turned(turn)
+        deadline = self.cluster.waiting.deadline
+        if deadline is not None and deadline <= now:
+            for reserved in self.cluster.waiting.undecided():
+                plugin, due = min(reserved.pending.items(), key=lambda item: item[1])
+                if due <= now:
+                    waited = Duration(round(due - reserved.since, 6))
+                    reserved.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+        self.queue.tick()
 
     @property
     def deadline(self) -> float | None:
@@ -267,24 +275,6 @@ class PodEngine(PodOutcomes):
         if source.fresh or source.settings.when_stale == "ignore":
             label = f"{source.plugin}/{source.name}"
             self.handlers.on_event(Occurrence(source.key, ActionType.UPDATE, None, change, label))
-
-    def _tick(self) -> None:
-        now = self.clock.now()
-        if self.sources:
-            for turn in self.sources.expired(now):
-                self.turned(turn)
-        deadline = self.cluster.waiting.deadline
-        if deadline is not None and deadline <= now:
-            for reserved in self.cluster.waiting.undecided():
-                self._expire(reserved, now)
-        self.queue.tick()
-
-    @staticmethod
-    def _expire(reserved: ReservedPod, now: float) -> None:
-        plugin, deadline = min(reserved.pending.items(), key=lambda item: item[1])
-        if deadline <= now:
-            waited = Duration(round(deadline - reserved.since, 6))
-            reserved.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     # -- one attempt -----------------------------------------------------------------------------------------------
 
@@ -371,13 +361,13 @@ class PodEngine(PodOutcomes):
 
     def search(self, attempt: Attempt) -> Placing:
         """Open the search for a node; PluginError if the pod cannot be signed."""
-        queued, profile = attempt.queued, attempt.profile
-        plan = self._layers[profile.name].plan(profile.sign(queued.pod, self.cluster.epoch), queued.pod)
+        pod, profile = attempt.pod, attempt.profile
+        plan = self._layers[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
         attempt.profile = attempt.asked = plan.profile
         if attempt.trace.is_timed:
             attempt.asked = plan.profile.timed
             plan = plan.of(attempt.asked)
-        search = Placing(self.cluster, plan, queued.pod, self.rotation, self._ties, attempt.trace, self.extenders)
+        search = Placing(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
         self.current = search
         return search
 
@@ -426,7 +416,8 @@ class PodEngine(PodOutcomes):
         self.cluster.assume(attempt.pod, result.node)
         for point in ("assume", "reserve", "permit"):
             attempt.trace.end_phase(point)
-        run.append(attempt, result)
+        run.attempts.append(attempt)
+        run.results.append(result)
 
     def _is_like(self, pod: PendingPod, profile: Profile, search: Search) -> bool:
         """Return whether what was asked about the pod of a search holds for this one too."""

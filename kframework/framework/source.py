@@ -144,7 +144,8 @@ class Source(Mapping[str, V]):
                 with suppress(msgspec.MsgspecError, TypeError):
                     self.converted({key: json.decode(json.encode(value))})
                     continue
-                raise ValueError(f"{key!r} has the value {shown(value)}: {_without_place(error)}") from error
+                wrong = str(error).partition(" - at `$")[0]  # without where it stands among others
+                raise ValueError(f"{key!r} has the value {shown(value)}: {wrong}") from error
             raise ValueError(str(error)) from error
 
     def converted(self, values: Mapping[str, object]) -> dict[str, V]:
@@ -203,8 +204,3 @@ class Source(Mapping[str, V]):
     def __repr__(self) -> str:
         state = "" if self.fresh else " absent" if self.updated_at is None else " stale"
         return f"<Source {self.key}: {len(self)} values{state}{', ' + self.error if self.error else ''}>"
-
-
-def _without_place(error: Exception) -> str:
-    """Say what is wrong with a value, but not where it stands among others."""
-    return str(error).partition(" - at `$")[0]

@@ -49,7 +49,17 @@ class Journal(Observer):
         if took >= _SLOW:
             _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _times(took, decision))
         if _log.isEnabledFor(V2):
-            self._say(decision, took)
+            if _log.isEnabledFor(logging.DEBUG):
+                fields = self._of(decision) | _said(decision) | _times(took, decision)
+                _log.debug("What the plugins said", extra=fields)
+            if decision.result is Result.SCHEDULED:  # its binding will tell
+                found: _Fields = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
+                self._binding[decision.attempt] = found
+            elif decision.result is Result.UNSCHEDULABLE:
+                self._wait(decision)
+            if decision.victims:
+                chosen = {"node": decision.nominated, "victims": decision.victims}
+                _log.log(V2, "The target node for the preemption is determined", extra=self._of(decision) | chosen)
         if decision.result is _ERROR:
             _log.error("Error scheduling pod; retrying", extra=self._of(decision) | {"err": decision.message})
 
@@ -64,18 +74,6 @@ class Journal(Observer):
             # A missing right was said where it was noted, and need not be with every pod.
             level = V2 if lacks_right(binding.message) else logging.ERROR
             _log.log(level, "Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
-
-    def _say(self, decision: Decision, took: int) -> None:
-        """Log why a pod has to wait; of one that need not, its binding will tell."""
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("What the plugins said", extra=self._of(decision) | _said(decision) | _times(took, decision))
-        if decision.result is Result.SCHEDULED:
-            self._binding[decision.attempt] = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
-        elif decision.result is Result.UNSCHEDULABLE:
-            self._wait(decision)
-        if decision.victims:
-            chosen = {"node": decision.nominated, "victims": decision.victims}
-            _log.log(V2, "The target node for the preemption is determined", extra=self._of(decision) | chosen)
 
     def _wait(self, record: Decision | Binding) -> None:
         _log.log(V2, "Unable to schedule pod; no fit; waiting", extra=self._of(record) | {"err": record.message})

@@ -9,7 +9,7 @@ import msgspec
 from kframework.observe.web.nodes import node_pods, nodes
 from kframework.observe.web.pods import Queues, queues
 from kframework.observe.web.profiles import profile_parts
-from kframework.observe.web.sections import Details, Section
+from kframework.observe.web.sections import Section
 from kframework.observe.web.shown import Shown, report_page
 from kframework.observe.web.summary import attempts, summary
 from kframework.scheduler.scheduler import E
@@ -40,7 +40,10 @@ def report(shown: Shown[E], *, title: str, start: float | None = None) -> str:
         "nodes": nodes(table),
         "node_pods": {name: pods for name, pods in found.items() if pods is not None},
         "profiles": profile_parts(engine.profiles, history, engine.clock.now(), counted=history.kept),
-        "details": {sort: _details(shown, sort, names) for sort, names in chosen.items()},
+        "details": {
+            sort: {name: known for name in names if (known := shown.details(sort, name)).sections}
+            for sort, names in chosen.items()
+        },
         "explanations": {sort: shown.explanations(sort, names) for sort, names in chosen.items()},
     }
     return report_page(title, msgspec.json.encode(data)).html
@@ -57,8 +60,3 @@ def _chosen(waiting: Queues, sections: Iterable[Section]) -> dict[str, list[str]
         for ref in section.refs():
             chosen.setdefault(ref.to, {})[ref.name] = None
     return {sort: list(names)[:EXPLANATIONS] for sort, names in chosen.items() if sort != "node"}
-
-
-def _details(shown: Shown[E], sort: str, names: Iterable[str]) -> dict[str, Details]:
-    found = {name: shown.details(sort, name) for name in names}
-    return {name: details for name, details in found.items() if details.sections}

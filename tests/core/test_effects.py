@@ -19,4 +19,3 @@ def test_a_reservation_keeps_the_pod_as_it_was_decided_upon() -> None:
     reservation = Reservation(profile(), queued, CycleState(), reserved, AttemptTrace(pod, 3))
     queued.pod = newer
     assert (reservation.pod, reservation.node_name, reservation.attempt) == (pod, "a", 3)
-    assert "default/pod" in repr(reservation)

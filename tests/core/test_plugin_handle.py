@@ -47,11 +47,6 @@ def test_what_a_hook_sees(ask: Callable[[Handle, PendingPod], object], answer: o
     assert seen == answer
 
 
-def test_the_handle_names_its_profile_when_it_is_printed() -> None:
-    shown, _ = asked(lambda handle, pod: repr(handle))
-    assert shown == "<PluginHandle of default-scheduler>"
-
-
 def test_every_plugin_draws_its_own_numbers_and_always_the_same() -> None:
     def drawn(name: str) -> int:
         drawing = plugin(name, filter=None)

@@ -80,6 +80,3 @@ class BesideNominated:
             rejection = PASS if status is None else self.table.rejection(FIRST, status)
             found[place] = self._rejections.cells[row] = rejection
         return found
-
-    def __repr__(self) -> str:
-        return f"<BesideNominated, {len(self.table)} statuses>"

@@ -46,9 +46,6 @@ class Reservation(msgspec.Struct, eq=False, weakref=True):
         """The node that it is assumed on."""
         return self.reserved.node_name
 
-    def __repr__(self) -> str:
-        return f"<Reservation {self.attempt}: {self.reserved!r}>"
-
 
 class Eviction(msgspec.Struct, frozen=True):
     """The victims of a preemption, none of which is going yet, and all that it takes to send them away.

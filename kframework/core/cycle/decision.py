@@ -98,11 +98,9 @@ class Observer(Protocol):
 
     def decided(self, decision: Decision) -> None:
         """Take notice of an attempt."""
-        ...
 
     def bound(self, binding: Binding) -> None:
         """Take notice of the end of a binding cycle."""
-        ...
 
 
 @runtime_checkable
@@ -120,7 +118,6 @@ class Accounting(Protocol):
 
     def accounted(self, account: msgspec.Struct) -> None:
         """Take notice of an account: a record of the engine's own, of which there may be several kinds."""
-        ...
 
 
 def fit_error(

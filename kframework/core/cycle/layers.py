@@ -281,7 +281,3 @@ class Layer:
             if found is not None:
                 return found
         return None
-
-    def __repr__(self) -> str:
-        names = ", ".join(dict.fromkeys([*(s.name for s in self.filters), *(s.name for s in self.scores)]))
-        return f"<Layer of {names or 'nothing'}{' on ' + repr(self.below) if self.below else ''}>"

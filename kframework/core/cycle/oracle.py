@@ -12,7 +12,7 @@ from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.points import PreFilterResult, run_add_pod, run_pre_filter, run_pre_score
+from kframework.core.runtime.points import PreFilterResult, first_rejection, run_add_pod, run_pre_filter, run_pre_score
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.errors import KFrameworkError
@@ -65,20 +65,13 @@ class Oracle:
                     failed = run_add_pod(self._filters(), state, self.pod, other, node)
                     if failed is not None:
                         return failed
-                rejection = self._first_rejection(row, state)
+                rejection = first_rejection(self._filters(), state, self.pod, node)
             if rejection is not None:
                 return rejection
-        return self._first_rejection(row, self.state)
+        return first_rejection(self._filters(), self.state, self.pod, node)
 
     def _filters(self) -> list[FilterStep]:
         return [step for step in self.profile.filters if step.name not in self.pre_filter_result.skipped]
-
-    def _first_rejection(self, row: int, state: CycleState) -> Status | None:
-        for step in self._filters():
-            status = step.ask(state, self.pod, self.nodes[row])
-            if status is not None:
-                return status
-        return None
 
     def totals(self, candidates: list[int]) -> dict[int, int] | Status:
         """Return the weighted score of each candidate, or what went wrong."""

@@ -145,11 +145,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             normalizing=timed.own(self.normalizing),
         )
 
-    def __repr__(self) -> str:
-        filters, scores = (*self.fresh_columnar, *self.fresh_scalar), self.fresh_scores
-        fresh = dict.fromkeys([*(step.name for step in filters), *(step.name for step in scores)])
-        return f"<Plan {self.cache!r}, afresh: {', '.join(fresh) or 'nobody'}>"
-
 
 def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: LowerLayers) -> Plan:
     """Ask the plugins that sign the pod for all that they say before a node is looked at."""
@@ -208,7 +203,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         pre_filters=tuple(
             step.saying(pre_filter[step.name]) if step.name in signed else step
             for step in profile.pre_filter
-            if step.name not in signed or not _consents(pre_filter.get(step.name))
+            if step.name not in signed or not ((said := pre_filter.get(step.name)) is None or _skips(said))
         ),
         filters=filters,
         fresh_columnar=tuple(step for step in others if step.ask_rows is not None or step.name in signed),
@@ -231,10 +226,6 @@ def _skips(answer: PreFilterAnswer) -> bool:
     return isinstance(answer, Status) and answer.code == Code.SKIP
 
 
-def _consents(answer: PreFilterAnswer) -> bool:
-    return answer is None or _skips(answer)
-
-
 def _lower(
     profile: Profile,
     signature: Signature,
@@ -255,15 +246,12 @@ def _lower(
     return layer
 
 
-class _Known:
+class _Known(msgspec.Struct):
     """A plan as it was made, the same with columns of its own if it has any, and when it was last asked for."""
 
-    __slots__ = ("asked", "columned", "made")
-
-    def __init__(self, plan: Plan) -> None:
-        self.made = plan
-        self.columned: Plan | None = None
-        self.asked = 0
+    made: Plan
+    columned: Plan | None = None
+    asked: int = 0
 
 
 class Layers:
@@ -302,7 +290,8 @@ class Layers:
         known = self._plans.get(signature)
         if known is None:
             known = self._remember(signature, make_plan(self._profile, signature, pod, self._nodes, self._lower))
-            self._trim()
+            while len(self._plans) > 1 and self.nbytes > self._budget:
+                self._forget(next(iter(self._plans)))
         else:
             self._plans.move_to_end(signature)
         plan = self._with_columns(signature, known) if self._columns_pay(known) else known.made
@@ -352,11 +341,6 @@ class Layers:
     def _take_columns(self, signature: Signature) -> None:
         self.nbytes -= self._columned.pop(signature)
         self._plans[signature].columned = None
-
-    def _trim(self) -> None:
-        """Forget the plans that were not asked for longest, until the rest is within the budget."""
-        while len(self._plans) > 1 and self.nbytes > self._budget:
-            self._forget(next(iter(self._plans)))
 
     def clear(self) -> None:
         """Forget everything."""

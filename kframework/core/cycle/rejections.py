@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 
 from kframework.core.runtime.steps import FilterStep
@@ -55,19 +56,16 @@ def of_plugin(order: int) -> int:
     return order << _ORDER
 
 
-class StatusTable:
+class StatusTable(msgspec.Struct, eq=False):
     """Statuses that rejections refer to by number; one that is no rejection is a fault.
 
     A fault counts only if kube-scheduler's search would have reached its node, so it is kept like any other answer.
     """
 
-    __slots__ = ("_numbers", "faults", "source", "statuses")
-
-    def __init__(self, source: int) -> None:
-        self.source: int = source
-        self.statuses: list[Status] = []
-        self._numbers: dict[Status, int] = {}
-        self.faults: int = 0
+    source: int
+    statuses: list[Status] = []
+    faults: int = 0
+    _numbers: dict[Status, int] = {}
 
     def rejection(self, order: int, status: Status) -> int:
         """Put a Status in the table and return the rejection that refers to it."""

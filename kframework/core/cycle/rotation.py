@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.state.node_order import Places
 
 
-class Rotation:
+class Rotation(msgspec.Struct, eq=False):
     """Where the next search starts in the order of the nodes; one for all profiles."""
 
-    __slots__ = ("next_start_index",)
-
-    def __init__(self, next_start_index: int = 0) -> None:
-        self.next_start_index: int = next_start_index
+    next_start_index: int = 0
 
 
 def nodes_to_find(nodes: int, percentage: int) -> int:

@@ -71,11 +71,6 @@ class Run(Sequence[Decision]):
         self.state: CycleState = state
         self._decisions: dict[int, Decision] = {}
 
-    def append(self, attempt: Attempt, result: ScheduleResult) -> None:
-        """Take in an attempt whose pod was assumed on the node that it found."""
-        self.attempts.append(attempt)
-        self.results.append(result)
-
     def reservation(self, place: int) -> Reservation:
         """Return what the binding cycle of one of the pods needs."""
         attempt, _ = self.attempts[place], self[place]  # the Decision is made now: the pod may be put back
@@ -167,8 +162,6 @@ class RunObserver(Protocol):
 
     def decided_run(self, run: Run) -> None:
         """Take notice of the attempts of a run."""
-        ...
 
     def bound_run(self, bound: BoundRun) -> None:
         """Take notice of the binding of a run."""
-        ...

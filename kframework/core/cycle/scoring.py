@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,29 +18,23 @@ from kframework.values.scores import Scores
 from kframework.values.status import Status
 
 
-class Scoring:
+class Scoring(msgspec.Struct, eq=False):
     """The scoring of one attempt among its feasible nodes: what the plan's cache holds, what is asked anew.
 
     `rows` are those of the nodes, `places` where they stand in the order of all nodes.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        state: CycleState,
-        pod: PendingPod,
-        nodes: NodeTable,
-        places: Places,
-        rows: NDArray[np.int64],
-    ) -> None:
-        self.plan = plan
-        self.state = state
-        self.pod = pod
-        self.nodes = nodes
-        self.places = places
-        self.rows = rows
-        #: Whether anybody must be asked for `pre_score`.
-        self.asks_before: bool = bool(plan.fresh_pre_scores) or plan.profile.has_wrapper("pre_score")
+    plan: Plan
+    state: CycleState
+    pod: PendingPod
+    nodes: NodeTable
+    places: Places
+    rows: NDArray[np.int64]
+
+    @property
+    def asks_before(self) -> bool:
+        """Whether anybody must be asked for `pre_score`."""
+        return bool(self.plan.fresh_pre_scores) or self.plan.profile.has_wrapper("pre_score")
 
     def pre_score(self) -> frozenset[str] | Status:
         """Run PreScore; return the plugins asked afresh that have nothing to say, or what went wrong."""

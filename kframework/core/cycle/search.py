@@ -136,7 +136,10 @@ class Search:
             self.trace.end_phase(phase)
             phase = "extender_filter"
             outcome = yield from self._ask_extenders(self.extenders, result)
-        outcome = outcome or self._few(result)
+        if outcome is None and not len(self.feasible):
+            outcome = self._fit_error(result)
+        elif outcome is None and len(self.feasible) == 1:
+            outcome = ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.looked.evaluated, 1)
         self.trace.end_phase(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is not None:
             return outcome
@@ -376,15 +379,6 @@ class Search:
         for row in self._rejected_nominee:
             evaluated += row not in self.looked.node_order[: self.looked.evaluated]
         self.rotation.next_start_index = (self.start_index + evaluated) % len(self.nodes)
-
-    def _few(self, result: PreFilterResult) -> Outcome | None:
-        """Return the outcome when at most one node is feasible; None when there are several to choose from."""
-        feasible = self.feasible
-        if not len(feasible):
-            return self._fit_error(result)
-        if len(feasible) == 1:
-            return ScheduleResult(self.nodes.by_row[feasible[0]].name, 0, 1, self.looked.evaluated, 1)
-        return None
 
     # -- extenders -------------------------------------------------------------------------------------------------
 

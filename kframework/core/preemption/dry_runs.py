@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import msgspec
+
 from kframework.clock import seconds_of
 from kframework.core.cycle.question import Question, filter_with_nominated_pods
 from kframework.core.runtime.points import run_add_pod, run_remove_pod
@@ -78,35 +80,30 @@ def _started(pod: PodInfo) -> float:
     return _seconds(pod.start_time) if pod.start_time is not None else math.inf
 
 
-class DryRun:
+class DryRun(msgspec.Struct, eq=False, dict=True):
     """Tries on nodes what it would take to make room for the pod that a question is about.
 
     The preemptor must leave room for the nominated pods that are as important; `spared` tells of a pod that it is
     never a victim.
     """
 
-    def __init__(
-        self,
-        search: Question,
-        state: CycleState,
-        budgets: Budgets,
-        spared: Callable[[PodInfo], bool] | None,
-    ) -> None:
-        self._search = search
-        self._state = state
-        self._budgets = budgets
-        self._spared = spared
+    search: Question
+    state: CycleState
+    budgets: Budgets
+    spared: Callable[[PodInfo], bool] | None
+
+    def __post_init__(self) -> None:
         # What a plugin says that looks at no pods holds, whichever of them stay.
-        self._look_at_pods = tuple(step for step in search.filters if step.plugin.reads != "node")
+        self._look_at_pods = tuple(step for step in self.search.filters if step.plugin.reads != "node")
 
     def __call__(self, node: NodeInfo) -> Ranked | Status:
         """Find the pods of lower priority that must leave the node, or why that does not help."""
-        search = self._search
-        lower = [other for other in node.pods if may_preempt(search.pod, other, self._spared)]
+        search = self.search
+        lower = [other for other in node.pods if may_preempt(search.pod, other, self.spared)]
         if not lower:
             return _NO_VICTIMS
         with search.cluster.statement() as statement:
-            what_if = _WhatIf(search, self._state, node, statement)
+            what_if = _WhatIf(search, self.state, node, statement)
             try:
                 return self._victims(what_if, lower)
             except _ExtensionError as error:
@@ -115,11 +112,11 @@ class DryRun:
     def _victims(self, what_if: _WhatIf, lower: list[PodInfo]) -> Ranked | Status:
         for pod in lower:
             what_if.remove(pod)
-        rejection = what_if.rejection(self._search.filters)
+        rejection = what_if.rejection(self.search.filters)
         if rejection is not None:
             return rejection
         lower.sort(key=_importance)
-        violating, others = self._budgets.split(lower)
+        violating, others = self.budgets.split(lower)
         victims = [pod for pod in violating if not self._reprieved(what_if, pod)]
         violations = len(victims)
         victims += [pod for pod in others if not self._reprieved(what_if, pod)]
@@ -160,18 +157,14 @@ class _WhatIf:
         self._statement = statement
 
     def add(self, pod: PodInfo) -> None:
-        """Put a pod on the node."""
-        search = self._search
         self._statement.add(pod, self.node.name)
         if self._extended:
-            _check(run_add_pod(self._extended, self._state, search.pod, pod, self.node))
+            _check(run_add_pod(self._extended, self._state, self._search.pod, pod, self.node))
 
     def remove(self, pod: PodInfo) -> None:
-        """Take a pod off the node."""
-        search = self._search
         self._statement.remove(pod)
         if self._extended:
-            _check(run_remove_pod(self._extended, self._state, search.pod, pod, self.node))
+            _check(run_remove_pod(self._extended, self._state, self._search.pod, pod, self.node))
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""
@@ -199,13 +192,10 @@ class _Budget:
         self.disrupted = budget.status.disrupted_pods
 
 
-class _Cover:
+class _Cover(msgspec.Struct, eq=False, weakref=True):
     """The budgets that cover the pods of a label class; classes that the same ones cover share it."""
 
-    __slots__ = ("__weakref__", "budgets")
-
-    def __init__(self, budgets: tuple[_Budget, ...]) -> None:
-        self.budgets = budgets
+    budgets: tuple[_Budget, ...]
 
 
 class _Charge(NamedTuple):
@@ -237,7 +227,12 @@ class Budgets:
         if not len(self._store):
             return (), pods
         covers = [self._cover(pod.label_class) for pod in pods]
-        charges = self._charges_of(tuple(dict.fromkeys(covers)))
+        distinct = tuple(dict.fromkeys(covers))
+        charges = self._charges.get(distinct)
+        if charges is None:
+            if len(self._charges) >= _CHARGES:
+                self._charges.clear()
+            charges = self._charges[distinct] = _charges(distinct)
         left: dict[int, int] = {}
         violating: list[PodInfo] = []
         others: list[PodInfo] = []
@@ -247,15 +242,6 @@ class Budgets:
                 left[charge.number] = left.get(charge.number, charge.allowed) - 1
             (violating if any(left[charge.number] < 0 for charge in charged) else others).append(pod)
         return violating, others
-
-    def _charges_of(self, covers: tuple[_Cover, ...]) -> dict[_Cover, list[_Charge]]:
-        """Return what is charged for a pod of each of these covers."""
-        found = self._charges.get(covers)
-        if found is None:
-            if len(self._charges) >= _CHARGES:
-                self._charges.clear()
-            found = self._charges[covers] = _charges(covers)
-        return found
 
     def _cover(self, pods: LabelClass) -> _Cover:
         cover = self._covers.get(pods)

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from random import Random
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,7 +94,10 @@ class Evaluator(Preemption):
             answers.offset += 1  # preemptors of one kind begin one node further each time, and reuse remembered answers
         node_order = np.roll(potential, -(answers.offset or 0))
         if self._verifying:
-            _verify(search, dry_run, answers, node_order)
+            for row in node_order.tolist():
+                remembered = answers.get(row)
+                if remembered is not None and remembered != (afresh := dry_run(search.nodes[row])):
+                    raise VerificationError(search, f"dry run on node {search.nodes[row].name}", remembered, afresh)
         candidates = _candidates(search, dry_run, answers, node_order, enough)
         return DryRuns(
             candidates, Status(Code.SUCCESS) if candidates else _none(answers, node_order, len(search.nodes))
@@ -161,14 +165,6 @@ def _none(answers: Answers, rows: NDArray[np.int64], nodes: int) -> Status:
     return Status(Code.UNSCHEDULABLE, (fit_error(nodes, reasons),))
 
 
-def _verify(search: Search, dry_run: DryRun, answers: Answers, rows: NDArray[np.int64]) -> None:
-    """Compare what is remembered of these rows with dry runs made afresh; VerificationError where they differ."""
-    for row in rows.tolist():
-        remembered = answers.get(row)
-        if remembered is not None and remembered != (afresh := dry_run(search.nodes[row])):
-            raise VerificationError(search, f"dry run on node {search.nodes[row].name}", remembered, afresh)
-
-
 #: What `Answers.found` says of a row: nothing yet, or that there are victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1
 
@@ -199,7 +195,8 @@ class Answers:
             self.clear()
         else:
             for row in changed:
-                self._forget(row)
+                self.found.cells[row] = UNKNOWN
+                self.candidates.pop(row, None)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -207,10 +204,6 @@ class Answers:
         self.candidates.clear()
         self._numbers.clear()
         self._statuses.clear()
-
-    def _forget(self, row: int) -> None:
-        self.found.cells[row] = UNKNOWN
-        self.candidates.pop(row, None)
 
     def put(self, row: int, answer: Ranked | Status) -> None:
         """Keep what a dry run found."""
@@ -259,32 +252,26 @@ class DryRunMemory:
         if as_of != self._as_of:
             self._as_of = as_of
             self._answers.clear()
-        self._trim()
+        # What is asked for grows only after there is room.
+        nbytes = sum(answers.nbytes for answers in self._answers.values())
+        while nbytes > self._budget:
+            _, oldest = self._answers.popitem(last=False)
+            nbytes -= oldest.nbytes
         key = (signature, priority)
         if key not in self._answers:
             self._answers[key] = Answers(self._cluster)
         self._answers.move_to_end(key)
         return self._answers[key]
 
-    def _trim(self) -> None:
-        """Forget until there is room; what is asked for grows only after that."""
-        nbytes = sum(answers.nbytes for answers in self._answers.values())
-        while nbytes > self._budget:
-            _, oldest = self._answers.popitem(last=False)
-            nbytes -= oldest.nbytes
-
     def __len__(self) -> int:
         return len(self._answers)
 
 
-class _Preemption:
+class _Preemption(msgspec.Struct):
     """The attempt that chose the victims, and the victim that is sent away last, once it is its turn."""
 
-    __slots__ = ("attempt", "last_victim")
-
-    def __init__(self, attempt: int) -> None:
-        self.attempt = attempt
-        self.last_victim = ""
+    attempt: int
+    last_victim: str = ""
 
 
 class Preempting:
@@ -330,6 +317,3 @@ class Preempting:
 
     def __len__(self) -> int:
         return len(self._under_way)
-
-    def __repr__(self) -> str:
-        return f"<Preempting {len(self)} preemptions under way>"

@@ -82,9 +82,6 @@ class Pool:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def __repr__(self) -> str:
-        return f"<Pool of {len(self)} held by {len(self._held)} plugins>"
-
 
 class InFlight:
     """Popped pods in the order of their pops, and the events since the oldest of these pops.

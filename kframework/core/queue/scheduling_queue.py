@@ -51,7 +51,6 @@ class QueueRules(Protocol):
 
     def unsortable(self, error: Exception) -> None:
         """Report that two of the keys do not compare with each other."""
-        ...
 
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask PreEnqueue; None lets the pod in."""
@@ -85,7 +84,8 @@ class SchedulingQueue:
         self._backing_off_after_error = Heap(rules.unsortable)
         self._unschedulable = Pool()
         self._gated = Pool()
-        self._in_flight = InFlight()
+        #: The pods that are popped and not returned.
+        self.in_flight: InFlight = InFlight()
         #: How many pods entered which queue because of which event.
         self.incoming: Counter[tuple[str, str]] = Counter()
 
@@ -101,12 +101,12 @@ class SchedulingQueue:
         With nothing active the first pod that rests after a rejection is handed out early (KEP-5142).
         """
         queued = self._take()
-        while queued is not None and queued.pod.uid in self._in_flight:
+        while queued is not None and queued.pod.uid in self.in_flight:
             log.error("Pod %s is in flight already; what stood in the queue is dropped", queued.pod.key)
             queued = self._take()
         if queued is not None:
             queued.attempts += 1
-            self._in_flight.pop(queued.pod.uid)
+            self.in_flight.pop(queued.pod.uid)
         return queued
 
     def first(self) -> QueuedPod | None:
@@ -138,14 +138,22 @@ class SchedulingQueue:
             queued.consecutive_errors += 1
         queued.timestamp = self._now()
         queued.backoff_expiry = None
-        if not queued.rejectors or queued.pod.uid not in self._in_flight:
+        if not queued.rejectors or queued.pod.uid not in self.in_flight:
+            self._requeue(queued, "ScheduleAttemptFailure")
+            return
+        # What happened while it was in flight may have woken it.
+        strategies = {self._strategy(event, queued) for event in self.in_flight.since_pop(queued.pod.uid)}
+        if QueueingStrategy.IMMEDIATELY in strategies:
+            self._enter_active(queued, "ScheduleAttemptFailure")
+        elif QueueingStrategy.AFTER_BACKOFF in strategies:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
-            self._replay(queued)
+            self._unschedulable.put(queued, queued.rejectors)
+            self._entered("unschedulable", queued, "ScheduleAttemptFailure")
 
     def done(self, uid: str) -> bool:
         """Let a popped pod go for good; tell whether it was in flight (asking twice does no harm)."""
-        return self._in_flight.done(uid)
+        return self.in_flight.done(uid)
 
     def update(self, pod: PendingPod) -> None:
         """Replace the object of a pending pod; a change that its rejectors registered wakes it."""
@@ -193,12 +201,12 @@ class SchedulingQueue:
         for queued in (*self._gated.held_by(interested), *concerned):
             if only is None or only(queued.pod):
                 self._consider(event, queued)
-        self._in_flight.add(event)
+        self.in_flight.add(event)
 
     @property
     def anybody_listens(self) -> bool:
         """Whether an event may matter to a pod: one that is held back, or in flight."""
-        return bool(len(self._unschedulable) or len(self._gated) or len(self._in_flight))
+        return bool(len(self._unschedulable) or len(self._gated) or len(self.in_flight))
 
     def ask_again(self) -> None:
         """Ask PreEnqueue again about all pods that it holds back."""
@@ -220,7 +228,10 @@ class SchedulingQueue:
             return False
         self._unschedulable.pop(queued.pod.uid)
         self._gated.pop(queued.pod.uid)
-        self._wake(queued, event.label, at_once=strategy is QueueingStrategy.IMMEDIATELY)
+        if strategy is QueueingStrategy.IMMEDIATELY:
+            self._enter_active(queued, event.label)
+        else:
+            self._requeue(queued, event.label)
         return True
 
     def activate(self, uid: str) -> None:
@@ -229,19 +240,8 @@ class SchedulingQueue:
         if queued is not None and uid not in self._active:
             self.delete(uid)
             self._enter_active(queued, "ForceActivate")
-        elif uid in self._in_flight:
-            self._in_flight.add(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
-
-    def _replay(self, queued: QueuedPod) -> None:
-        """Requeue a pod by what happened while it was in flight."""
-        strategies = {self._strategy(event, queued) for event in self._in_flight.since_pop(queued.pod.uid)}
-        if QueueingStrategy.IMMEDIATELY in strategies:
-            self._wake(queued, "ScheduleAttemptFailure", at_once=True)
-        elif QueueingStrategy.AFTER_BACKOFF in strategies:
-            self._requeue(queued, "ScheduleAttemptFailure")
-        else:
-            self._unschedulable.put(queued, queued.rejectors)
-            self._entered("unschedulable", queued, "ScheduleAttemptFailure")
+        elif uid in self.in_flight:
+            self.in_flight.add(Occurrence(EventResource.ANY, ActionType.ALL, new=uid, named="ForceActivate"))
 
     def _strategy(self, event: Occurrence, queued: QueuedPod) -> QueueingStrategy:
         """Say whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
@@ -287,21 +287,12 @@ class SchedulingQueue:
                 self._entered("active", first, "BackoffComplete")
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
-            self._flush(now)
-
-    def _flush(self, now: float) -> None:
-        for queued in [queued for queued in self._unschedulable if self.flushed_at(queued) <= now]:
-            self._unschedulable.pop(queued.pod.uid)
-            self._requeue(queued, _TIMEOUT.label)
-        self._in_flight.add(_TIMEOUT)
+            for queued in [queued for queued in self._unschedulable if self.flushed_at(queued) <= now]:
+                self._unschedulable.pop(queued.pod.uid)
+                self._requeue(queued, _TIMEOUT.label)
+            self.in_flight.add(_TIMEOUT)
 
     # -- where a pod goes ------------------------------------------------------------------------------------------
-
-    def _wake(self, queued: QueuedPod, reason: str, *, at_once: bool) -> None:
-        if at_once:
-            self._enter_active(queued, reason)
-        else:
-            self._requeue(queued, reason)
 
     def _requeue(self, queued: QueuedPod, reason: str) -> None:
         """Put a pod where its backoff says: to rest, or into the active queue."""
@@ -356,11 +347,6 @@ class SchedulingQueue:
             log.log(V5, "Pod moved to an internal scheduling queue", extra=fields, stacklevel=2)
 
     # -- looking at it ---------------------------------------------------------------------------------------------
-
-    @property
-    def in_flight(self) -> InFlight:
-        """The pods that are popped and not returned."""
-        return self._in_flight
 
     def pending(self) -> dict[str, int]:
         """Count the pods per queue, under the labels of `scheduler_pending_pods`."""
@@ -422,10 +408,6 @@ class SchedulingQueue:
 
     def __len__(self) -> int:
         return sum(self.pending().values())
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{count} {queue}" for queue, count in self.pending().items())
-        return f"<SchedulingQueue {counts}, {len(self._in_flight)} in flight>"
 
 
 def own_updates(old: PendingPod, new: PendingPod) -> Iterator[Occurrence]:

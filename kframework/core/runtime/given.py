@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,30 +23,24 @@ def configuration_for(source: ConfigurationSource | None, plugins: Sequence[type
     A configuration of its own enables what it names: of a plugin that it does not, a warning says how to.
     """
     if source is None:
-        return load_configuration(_default_with(plugins))
+        # To bind they are asked first, to sort there can be but one.
+        default = DEFAULT_PLUGINS.enabled_names()
+        added = [plugin for plugin in plugins if plugin.name not in default]
+        written: dict[str, object] = {"multiPoint": _enabled(added)}
+        if binding := [plugin for plugin in added if "bind" in points_of(plugin)]:
+            written["bind"] = _enabled(binding)
+        if any("queue_sort" in points_of(plugin) for plugin in added):
+            written["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
+        return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": written}]})
     configuration = source if isinstance(source, Configuration) else load_configuration(source)
-    return replace(configuration, warnings=(*configuration.warnings, *_idle(configuration, plugins)))
-
-
-def _default_with(plugins: Sequence[type[Plugin]]) -> Mapping[str, object]:
-    """Enable plugins beside the default ones: to bind they are asked first, to sort there can be but one."""
-    default = DEFAULT_PLUGINS.enabled_names()
-    added = [plugin for plugin in plugins if plugin.name not in default]
-    written: dict[str, object] = {"multiPoint": _enabled(added)}
-    if binding := [plugin for plugin in added if "bind" in points_of(plugin)]:
-        written["bind"] = _enabled(binding)
-    if any("queue_sort" in points_of(plugin) for plugin in added):
-        written["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
-    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": written}]}
+    enabled = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
+    warnings = list(configuration.warnings)
+    for plugin in plugins:
+        if plugin.name not in enabled:
+            remedy = f"to enable it, name it under plugins.multiPoint.enabled: [{{name: {plugin.name}}}]"
+            warnings.append(f"no profile enables plugin {plugin.name!r}, so it does not run; {remedy}")
+    return replace(configuration, warnings=tuple(warnings))
 
 
 def _enabled(plugins: Sequence[type[Plugin]]) -> object:
     return {"enabled": [{"name": plugin.name} for plugin in plugins]}
-
-
-def _idle(configuration: Configuration, plugins: Sequence[type[Plugin]]) -> Iterator[str]:
-    enabled = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
-    for plugin in plugins:
-        if plugin.name not in enabled:
-            remedy = f"to enable it, name it under plugins.multiPoint.enabled: [{{name: {plugin.name}}}]"
-            yield f"no profile enables plugin {plugin.name!r}, so it does not run; {remedy}"

@@ -166,7 +166,8 @@ def _problem_of_method(plugin: type[Plugin], name: str) -> str:
     shown = f"method {name}({', '.join(arguments)})"
     if name in _ARGUMENTS:
         return f"{shown} has the name of a hook and is not marked @hookimpl: mark it, or call it _{name} if it is none"
-    meant = _of_these_arguments(name, arguments) or _one_slip_away(name, len(arguments))
+    slips = (hook for hook, wanted in _ARGUMENTS.items() if len(wanted) == len(arguments) and _is_slip(name, hook))
+    meant = _of_these_arguments(name, arguments) or next(slips, None)
     if meant is None:
         return ""
     return f"{shown} looks like a hook and is none (did you mean {meant!r}?); call it _{name} if it is meant to be none"
@@ -179,11 +180,6 @@ def _of_these_arguments(name: str, arguments: tuple[str, ...]) -> str | None:
     """
     alike = [hook for hook, wanted in _ARGUMENTS.items() if wanted == arguments and "state" in wanted]
     return max(alike, key=lambda hook: SequenceMatcher(None, name, hook).ratio(), default=None)
-
-
-def _one_slip_away(name: str, arguments: int) -> str | None:
-    """Return the hook of as many arguments whose name is this one but for a slip of the pen."""
-    return next((h for h, wanted in _ARGUMENTS.items() if len(wanted) == arguments and _is_slip(name, h)), None)
 
 
 def _is_slip(one: str, other: str) -> bool:

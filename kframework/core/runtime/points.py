@@ -279,7 +279,7 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
                 answer = step.call(state, pod, node_name)
             except FAULTS as error:
                 return PermitAnswer(profile.faulty(step.name, "permit", error))
-            if isinstance(answer, Wait) and _is_number(answer.timeout):
+            if isinstance(answer, Wait) and isinstance(answer.timeout, int | float) and not math.isnan(answer.timeout):
                 waits.append((step.name, min(float(answer.timeout), MAX_PERMIT_WAIT)))
                 continue
             status = Hook(step.name, "permit", profile.faulty).checked(answer, f'Permit plugin "{step.name}"')
@@ -288,7 +288,3 @@ def run_permit(profile: Profile, state: CycleState, pod: PendingPod, node_name: 
         return PermitAnswer(None, tuple(waits))
 
     return profile.wrapped("permit", ask, PermitAnswer, state, pod, node_name)
-
-
-def _is_number(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and not math.isnan(seconds)

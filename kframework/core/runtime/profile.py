@@ -7,8 +7,11 @@ import functools
 import logging
 from bdb import BdbQuit
 from collections.abc import Callable, Container, Generator, Hashable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from kframework.clock import rfc3339
 from kframework.config.models import camel
@@ -46,17 +49,14 @@ _HOLDING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _PLACEMENT = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
 
 
-class Signature:
+class Signature(msgspec.Struct, eq=False, weakref=True):
     """What the remembered answers for a pod depend on: one value per plugin that takes part in placement.
 
     Equal pods share one Signature object (per profile), so it is compared and hashed by identity. A value of None
     means that this plugin must be asked in every cycle, NOTHING that it has nothing to say anywhere.
     """
 
-    __slots__ = ("__weakref__", "values")
-
-    def __init__(self, values: tuple[Hashable | None, ...]) -> None:
-        self.values: tuple[Hashable | None, ...] = values
+    values: tuple[Hashable | None, ...]
 
 
 class Profile:
@@ -185,7 +185,12 @@ class Profile:
         try:
             signature = self._signatures.get(key)
         except FAULTS:
-            raise self._unhashable(values) from None
+            for plugin, value in zip(self.placement, values, strict=True):
+                try:
+                    hash(value)
+                except FAULTS as error:
+                    raise self.fault(plugin.name, "sign", error) from None
+            raise
         if signature is None:
             signature = self._signatures[key] = Signature(key)
         return signature
@@ -215,17 +220,6 @@ class Profile:
         narrowed.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in silent}
         narrowed.post_bind = tuple(step for step in self.post_bind if step.name not in silent)
         return narrowed
-
-    def _unhashable(self, values: Sequence[object]) -> PluginError:
-        """Say whose value of a signature cannot be hashed."""
-        for plugin, value in zip(self.placement, values, strict=True):
-            try:
-                hash(value)
-            except FAULTS as error:
-                problem = self.fault(plugin.name, "sign", error)
-                problem.__cause__ = error
-                return problem
-        raise AssertionError("each value alone can be hashed")
 
     def remembers(self, plugin: str) -> bool:
         """Return whether answers of this plugin may be remembered: it signs pods, or may do so."""
@@ -392,11 +386,7 @@ def _signer(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
     sign = method_of(plugin, "sign")
     if sign is not None:
         return cast("Callable[[PendingPod], Hashable | None]", sign)
-    return _whole if plugin.reads is not None else _never
-
-
-def _whole(pod: PendingPod) -> Hashable:
-    return pod.whole
+    return attrgetter("whole") if plugin.reads is not None else _never
 
 
 def _never(pod: PendingPod) -> None:
@@ -418,7 +408,7 @@ def guarded(
 ) -> tuple[Step[_Ask[A]], ...]:
     """Return the steps of a point with those of plugins that have sources guarded, theirs added where they had none."""
     own = {step.name: step.call for step in steps}
-    mine = {name: Step(plugins[name], guard(sources[name], own.get(name, _consent))) for name in sources}
+    mine = {name: Step(plugins[name], guard(sources[name], own.get(name, lambda *asked: None))) for name in sources}
     return (*(mine.pop(step.name, step) for step in steps), *mine.values())
 
 
@@ -454,21 +444,12 @@ def score(sources: Sequence[Source[object]], ask: _Ask[Status]) -> _Ask[Status]:
     return asked
 
 
-def _consent(*arguments: object) -> None:
-    return None
-
-
 def _lacking(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:
     """Say which source of those that declare this lacks; None if none does."""
     for source in sources:
         if source.settings.when_stale == when_stale and not source.fresh:
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (_words(source),), source.plugin)
+            since = "yet" if source.updated_at is None else f"since {rfc3339(source.updated_at)}"
+            reason = f"source {source.name!r} of {source.plugin} has told nothing {since}"
+            reason += f": {source.error}" if source.error else ""
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), source.plugin)
     return None
-
-
-def _words(source: Source[object]) -> str:
-    if source.updated_at is None:
-        state = "has told nothing yet"
-    else:
-        state = f"has told nothing since {rfc3339(source.updated_at)}"
-    return f"source {source.name!r} of {source.plugin} {state}{': ' + source.error if source.error else ''}"

@@ -48,28 +48,19 @@ EXTENDER = "Extender"
 _VERBS = get_args(Verb)
 
 
-class Profiles(Mapping[str, Profile]):
+class Profiles(dict[str, Profile]):
     """The profiles by scheduler name, in the order of the configuration.
 
     `notices` are lines for the user: what is odd about the plugins of the configuration.
     """
 
     def __init__(self, profiles: Mapping[str, Profile], notices: tuple[str, ...] = ()) -> None:
-        self._profiles = dict(profiles)
-        self._first = next(iter(self._profiles.values()))
+        super().__init__(profiles)
+        self._first = next(iter(self.values()))
         #: Who registered an event, and the hints (None for none), by the event's resource and action: worked out when
         #: such an event first happens.
         self._registered: dict[tuple[str, ActionType], _Registered] = {}
         self.notices = notices
-
-    def __getitem__(self, name: str) -> Profile:
-        return self._profiles[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._profiles)
-
-    def __len__(self) -> int:
-        return len(self._profiles)
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         """Return the pod's key in the active queue; a pod for which `queue_sort` fails comes after all others."""
@@ -87,7 +78,7 @@ class Profiles(Mapping[str, Profile]):
 
     def gate(self, pod: PendingPod) -> Status | None:
         """Ask the PreEnqueue plugins of the pod's profile."""
-        return run_pre_enqueue(self._profiles[pod.scheduler_name], pod)
+        return run_pre_enqueue(self[pod.scheduler_name], pod)
 
     def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
         """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
@@ -105,7 +96,7 @@ class Profiles(Mapping[str, Profile]):
             try:
                 uids = None if each.concerns is None else each.concerns(event.old, event.new)
             except FAULTS as error:
-                self._profiles[holder[0]].faulty(holder[1], "concerns", error)
+                self[holder[0]].faulty(holder[1], "concerns", error)
                 return None
             if uids is None:
                 return None
@@ -119,7 +110,7 @@ class Profiles(Mapping[str, Profile]):
             found = self._registered[kind] = _Registered(
                 {
                     (profile.name, plugin): matching
-                    for profile in self._profiles.values()
+                    for profile in self.values()
                     for plugin, registrations in profile.events.items()
                     if (matching := tuple(each for each in registrations if each.matches(event)))
                 }
@@ -131,7 +122,7 @@ class Profiles(Mapping[str, Profile]):
 
         No hint means Queue, and so does one that fails: better an attempt in vain than a pod that sleeps.
         """
-        profile = self._profiles[pod.scheduler_name]
+        profile = self[pod.scheduler_name]
         registered = self._registrations(event).by_holder.get((profile.name, plugin), ())
         wakes = any(each.hint is None or _says_queue(profile, plugin, each.hint, event, pod) for each in registered)
         if _log.isEnabledFor(V5):
@@ -142,12 +133,12 @@ class Profiles(Mapping[str, Profile]):
 
     def sources(self) -> Iterator[Source[object]]:
         """List what the plugins of all profiles have declared."""
-        for profile in self._profiles.values():
+        for profile in self.values():
             yield from chain.from_iterable(profile.sources.values())
 
     def plugins(self) -> Iterator[tuple[Profile, Plugin]]:
         """List every plugin instance with its profile."""
-        for profile in self._profiles.values():
+        for profile in self.values():
             for plugin in profile.plugins.values():
                 yield profile, plugin
 
@@ -182,7 +173,11 @@ def compile_profiles(
     an unknown name, two distributions that claim one, a plugin that cannot be imported, made or used.
     """
     expansions = _expansions(configuration, registry)
-    decoded = decode_args(configuration, _args_models(configuration, registry))
+    # The Args of the enabled plugins, and of kube-scheduler's own that are given args.
+    enabled = (name for profile in configuration.profiles for name in profile.plugins.enabled_names())
+    written = (name for profile in configuration.profiles for name in profile.args if name in IN_TREE_PLUGINS)
+    models = {name: registry.load(name).Args for name in {*enabled, *written} if name in registry}
+    decoded = decode_args(configuration, models)
     profiles = {
         profile.scheduler_name: _compile(configuration, profile, args, points, registry, handle)
         for profile, args, points in zip(configuration.profiles, decoded, expansions, strict=True)
@@ -210,13 +205,6 @@ def _points(configuration: Configuration, registry: Registry, name: str) -> froz
         return registry.points(name)
     except PluginError as error:
         raise _placed(configuration.profiles, error) from error
-
-
-def _args_models(configuration: Configuration, registry: Registry) -> Mapping[str, type[PluginArgs]]:
-    """Return the Args of the enabled plugins, and of kube-scheduler's own that are given args."""
-    enabled = (name for profile in configuration.profiles for name in profile.plugins.enabled_names())
-    written = (name for profile in configuration.profiles for name in profile.args if name in IN_TREE_PLUGINS)
-    return {name: registry.load(name).Args for name in {*enabled, *written} if name in registry}
 
 
 def _compile(
@@ -279,8 +267,15 @@ def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
         for watch in plugin.watches:
             _check_watch(plugin, watch)
             found[watch.kind] = None
+    # A registration that no event could ever match would let its pods sleep on.
     sources = (source.key for source in profiles.sources())
-    _check_registrations(profiles, {*EventResource, *(event_resource(kind_of(kind)) for kind in found), *sources})
+    resources = {*EventResource, *(event_resource(kind_of(kind)) for kind in found), *sources}
+    for profile in profiles.values():
+        for name, registrations in profile.events.items():
+            for wanted in (registration.resource for registration in registrations):
+                if wanted not in resources:
+                    message = f"plugin {name!r} registers events on {wanted!r}, a kind that no plugin watches"
+                    raise ConfigError(message, nearest=nearest(wanted, resources))
     return list(found)
 
 
@@ -298,16 +293,6 @@ def _check_watch(plugin: Plugin, watch: Watch) -> None:
             raise ConfigError(message, nearest=nearest(verb, _VERBS))
 
 
-def _check_registrations(profiles: Profiles, resources: set[str]) -> None:
-    """Refuse a registration that no event could ever match: its pods would sleep on."""
-    for profile in profiles.values():
-        for plugin, registrations in profile.events.items():
-            for wanted in (registration.resource for registration in registrations):
-                if wanted not in resources:
-                    message = f"plugin {plugin!r} registers events on {wanted!r}, a kind that no plugin watches"
-                    raise ConfigError(message, nearest=nearest(wanted, resources))
-
-
 #: What is prepared for the hooks of a point, and where.
 _PREPARED = {"filter": "pre_filter", "score": "pre_score"}
 
@@ -318,10 +303,19 @@ def notices(configuration: Configuration, expansions: Collection[ExtensionPoints
     idle = [name for name in enabled if name not in registry]
     if idle:
         yield f"not built yet, so they do not run: {', '.join(idle)}"
+    known = {*registry, *IN_TREE_PLUGINS}
     for profile, points in zip(configuration.profiles, expansions, strict=True):
         yield from _unprepared(profile, points, registry)
-        yield from _nowhere(profile, points, registry)
-        yield from _disabled_in_vain(profile, {*registry, *IN_TREE_PLUGINS})
+        running = set(chain(*points.order.values()))
+        for entry in profile.plugins.multi_point.enabled:
+            for place in named_at(profile, "multi_point", "enabled", entry.name):
+                if entry.name in registry and entry.name not in running:
+                    extended = ", ".join(map(camel, sorted(registry.points(entry.name))))
+                    yield _said(place, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
+        for key, plugins in profile.plugins.sets().items():
+            for name in dict.fromkeys(entry.name for entry in plugins.disabled if entry.name not in ("*", *known)):
+                for place in named_at(profile, key, "disabled", name):
+                    yield _said(place, f"there is no plugin {name!r} to disable", nearest(name, known))
 
 
 def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
@@ -333,24 +327,6 @@ def _unprepared(profile: ProfileConfiguration, points: ExtensionPoints, registry
                 message = f"plugin {name!r} runs at {camel(point)} without its {camel(before)}, {remedy}"
                 place = next(named_at(profile, point, "enabled", name), profile.place / "plugins" / camel(before))
                 yield _said(place, message)
-
-
-def _nowhere(profile: ProfileConfiguration, points: ExtensionPoints, registry: Registry) -> Iterator[str]:
-    """Name plugins that the file enables everywhere and disables wherever they could run."""
-    running = set(chain(*points.order.values()))
-    for entry in profile.plugins.multi_point.enabled:
-        for place in named_at(profile, "multi_point", "enabled", entry.name):
-            if entry.name in registry and entry.name not in running:
-                extended = ", ".join(map(camel, sorted(registry.points(entry.name))))
-                yield _said(place, f"plugin {entry.name!r} runs nowhere: it is disabled at {extended}")
-
-
-def _disabled_in_vain(profile: ProfileConfiguration, known: Collection[str]) -> Iterator[str]:
-    """Name what is disabled and is no plugin."""
-    for key, plugins in profile.plugins.sets().items():
-        for name in dict.fromkeys(entry.name for entry in plugins.disabled if entry.name not in ("*", *known)):
-            for place in named_at(profile, key, "disabled", name):
-                yield _said(place, f"there is no plugin {name!r} to disable", nearest(name, known))
 
 
 def _said(place: Place, message: str, hint: str | None = None) -> str:

@@ -7,7 +7,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -74,24 +74,21 @@ class Offers(Generic[N]):
     def load(self, name: str) -> type[N]:
         """Import the class of this name; PluginError if nobody offers it, several do, or it cannot be used."""
         if name not in self._loaded:
-            self._loaded[name] = self._load(self._sole(name))
+            offers = self.offers(name)
+            if not offers:
+                close = nearest(name, self._offers)
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise PluginError(f"no installed distribution offers it{hint}", plugin=name)
+            if len(offers) > 1:
+                claims = " and ".join(sorted(f"{offer.distribution} ({offer.target})" for offer in offers))
+                raise PluginError(f"two distributions claim the name: {claims}; uninstall one", plugin=name)
+            self._loaded[name] = self._load(offers[0])
         return self._loaded[name]
 
     def distribution(self, name: str) -> str | None:
         """Return the distribution that offers a name, as `name version`."""
         offers = self.offers(name)
         return offers[0].distribution or None if offers else None
-
-    def _sole(self, name: str) -> Offer:
-        offers = self.offers(name)
-        if not offers:
-            close = nearest(name, self._offers)
-            hint = f"; did you mean {close!r}?" if close else ""
-            raise PluginError(f"no installed distribution offers it{hint}", plugin=name)
-        if len(offers) > 1:
-            claims = " and ".join(sorted(f"{offer.distribution} ({offer.target})" for offer in offers))
-            raise PluginError(f"two distributions claim the name: {claims}; uninstall one", plugin=name)
-        return offers[0]
 
     def _load(self, offer: Offer) -> type[N]:
         try:
@@ -205,19 +202,15 @@ def _problem(offer: Offer, loaded: object) -> str:
 
 def stale_install(group: str, name: str) -> str:
     """Return how to get a plugin that the project of an editable install offers since it was installed; else ""."""
-    for distribution, project in _editable():
+    for distribution in distributions():
+        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if not direct.get("dir_info", {}).get("editable"):
+            continue
+        project = Path(url2pathname(urlsplit(direct["url"]).path), "pyproject.toml")
         if name in _offered_by(project, group):
             remedy = f"{project} offers it, but {distribution.name} {distribution.version} was installed before that"
             return f"{remedy}: install it again, as with pip install --editable {project.parent}"
     return ""
-
-
-def _editable() -> Iterator[tuple[Distribution, Path]]:
-    """List the distributions that are installed as editable, each with its pyproject.toml."""
-    for distribution in distributions():
-        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if direct.get("dir_info", {}).get("editable"):
-            yield distribution, Path(url2pathname(urlsplit(direct["url"]).path), "pyproject.toml")
 
 
 def _offered_by(project: Path, group: str) -> dict[str, Any]:

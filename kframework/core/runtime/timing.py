@@ -128,9 +128,6 @@ class AttemptTrace(msgspec.Struct, eq=False):
         before, first = self._hooks.get((hook, plugin), (0, _SUCCESS))
         self._hooks[hook, plugin] = before + spent, first or code
 
-    def __repr__(self) -> str:
-        return f"<AttemptTrace {self.attempt} of {self.pod.key}>"
-
 
 #: The trace of the attempt that work belongs to: that of the cycle and of what the cycle started, such as its binding.
 #: None between two attempts.

@@ -60,12 +60,18 @@ class Attempts(Observer):
         self._ends = Histograms(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
         self._searches = Histograms(families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()])
         self._tries = Histograms(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
-        self._lives = Histograms(families.POD_SCHEDULING_SLI_DURATION, _of_tries, scale=NANOSECONDS)
+        self._lives: Histograms[int] = Histograms(
+            families.POD_SCHEDULING_SLI_DURATION,
+            lambda tries: (str(tries) if tries < _MANY else f"{_MANY}+",),
+            scale=NANOSECONDS,
+        )
         self._flushed = Counts(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
         self._points = Histograms(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
         self._plugins = Histograms(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
         self._evaluations = Counts(families.PLUGIN_EVALUATION, _of_an_evaluation)
-        self._waits = Histograms(families.PERMIT_WAIT_DURATION, _of_a_verdict, scale=NANOSECONDS)
+        self._waits: Histograms[Code] = Histograms(
+            families.PERMIT_WAIT_DURATION, lambda code: (code.title,), scale=NANOSECONDS
+        )
         self._preemptions = Counts(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
         self._victims = Histograms(families.PREEMPTION_VICTIMS, as_labels, always=[()])
         #: All that is counted here: the attributes above.
@@ -192,11 +198,3 @@ def _of_a_plugin(key: tuple[str, str, Code]) -> tuple[str, ...]:
 def _of_an_evaluation(key: tuple[str, str, str]) -> tuple[str, ...]:
     plugin, hook, profile = key
     return plugin, EXTENSION_POINTS[hook], profile
-
-
-def _of_tries(tries: int) -> tuple[str, ...]:
-    return (str(tries) if tries < _MANY else f"{_MANY}+",)
-
-
-def _of_a_verdict(code: Code) -> tuple[str, ...]:
-    return (code.title,)

@@ -7,8 +7,9 @@ scheduler works meanwhile. DELETE begins to count anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -39,20 +40,20 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
     resources = pod_resources(scheduler.engine)
 
     async def everything() -> AsyncIterator[bytes]:
-        async for piece in _sliced(_text(own)):
+        async for piece in _sliced(own):
             yield piece
         yield await asyncio.to_thread(_of_others)
 
     async def of_pods() -> AsyncIterator[bytes]:
         await at_rest(scheduler.engine.cluster)
         # One replica tells of the pods, and the others of none.
-        async for piece in _sliced(_text(() if scheduler.standing_by else resources)):
+        async for piece in _sliced(() if scheduler.standing_by else resources):
             yield piece
 
     return [
         *_routes("/metrics", everything, own),
         *_routes("/metrics/resources", of_pods, resources),
-        *_routes("/metrics/slis", lambda: _sliced(_text(health.series)), health.series),
+        *_routes("/metrics/slis", lambda: _sliced(health.series), health.series),
     ]
 
 
@@ -77,15 +78,10 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
     return [web.get(path, show, allow_head=False), web.delete(path, reset)]
 
 
-def _text(series: Iterable[Series]) -> Iterator[str]:
-    for each in series:
-        yield from written(each)
-
-
-async def _sliced(pieces: Iterator[str]) -> AsyncIterator[bytes]:
+async def _sliced(series: Iterable[Series]) -> AsyncIterator[bytes]:
     """Join the pieces that are made within a slice of time, and let others run between two slices."""
     joined, began = list[str](), perf_counter()
-    for piece in pieces:
+    for piece in chain.from_iterable(map(written, series)):
         joined.append(piece)
         if perf_counter() - began >= _SLICE:
             yield "".join(joined).encode()

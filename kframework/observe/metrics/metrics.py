@@ -38,7 +38,15 @@ class Metrics:
     def __init__(self) -> None:
         self.attempts: Attempts = Attempts()
         self.devices: DeviceCounts = DeviceCounts()
-        self.events: EventTimes = EventTimes()
+        #: How long events took to be taken in, and hints to be asked.
+        self.handling: Histograms[str] = Histograms(
+            families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
+        )
+        self.hints: Histograms[tuple[str, str, bool]] = Histograms(
+            families.QUEUEING_HINT_EXECUTION_DURATION,
+            lambda key: (*key[:2], "Queue" if key[2] else "QueueSkip"),
+            scale=NANOSECONDS,
+        )
         self.requests: RequestCounts = RequestCounts()
         self.health: HealthResults = HealthResults()
         #: Counted in the watchdog's thread, and copied at once by whoever reads it.
@@ -62,8 +70,9 @@ class Metrics:
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count what happens in an engine that has not begun; return all series of `/metrics`."""
         self.devices.attach(engine.profiles)
-        self.events.attach(engine, self.attempts.gated)
-        return (*self.series, *self.events.series, *engine_readings(engine))
+        engine.queue.rules = _TimedRules(engine.queue.rules, self.hints, self.attempts)
+        engine.handlers = _TimedHandlers(engine, self.handling)
+        return (*self.series, self.handling, self.hints, *engine_readings(engine))
 
 
 class HealthResults:
@@ -136,31 +145,6 @@ class _OfProfile(DeviceObserver):
                 self._counts.waits[self._profile, device.driver, result].observe(round(seconds * NANOSECONDS))
 
 
-#: Told of a run of PreEnqueue: its nanoseconds, how it ended, and the profile.
-Gated = Callable[[int, Code, str], None]
-
-
-class EventTimes:
-    """How long events took to be taken in, and hints to be asked."""
-
-    def __init__(self) -> None:
-        self.handling: Histograms[str] = Histograms(
-            families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
-        )
-        self.hints: Histograms[tuple[str, str, bool]] = Histograms(
-            families.QUEUEING_HINT_EXECUTION_DURATION,
-            lambda key: (*key[:2], "Queue" if key[2] else "QueueSkip"),
-            scale=NANOSECONDS,
-        )
-        #: All that is observed here.
-        self.series: tuple[Series, ...] = (self.handling, self.hints)
-
-    def attach(self, engine: PodEngine, gated: Gated) -> None:
-        """Time the events of an engine that has not begun; `gated` is told what PreEnqueue took."""
-        engine.queue.rules = _TimedRules(engine.queue.rules, self.hints, gated)
-        engine.handlers = _TimedHandlers(engine, self.handling)
-
-
 class _TimedHandlers(EventHandlers):
     """Event handlers that observe how long each took, under the labels of the events that came of it."""
 
@@ -202,10 +186,10 @@ class _TimedHandlers(EventHandlers):
 class _TimedRules(QueueRules):
     """The queue's rules, of which those that ask plugins are timed."""
 
-    def __init__(self, rules: QueueRules, hints: Histograms[tuple[str, str, bool]], gated: Gated) -> None:
+    def __init__(self, rules: QueueRules, hints: Histograms[tuple[str, str, bool]], attempts: Attempts) -> None:
         self._rules = rules
         self._hints = hints
-        self._gated = gated
+        self._gated = attempts.gated
 
     def gate(self, pod: PendingPod) -> Status | None:
         began = perf_counter_ns()

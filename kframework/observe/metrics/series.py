@@ -38,7 +38,6 @@ class Series(Protocol):
 
     def reset(self) -> None:
         """Begin anew."""
-        ...
 
 
 class Counts(dict[K, int], Series):

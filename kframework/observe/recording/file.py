@@ -240,7 +240,9 @@ class Scribe:
 
     def _remember(self, what: Changed | Gone, line: bytes) -> None:
         obj, metadata = what.obj, what.obj.metadata
-        lines, key = (self._nodes, metadata.name) if isinstance(obj, Node) else (self._objects, _key(obj))
+        # No other object that exists at the same time has this name.
+        name = metadata.uid or f"{type(obj).__name__} {metadata.namespace}/{metadata.name}"
+        lines, key = (self._nodes, metadata.name) if isinstance(obj, Node) else (self._objects, name)
         if isinstance(what, Changed):
             lines[key] = line
         else:
@@ -271,12 +273,6 @@ class Scribe:
 
     def _fingerprint(self, text: str) -> str:
         return blake2b(text.encode(), key=self._key, digest_size=12).hexdigest()
-
-
-def _key(obj: ApiObject) -> str:
-    """Name an object as no other one that exists at the same time is named."""
-    metadata = obj.metadata
-    return metadata.uid or f"{type(obj).__name__} {metadata.namespace}/{metadata.name}"
 
 
 def _line(moment: float, what: str, body: bytes = b"") -> bytes:

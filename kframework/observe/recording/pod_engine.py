@@ -12,7 +12,6 @@ the nominations, and {"what": "Continued"} with the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -95,21 +94,21 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
             for uid, pod in self.handlers.pending.items()
             if (node_name := nominator.node_of(uid)) != pod.nominated_node_name
         )
+        before: list[Message] = []
+        for source in self.sources:
+            if source.updated_at is not None:
+                before.append(SourceChanged(source.key, source.updated_at, dict(source)))
+            if source.error:
+                before.append(SourceFailed(source.key, source.error))
+        if self.synced:
+            before.append(Synced())
         after = (Activated(tuple(awake)), *nominated, Continued(self.attempts, self.rotation.next_start_index))
         return Opening(
             header,
             nodes=[nodes[row].name for row in nodes.order.tolist()],
-            before=[*((now, what) for what in self._heard()), *([(now, Synced())] if self.synced else [])],
+            before=[(now, what) for what in before],
             after=[(now, what) for what in after],
         )
-
-    def _heard(self) -> Iterator[Message]:
-        """Say what the sources of the plugins hold, and what is wrong with them."""
-        for source in self.sources:
-            if source.updated_at is not None:
-                yield SourceChanged(source.key, source.updated_at, dict(source))
-            if source.error:
-                yield SourceFailed(source.key, source.error)
 
 
 P = TypeVar("P", bound=PodEngine)

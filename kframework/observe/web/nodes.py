@@ -8,7 +8,6 @@ import numpy as np
 from kframework.plugins.dynamic_resources.devices import NodeDevice, node_devices
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import PodInfo
 
 #: So many resources are shown, and so many of the pods of a node and of its devices.
 RESOURCES, PODS, DEVICES = 12, 250, 250
@@ -64,10 +63,12 @@ class NodePods(msgspec.Struct, frozen=True):
 
 def nodes(table: NodeTable) -> Nodes:
     """Show all nodes."""
-    order = table.order
+    order, by_row = table.order, table.by_row
     rows: list[int] = order.tolist()
-    by_row = table.by_row
     zones: dict[tuple[str, str], int] = {}
+    # What every node has comes first.
+    offered = [name for name, column in table.allocatables.items() if column.values.any()]
+    offered.sort(key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     return Nodes(
         names=[by_row[row].name for row in rows],
         zone=[zones.setdefault(table.zone(row), len(zones)) for row in rows],
@@ -76,15 +77,9 @@ def nodes(table: NodeTable) -> Nodes:
         tainted=np.flatnonzero(table.taint_sets.values[order]).tolist(),
         fills=[
             Fill(resource, table.allocatable(resource)[order].tolist(), table.requested(resource)[order].tolist())
-            for resource in _resources(table)
+            for resource in offered[:RESOURCES]
         ],
     )
-
-
-def _resources(table: NodeTable) -> list[str]:
-    """Name the resources that some node offers, those that every node has first."""
-    offered = [name for name, column in table.allocatables.items() if column.values.any()]
-    return sorted(offered, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))[:RESOURCES]
 
 
 def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
@@ -92,7 +87,8 @@ def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
     info = cluster.nodes.named(name)
     if info is None:
         return None
-    pods, devices = sorted(info.pods, key=_size, reverse=True), node_devices(cluster, info)
+    pods = sorted(info.pods, key=lambda pod: (*pod.non_zero, pod.key), reverse=True)
+    devices = node_devices(cluster, info)
     return NodePods(
         name,
         dict(info.labels),
@@ -102,8 +98,3 @@ def node_pods(cluster: ClusterState, name: str) -> NodePods | None:
         len(devices),
         tuple(devices[:DEVICES]),
     )
-
-
-def _size(pod: PodInfo) -> tuple[int, int, str]:
-    cpu, memory = pod.non_zero
-    return cpu, memory, pod.key

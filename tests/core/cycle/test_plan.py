@@ -63,7 +63,6 @@ def test_what_signs_is_remembered_and_the_rest_asked() -> None:
         [],
         ["Fresh"],
     )
-    assert repr(plan) == "<Plan <Layer of Signed>, afresh: Fresh>"
 
 
 def test_a_plan_that_remembers_nothing_asks_all() -> None:

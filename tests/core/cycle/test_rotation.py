@@ -7,19 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.cycle.rotation import Rotation, first_passing, nodes_to_find
+from kframework.core.cycle.rotation import first_passing, nodes_to_find
 
 
 @pytest.mark.parametrize(
     ("nodes", "percentage", "enough"),
-    [(99, 1, 99), (100, 1, 100), (1000, 0, 420), (5000, 0, 500), (10_000, 0, 500), (1000, 40, 400), (200, 10, 100)],
+    [
+        *[(1, 0, 1), (99, 1, 99), (100, 0, 100), (100, 1, 100), (200, 10, 100), (500, 0, 230), (1000, 0, 420)],
+        *[(1000, 5, 100), (1000, 40, 400), (1000, 100, 1000), (5000, 0, 500), (5625, 0, 281), (15_000, 0, 750)],
+    ],
 )
 def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough: int) -> None:
     assert nodes_to_find(nodes, percentage) == enough
-
-
-def test_it_starts_with_the_first() -> None:
-    assert Rotation().next_start_index == 0
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(0, 80), st.integers(1, 20))

@@ -21,7 +21,6 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
-from kframework.core.cycle.rotation import nodes_to_find
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
@@ -111,27 +110,6 @@ no, never = unschedulable("no"), unresolvable("never")
 
 
 # -- how many, and where the next search starts --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("nodes", "percentage", "enough"),
-    [
-        (1, 0, 1),
-        (99, 10, 99),
-        (100, 0, 100),
-        (500, 0, 230),
-        (1000, 0, 420),
-        (2000, 0, 680),
-        (5000, 0, 500),
-        (5625, 0, 281),
-        (15000, 0, 750),
-        (1000, 5, 100),
-        (1000, 30, 300),
-        (1000, 100, 1000),
-    ],
-)
-def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough: int) -> None:
-    assert nodes_to_find(nodes, percentage) == enough
 
 
 def test_without_score_plugins_the_first_feasible_node_is_enough() -> None:

@@ -56,26 +56,6 @@ def test_an_empty_heap_has_no_first_pod() -> None:
         heap.pop()
 
 
-def test_a_removed_pod_does_not_leave() -> None:
-    heap = filled(1, 2, 3)
-    removed = heap.remove(pending("0").uid)
-    assert removed is not None and removed.pod.name == "0"
-    assert heap.remove(pending("0").uid) is None
-    first = heap.first()
-    assert first is not None and first.pod.name == "1"
-    assert [pending(name).uid in heap for name in "012"] == [False, True, True]
-    assert names(heap) == ["1", "2"]
-
-
-def test_a_pod_that_comes_again_has_its_new_key() -> None:
-    heap = filled(1, 2, 3)
-    again = heap.remove(pending("0").uid)
-    assert again is not None
-    heap.push(9, again)
-    assert [queued.pod.name for queued in heap] == ["1", "2", "0"]
-    assert names(heap) == ["1", "2", "0"]
-
-
 def test_get_leaves_the_pod_in() -> None:
     heap = filled(1)
     got = heap.get(pending("0").uid)

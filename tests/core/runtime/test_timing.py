@@ -102,7 +102,6 @@ def test_a_restarted_trace_measures_another_cycle_of_the_same_attempt(ticks: Tic
     trace.end_phase("b")
     assert trace.phases == [("b", 1, Code.SUCCESS)]
     assert (trace.attempt, trace.sample_value, trace.is_timed) == (7, 0.25, True)
-    assert repr(trace) == "<AttemptTrace 7 of default/pod>"
 
 
 # -- plugins -------------------------------------------------------------------------------------------------------

@@ -105,7 +105,3 @@ def test_remembered_answers_are_those_asked_afresh(seed: int) -> None:
             found = beside.rejections(search, search.state, rows)
             words.append([beside.table.statuses[each & 0xFFFFFFFF] if each >> 35 == -1 else None for each in found])
         assert words[0] == words[1]
-
-
-def test_it_shows_itself() -> None:
-    assert repr(BesideNominated()) == "<BesideNominated, 0 statuses>"

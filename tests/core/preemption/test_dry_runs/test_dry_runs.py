@@ -9,38 +9,6 @@ from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import full, told, unfit
 
 
-def test_more_important_pods_are_reprieved_first() -> None:
-    running = [
-        make_pod("old", cpu=1, node_name="n", priority=1, start_time="2026-01-01T00:00:00Z"),
-        make_pod("young", cpu=1, node_name="n", priority=1, start_time="2026-01-02T00:00:00+00:00"),
-        make_pod("not-started", cpu=1, node_name="n", priority=1),
-        make_pod("higher", cpu=1, node_name="n", priority=2, start_time="2026-01-03T00:00:00Z"),
-    ]
-    stopped = unfit([make_node("n", cpu=4)], running, make_pod("x", cpu=2, priority=3))
-    assert told(stopped.victims("n")) == (["default/young", "default/not-started"], 0)
-
-
-def test_terminating_pods_count_as_victims() -> None:
-    going = make_pod("going", cpu=4, node_name="n", deletion_timestamp="2026-01-01T00:00:00Z")
-    stopped = unfit([make_node("n", cpu=4)], [going], make_pod("x", cpu=2, priority=3))
-    assert told(stopped.victims("n")) == (["default/going"], 0)
-
-
-def test_equal_priority_is_not_preempted() -> None:
-    stopped = unfit([make_node("n", cpu=4)], [make_pod("a", cpu=4, node_name="n")], make_pod("x", priority=0))
-    assert stopped.victims("n") == Status(
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
-    )
-
-
-def test_room_kept_for_a_nominated_pod_is_not_given_away() -> None:
-    running = [make_pod(name, cpu=1, node_name="n") for name in "abc"]
-    nominated = make_pod("next", cpu=1, priority=1, nominated_node_name="n")
-    preemptor = make_pod("x", cpu=1, priority=1)
-    stopped = unfit([make_node("n", cpu=3)], running, preemptor, nominated=[nominated])
-    assert told(stopped.victims("n")) == (["default/b", "default/c"], 0)
-
-
 def test_a_node_that_needs_no_victim_is_an_error() -> None:
     nodes, pods = full("n")
     stopped = unfit(nodes, pods, make_pod("x", cpu=1, priority=1))

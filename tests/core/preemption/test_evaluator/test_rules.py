@@ -11,7 +11,7 @@ from kframework.core.preemption.evaluator import Evaluator, Preempting
 from kframework.framework.answers import Candidate
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
-from tests.core.preemption.test_evaluator.stopped import WEB, budget, full, unfit
+from tests.core.preemption.test_evaluator.stopped import full, unfit
 
 
 def candidate(node: str, *victims: tuple[int, str | None], violations: int = 0) -> Candidate:
@@ -63,15 +63,6 @@ def test_where_no_candidate_is_enough_none_is_found() -> None:
     text = "1 No preemption victims found for incoming pod, 8 Preemption is not helpful for scheduling."
     assert found.candidates == ()
     assert found.status == Status(Code.UNSCHEDULABLE, (f"0/9 nodes are available: {text}",))
-
-
-def test_the_search_goes_on_until_a_candidate_breaks_no_budget() -> None:
-    nodes, pods = full(*(f"n{n}" for n in range(10)))
-    guarded = [make_pod(f"on-n{n}", cpu=1, node_name=f"n{n}", labels={"app": "web"}) for n in range(9)]
-    stopped = unfit(nodes, [*guarded, pods[9]], make_pod("x", priority=1), budgets=[budget("web", WEB)])
-    (first, second, third) = stopped.candidates(0, 2).candidates
-    assert first.node == "n9"
-    assert (second.pdb_violations, third.pdb_violations) == (1, 1)
 
 
 def test_the_start_is_drawn_from_a_generator_of_its_own_and_moves_on_by_one() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,58 +18,6 @@ def event(number: int) -> Occurrence:
 
 def heard(in_flight: InFlight, uid: str) -> str:
     return "".join(event.label for event in in_flight.since_pop(uid))
-
-
-def test_a_pod_hears_what_happened_since_its_pop() -> None:
-    in_flight = InFlight()
-    in_flight.pop("a")
-    in_flight.add(event(1))
-    in_flight.pop("b")
-    in_flight.add(event(2))
-    assert (heard(in_flight, "a"), heard(in_flight, "b")) == ("12", "2")
-    assert ("a" in in_flight, "c" in in_flight, len(in_flight), in_flight.events) == (True, False, 2, 2)
-
-
-def test_with_nothing_in_flight_events_are_not_kept() -> None:
-    in_flight = InFlight()
-    in_flight.add(event(1))
-    in_flight.pop("a")
-    assert (heard(in_flight, "a"), in_flight.events) == ("", 0)
-
-
-@pytest.mark.parametrize(
-    ("first", "kept", "then"),
-    [("a", 2, "b"), ("b", 3, "a")],
-    ids=["the oldest goes, and what only it waited for", "a younger goes, the oldest still waits for all"],
-)
-def test_events_are_kept_for_the_oldest(first: str, kept: int, then: str) -> None:
-    in_flight = InFlight()
-    in_flight.pop("a")
-    in_flight.add(event(1))
-    in_flight.pop("b")
-    in_flight.add(event(2))
-    in_flight.add(event(3))
-    assert in_flight.done(first)
-    assert in_flight.events == kept
-    assert in_flight.done(then)
-    assert in_flight.events == 0
-
-
-def test_done_twice_does_no_harm() -> None:
-    in_flight = InFlight()
-    in_flight.pop("a")
-    assert [in_flight.done("a"), in_flight.done("a"), in_flight.done("b")] == [True, False, False]
-
-
-def test_a_pod_popped_again_hears_only_of_what_came_after() -> None:
-    in_flight = InFlight()
-    in_flight.pop("a")
-    in_flight.pop("b")
-    in_flight.add(event(1))
-    in_flight.done("a")
-    in_flight.pop("a")
-    in_flight.add(event(2))
-    assert (heard(in_flight, "a"), heard(in_flight, "b")) == ("2", "12")
 
 
 steps = st.lists(st.tuples(st.sampled_from(["pop", "happened", "happened", "done"]), st.sampled_from("abcd")))

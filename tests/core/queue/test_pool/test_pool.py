@@ -27,18 +27,6 @@ def test_pods_are_found_by_those_who_hold_them() -> None:
     assert pool.held_by({("other-scheduler", "Fit"): None}) == []
     meant = {(PROFILE, "Taints"): (other.pod.uid, "c"), (PROFILE, "Fit"): ()}
     assert [found.pod.name for found in pool.held_by(meant)] == ["b"]
-    assert repr(pool) == "<Pool of 2 held by 2 plugins>"
-
-
-def test_a_pod_that_left_is_found_no_more() -> None:
-    pool = Pool()
-    pod = queued("a")
-    pool.put(pod, ("Fit",))
-    assert pool.pop(pod.pod.uid) is pod
-    assert pool.pop(pod.pod.uid) is None
-    assert pod.pod.uid not in pool and pool.get(pod.pod.uid) is None
-    assert names(pool, "Fit") == [] and len(pool) == 0
-    assert repr(pool) == "<Pool of 0 held by 0 plugins>"
 
 
 @pytest.mark.parametrize("holders", [(), ("Fit",), ("Fit", "Taints")])

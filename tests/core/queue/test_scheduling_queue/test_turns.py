@@ -19,18 +19,6 @@ def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
     assert rig.drain() == ["e", "b", "d", "a", "c"]
 
 
-def test_a_pod_that_failed_stands_behind_those_that_came_meanwhile() -> None:
-    rig = Rig()
-    rig.add("old")
-    rig.pop()
-    rig.sleep(1)
-    rig.add("new")
-    rig.sleep(1)
-    rig.put_back("old")
-    rig.sleep(2)
-    assert rig.drain() == ["new", "old"]
-
-
 def test_the_key_is_frozen_while_the_pod_is_queued() -> None:
     ranks = {"a": 1, "b": 2}
     rig = Rig(sort=lambda queued: ranks[queued.pod.name])
@@ -57,10 +45,6 @@ def test_an_update_asks_for_the_key_anew(state: str) -> None:
 # -- pop ---------------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_queue_hands_out_nothing() -> None:
-    assert Rig().pop() is None
-
-
 def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
     rig = Rig()
     rig.add("pod")
@@ -84,26 +68,6 @@ def test_a_pod_that_failed_with_an_error_rests_to_the_end() -> None:
     rig = resting(after_error=True)
     assert rig.pop() is None
     rig.sleep(2)
-    assert rig.pop() == "pod"
-
-
-def test_resting_pods_are_handed_out_by_the_end_of_their_rest_then_by_key() -> None:
-    rig = Rig()
-    for name, priority in [("a", 0), ("b", 5), ("c", 9)]:
-        rig.add(name, priority=priority)
-    assert rig.drain() == ["c", "b", "a"]
-    rig.sleep(0.5)
-    rig.put_back("a", "Fit")
-    rig.put_back("b", "Fit")
-    rig.sleep(0.5)
-    rig.put_back("c", "Fit")
-    rig.queue.move(NODE_ADD)
-    assert rig.drain() == ["b", "a", "c"]
-
-
-def test_a_pod_popped_early_from_its_rest_is_not_gated_again() -> None:
-    rig = resting(after_error=False)
-    rig.gates["pod"] = "Labels"
     assert rig.pop() == "pod"
 
 
@@ -133,38 +97,6 @@ def test_where_a_failed_pod_goes(rejectors: tuple[str, ...], place: str, rejecti
     assert rig.queue.incoming[place, "ScheduleAttemptFailure"] == 1
 
 
-def test_a_rejection_ends_a_row_of_errors_but_no_error_ends_a_row_of_rejections() -> None:
-    rig = Rig()
-    rig.add("pod")
-    counts = []
-    for rejectors in [("Fit",), (), (), ("Fit",), ()]:
-        rig.pop()
-        rig.put_back("pod", *rejectors)
-        (queued,) = rig.queue
-        counts.append((queued.unschedulable_count, queued.consecutive_errors))
-        rig.queue.activate(pending().uid)
-    assert counts == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
-
-
-def test_a_return_sets_the_time_of_queueing_but_not_that_of_the_first_attempt() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.sleep(2.5)
-    rig.put_back("pod")
-    (queued,) = rig.queue
-    assert (queued.timestamp, queued.initial_attempt) == (START + 2.5, START)
-
-
-def test_a_pod_without_entry_in_flight_just_rests() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.queue.done(pending().uid)
-    rig.put_back("pod", "Deaf")
-    assert rig.place() == "backoff"
-
-
 @pytest.mark.parametrize("state", STATES)
 def test_a_pod_that_is_queued_already_is_not_put_back(state: str, caplog: pytest.LogCaptureFixture) -> None:
     rig = STATES[state]()
@@ -173,14 +105,6 @@ def test_a_pod_that_is_queued_already_is_not_put_back(state: str, caplog: pytest
     assert list(rig.queue) == [queued]
     assert rig.place() == place_of(state)
     assert "Pod default/pod is already present in the queue" in caplog.text
-
-
-def test_done_may_be_said_twice() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    assert [rig.queue.done(pending().uid), rig.queue.done(pending().uid)] == [True, False]
-    assert rig.places() == {}
 
 
 # -- sort keys that do not compare -------------------------------------------------------------------------------------
@@ -224,4 +148,3 @@ def test_the_pods_of_each_queue_are_counted() -> None:
     assert rig.queue.pending() == {"active": 1, "backoff": 2, "unschedulable": 1, "gated": 1}
     assert len(rig.queue) == 5
     assert [queued.pod.name for queued in rig.queue] == ["active", "woken", "failed", "rejected", "gated"]
-    assert repr(rig.queue) == ("<SchedulingQueue 1 active, 2 backoff, 1 unschedulable, 1 gated, 1 in flight>")
