@@ -63,9 +63,6 @@ class LabelKeys(dict[str, int]):
                 del self[key]
                 self.version += 1
 
-    def __repr__(self) -> str:
-        return f"<LabelKeys {len(self)}>"
-
 
 class Topology(CodeColumn[str | None]):
     """A label's values per row, interned: equal codes are one domain, 0 is for rows without the label.

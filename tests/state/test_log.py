@@ -136,7 +136,3 @@ def test_a_reader_is_told_each_change_once() -> None:
     assert reader.changed() == []
     reader.restart()
     assert reader.changed() is None
-
-
-def test_a_log_shows_its_bounds() -> None:
-    assert repr(filled(2, 5)) == "<Log 3..5>"

@@ -94,9 +94,6 @@ class Affinities:
         """Return which terms of others are about a pod, of those in use; some may have lost their last pod."""
         return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
 
-    def __repr__(self) -> str:
-        return f"<Affinities of {len(self._incoming_terms)} templates>"
-
 
 def _choose_namespaces(terms: PodTerms) -> bool:
     """Return whether some of the terms choose namespaces by their labels."""

@@ -137,20 +137,15 @@ class Candidates:
     def _reached(self, labels: Mapping[str, str]) -> Iterator[Iterable[Entry]]:
         """List the volumes that a node reaches and the claim may take, place by place, each the smallest first."""
         volumes = self._volumes
-        for place, entries in self._places(labels):
-            yield self._sift(place, entries)
-        if volumes.elsewhere:
-            fitting = self._sift(("", "elsewhere"), volumes.elsewhere)
-            yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
-
-    def _places(self, labels: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], list[Entry]]]:
-        volumes = self._volumes
         if volumes.anywhere:
-            yield ("", ""), volumes.anywhere
+            yield self._sift(("", ""), volumes.anywhere)
         for key, by_value in volumes.by_label.items():
             label = labels.get(key)
             if label is not None and label in by_value:
-                yield (key, label), by_value[label]
+                yield self._sift((key, label), by_value[label])
+        if volumes.elsewhere:
+            fitting = self._sift(("", "elsewhere"), volumes.elsewhere)
+            yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
 
     def _sift(self, place: tuple[str, str], entries: list[Entry]) -> list[Entry]:
         if place not in self._sifted:
@@ -287,7 +282,11 @@ class Reach:
     @classmethod
     def of_capacity(cls, selector: LabelSelector | None) -> Reach:
         """Read the topology of a CSIStorageCapacity; none means that nobody reaches it."""
-        if selector is None or not _parses(selector):
+        try:
+            label_selector(selector)
+        except SelectorError:
+            selector = None
+        if selector is None:
             return cls(())
         expressions = [_in(key, (value,)) for key, value in selector.match_labels.items()]
         expressions += [
@@ -313,14 +312,6 @@ class Reach:
         if self.anywhere:
             return np.ones(nodes.capacity, dtype=np.bool_)[rows]
         return selection.matched(nodes, self._terms, rows)
-
-
-def _parses(selector: LabelSelector) -> bool:
-    try:
-        label_selector(selector)
-    except SelectorError:
-        return False
-    return True
 
 
 def _in(key: str, values: tuple[str, ...]) -> NodeSelectorRequirement:
