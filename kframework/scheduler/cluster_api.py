@@ -92,7 +92,9 @@ class ClusterApi(Api):
                 if 0 < error.status < 500 and error.status != 429:
                     return ""
             else:
-                return _place(found, pod.uid)
+                if found.metadata.uid != pod.uid:
+                    return None
+                return found.spec.node_name or (None if found.metadata.deletion_timestamp is not None else "")
             await asyncio.sleep(pause)
             pause = min(5 * pause, LAST_PAUSE)
 
@@ -125,10 +127,3 @@ class ClusterApi(Api):
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         self._outbox.check()
         await self._cluster.delete(kind, name, namespace, uid=uid)
-
-
-def _place(found: Pod, uid: str) -> str | None:
-    """Return the node of the pod of this uid, "" while there is none, None if it is gone or will not get one."""
-    if found.metadata.uid != uid:
-        return None
-    return found.spec.node_name or (None if found.metadata.deletion_timestamp is not None else "")

@@ -224,17 +224,18 @@ class Outbox:
             self._on_empty()
 
     def _retried(
-        self, write: Callable[[], Asking[None]], pauses: Iterable[float], retryable: Callable[[ClusterError], bool]
+        self, write: Callable[[], Asking[object]], pauses: Iterable[float], retryable: Callable[[ClusterError], bool]
     ) -> Asking[None]:
         """Write, again after each pause if the error is retryable; raises the last ClusterError."""
         for pause in pauses:
             try:
-                return (yield from write())
+                yield from write()
+                return
             except ClusterError as error:
                 if not retryable(error):
                     raise
             yield from answered(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
-        return (yield from write())
+        yield from write()
 
     # -- statuses --------------------------------------------------------------------------------------------------
 
@@ -280,7 +281,7 @@ class Outbox:
 
     def _write_for_engine(self, write: _EngineWrite) -> Asking[None]:
         try:
-            yield from self._retried(lambda: _call(write), ENGINE_PAUSES, _is_temporary)
+            yield from self._retried(lambda: answered(write.call()), ENGINE_PAUSES, _is_temporary)
         except ClusterError as error:
             if error.reason != STOPPED:
                 write.refused(error)
@@ -319,10 +320,6 @@ class Outbox:
 def _is_temporary(error: ClusterError) -> bool:
     """Return whether the server put a write off or could not take it, or gave no answer."""
     return error.retryable or error.status >= 500 or error.status in (0, 429)
-
-
-def _call(write: _EngineWrite) -> Asking[None]:
-    yield from answered(write.call())
 
 
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:

@@ -206,7 +206,10 @@ class Scheduler(Host, Generic[E]):
                         cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
-                    await self._write_events()
+                    # Nothing is followed any more: what was broken off is not to be told.
+                    while not self.outbox.empty:
+                        self._woken.clear()
+                        await self._woken.wait()
                 tasks.cancel_scope.cancel()
                 self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
             finally:
@@ -280,12 +283,6 @@ class Scheduler(Host, Generic[E]):
             await self._follow_until(lambda: self.outbox.only_events)
         with anyio.move_on_after(CONFIRMING):
             await self._follow_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
-
-    async def _write_events(self) -> None:
-        """Wait until all is written, and follow nothing any more: what was broken off is not to be told."""
-        while not self.outbox.empty:
-            self._woken.clear()
-            await self._woken.wait()
 
     async def _follow_until(self, over: Callable[[], bool]) -> None:
         while True:

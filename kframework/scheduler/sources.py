@@ -122,7 +122,9 @@ class SourceFeed:
             new, gone = values, tuple(key for key in self._told if key not in values)
         else:
             raise TypeError(f"told a {type(values).__name__}, which is no mapping")
-        changed = {key: value for key, value in self.source.checked(new).items() if self._differs(key, value)}
+        told = self._told
+        checked = self.source.checked(new)
+        changed = {key: value for key, value in checked.items() if key not in told or told[key] != value}
         if len(self._told.keys() | changed.keys()) - len(gone) > LARGEST:
             raise ValueError(f"has more than {LARGEST} values")
         self._told.update(changed)
@@ -132,9 +134,6 @@ class SourceFeed:
             _log.info("source %s is heard again", self._name)
         self._failures = 0
         self._offer(SourceChanged(self.source.key, self._clock.now(), changed, gone))
-
-    def _differs(self, key: str, value: object) -> bool:
-        return key not in self._told or self._told[key] != value
 
     def _fail(self, error: Exception) -> None:
         text = str(error) if isinstance(error, HookTimeout) else in_words(error)

@@ -109,25 +109,19 @@ _LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  #
 
 
 async def _end(task: asyncio.Future[T]) -> None:
-    """Cancel a task, and see to it that it ends."""
+    """Cancel a task, and see to it that it ends, though it may swallow its cancellation.
+
+    The GeneratorExit that closes a coroutine is no Exception and comes at once; awoken, the task finds it closed.
+    """
     task.cancel()
     try:
         with anyio.CancelScope(shield=True):
             await asyncio.wait((task,), timeout=GRACE)
     finally:
         if not task.done() and isinstance(task, asyncio.Task):
-            _kill(task)
-
-
-def _kill(task: asyncio.Task[T]) -> None:
-    """End a task that swallows its cancellation.
-
-    The GeneratorExit that closes a coroutine is no Exception and comes at once; awoken, the task finds it closed.
-    """
-    coroutine = task.get_coro()
-    with suppress(Exception):
-        coroutine.close()
-    task.cancel()
+            with suppress(Exception):
+                task.get_coro().close()
+            task.cancel()
 
 
 def _unheard(task: asyncio.Future[T]) -> None:
