@@ -295,7 +295,7 @@ class MemoryStore:
         self.read(Namespace, record.occasion.pod.namespace)
         self.version += 1
         self._kept_events.append((copy(record), self.version, self.timestamp()))
-        if Event in self._kind_stores and self._kind_stores[Event].followed:
+        if Event in self._kind_stores and self._kind_stores[Event].subscribers:
             self._make_events()
 
     def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:

@@ -41,9 +41,6 @@ class RowCounts(Generic[K]):
         """Return how often a thing occurs, by row; empty if it does nowhere."""
         return self._rows.get(key, _NOWHERE)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
 
 T = TypeVar("T")
 Pair = tuple[str, str]

@@ -260,16 +260,14 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             selection.chooses(old.label_class) and not (new is not None and selection.chooses(new.label_class))
             for _, selection in incoming_terms.refused
         )
-        was_refused = old is not None and new is None and self._existing_anti_affinity_was_about(pod, old)
-        return queue_if(bool(incoming_terms.problem) or changes or ends or was_refused)
-
-    def _existing_anti_affinity_was_about(self, pod: PendingPod, other: PodInfo) -> bool:
-        """Return whether another's anti-affinity was about the pod; to the hint its namespace has no labels."""
-        return any(
+        # The anti-affinity of one that has gone was about this pod; to the hint its namespace has no labels.
+        gone_terms = terms_of(old).anti_affinity if old is not None and new is None else ()
+        was_refused = any(
             term.matches(pod.namespace, labels, pod.labels)
-            for term in terms_of(other).anti_affinity
+            for term in gone_terms
             for labels in (self._affinities.namespaces.labels(pod.namespace), NO_LABELS)
         )
+        return queue_if(bool(incoming_terms.problem) or changes or ends or was_refused)
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
         """Queue the pod for a node that joins a domain of its affinity, or leaves one of an anti-affinity."""
