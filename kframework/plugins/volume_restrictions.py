@@ -171,7 +171,6 @@ def _conflict(wanted: tuple[Volume, ...], mounted: tuple[Volume, ...]) -> bool:
 
 
 def _same_disk(one: Volume, other: Volume) -> bool:
-    """Return whether two volumes are one disk that cannot be mounted for both."""
     if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
         disk, held = one.gce_persistent_disk, other.gce_persistent_disk
         return disk.pd_name == held.pd_name and not (disk.read_only and held.read_only)

@@ -155,7 +155,6 @@ class BindingCycle:
         return Status(Code.ERROR, (text,), step.name)
 
     def _wait_on_permit(self) -> Asking[Status | None]:
-        """Wait for the verdict of the Permit plugins."""
         reserved = self.reservation.reserved
         if reserved.verdict is None:
             decided = asyncio.Event()
@@ -230,7 +229,6 @@ class BindingCycle:
         return Status(Code.SKIP)
 
     def _ask(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
-        """Ask one plugin, awaiting its answer if it is to be awaited."""
         self._enter(hook, step.name)
         status = yield from self._trace.time_steps(hook, step.name, self._answer(step, hook, title))
         self.reservation.reserved.leave(step.name)

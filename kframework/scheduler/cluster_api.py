@@ -57,7 +57,7 @@ class ClusterApi(Api):
         with uncut():
             while True:
                 if binding is None:
-                    self._outbox.check()
+                    self._outbox.fence.check()
                     binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
                 try:
                     return await binding
@@ -83,7 +83,7 @@ class ClusterApi(Api):
         """
         pause = FIRST_PAUSE
         while True:
-            self._outbox.check()
+            self._outbox.fence.check()
             try:
                 found = await self._cluster.get(Pod, pod.name, pod.namespace)
             except ClusterError as error:
@@ -102,11 +102,11 @@ class ClusterApi(Api):
         return await self._cluster.get(kind, name, namespace)
 
     async def create(self, obj: T) -> T:
-        self._outbox.check()
+        self._outbox.fence.check()
         return await self._cluster.create(obj)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        self._outbox.check()
+        self._outbox.fence.check()
         return await self._cluster.patch(kind, name, patch, namespace)
 
     async def patch_status(
@@ -119,11 +119,11 @@ class ClusterApi(Api):
         uid: str = "",
         resource_version: str = "",
     ) -> T:
-        self._outbox.check()
+        self._outbox.fence.check()
         return await self._cluster.patch_status(
             kind, name, patch, namespace, uid=uid, resource_version=resource_version
         )
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        self._outbox.check()
+        self._outbox.fence.check()
         await self._cluster.delete(kind, name, namespace, uid=uid)

@@ -101,7 +101,7 @@ class EvictionTask:
             refusal = await self.outbox.patch_status(victim, condition, None)
             if refusal is not None:
                 raise refusal
-            self.outbox.check()
+            self.outbox.fence.check()
             await self.cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
         except ClusterError as error:
             if error.status == 404 or (error.status == 409 and await self._is_gone(victim)):

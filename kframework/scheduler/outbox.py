@@ -195,10 +195,6 @@ class Outbox:
             self._dropping = True
             _log.warning("an event was dropped: %s; until all are written, further ones may be", why)
 
-    def check(self) -> None:
-        """Raise ClusterError once nothing may be written any more."""
-        self.fence.check()
-
     @property
     def only_events(self) -> bool:
         """Whether all but events has been written."""
@@ -261,7 +257,7 @@ class Outbox:
     def _patch(self, status: _StatusWrite) -> Asking[None]:
         if not status.wanted:
             return
-        self.check()
+        self.fence.check()
         pod, condition = status.pod, status.condition
         if condition is not None and isinstance(pod, PendingPod):
             condition = self._dated(pod, condition)
@@ -323,7 +319,6 @@ def _is_temporary(error: ClusterError) -> bool:
 
 
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
-    """Return whether the pod's status says so already."""
     if nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(
@@ -332,7 +327,6 @@ def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: 
 
 
 def _fields(pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> dict[str, object]:
-    """Return what the log says of a pod's status."""
     fields: dict[str, object] = {"pod": pod.key}
     if condition is not None:
         said = {"Type": condition.type, "Status": condition.status, "Reason": condition.reason}
@@ -411,7 +405,6 @@ class KeyedWriteQueue(Generic[K, W]):
             self._woken.set_result(None)
 
     def _next(self) -> Asking[None] | None:
-        """Return the write whose turn it is."""
         while self._turns:
             key = self._turns.popleft()
             if key in self._waiting and key not in self._in_flight:

@@ -416,7 +416,7 @@ class Scheduler(Host, Generic[E]):
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
         await self.outbox.make_way(reservation.pod.uid)
         try:
-            self.outbox.check()
+            self.outbox.fence.check()
             status = await self.extenders.bind(reservation.pod, reservation.node_name)
             # Only its answer may have been lost: then the pod's room must not be given away.
             failed = status is not None and status.code == Code.ERROR
@@ -449,7 +449,6 @@ class Scheduler(Host, Generic[E]):
         self._tell(lambda observer: observer.accounted(account) if isinstance(observer, Accounting) else None)
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
-        """Tell all observers of something."""
         for observer in self._observers:
             _tell_one(observer, of_it, observer)
 

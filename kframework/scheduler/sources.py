@@ -88,7 +88,9 @@ class SourceFeed:
             try:
                 await within(own, self._follow(answer), "its timeout")
             finally:
-                await _close(answer)
+                if isinstance(answer, AsyncGenerator):  # whatever comes of its cleaning up, it is over
+                    with anyio.CancelScope(shield=True), suppress(Exception):
+                        await within(GRACE, answer.aclose(), "")
         elif not inspect.isawaitable(answer):
             raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
         else:
@@ -165,13 +167,6 @@ def _reached(step: Awaitable[T]) -> Generator[object, None, T]:
                 awaited = next(inside)
     except StopIteration as end:
         return cast("T", end.value)
-
-
-async def _close(stream: AsyncIterator[_Values]) -> None:
-    """Let a stream that is followed no longer clean up; whatever comes of that, it is over."""
-    if isinstance(stream, AsyncGenerator):
-        with anyio.CancelScope(shield=True), suppress(Exception):
-            await within(GRACE, stream.aclose(), "")
 
 
 class SourceFeeds:

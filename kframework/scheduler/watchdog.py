@@ -62,8 +62,6 @@ _Select = Callable[[float | None], list[object]]
 
 
 class _Selector(Protocol):
-    """What a loop waits by."""
-
     select: _Select
 
 
@@ -152,7 +150,6 @@ class Watchdog:
                 self._callback = None
 
     def _sleep(self) -> None:
-        """Wait until the loop goes on."""
         self._idle = True
         if self._since is None:
             self._awake.wait()
@@ -238,7 +235,6 @@ def _modules(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
 
 
 def _plugin_of(frame: FrameType, plugins: Collection[Plugin], modules: dict[str, Plugin]) -> Plugin | None:
-    """Return whose method or function this is the frame of."""
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     if isinstance(first, Plugin) and first in plugins:

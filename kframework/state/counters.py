@@ -125,7 +125,6 @@ class Counters:
         return labelled
 
     def _drop(self, count: PodCount) -> None:
-        """Keep a count current no longer."""
         self._remove(count)
         for pods in self._candidates(count.chosen):
             if pods.counts is not None:

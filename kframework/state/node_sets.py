@@ -105,7 +105,6 @@ class NodeSet:
         self._domains.clear()
 
     def _tolerates(self, taints: tuple[Taint, ...]) -> bool:
-        """Return whether no hard taint among these keeps the pods away."""
         return first_untolerated(taints, self._spec.tolerations, _HARD) is None
 
 

@@ -431,7 +431,6 @@ class NodeTable:
         self.touch(row)
 
     def _relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-        """Give a row these labels in place of those."""
         changed = [key for key, _ in old.items() ^ new.items()]
         if not changed:
             return

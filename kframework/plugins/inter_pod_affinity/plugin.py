@@ -318,7 +318,6 @@ def _anywhere(counts: tuple[_Counts, ...]) -> bool:
 
 
 def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]:
-    """Return the codes of the rows' domains in each topology."""
     return {topology: topology.values[rows] for topology in dict.fromkeys(topologies)}
 
 

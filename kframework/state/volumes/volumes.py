@@ -77,7 +77,6 @@ class ClassVolumes:
             _drop_empty(self.by_label, key)
 
     def _places(self, volume: PersistentVolume, reach: Reach) -> Iterator[list[Entry]]:
-        """Yield the lists in which a volume stands."""
         by = volume.spec.claim_ref
         if by is not None:
             yield self.kept.setdefault((by.namespace, by.name), [])
