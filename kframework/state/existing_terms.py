@@ -94,7 +94,7 @@ class TermTally(Tally):
         self.topology: Topology = topology
         self.sources: Sources = sources
         self._rows: dict[int, int] = {}
-        topology.follow(self)
+        topology.tallied.add(self)
 
     def count(self, row: int, more: int) -> None:
         """Add to a row, and to its domain."""

@@ -111,7 +111,8 @@ class NodeTable:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self._capacity = capacity
+        #: The length of the columns.
+        self.capacity: int = capacity
         self._infos: list[NodeInfo | None] = []
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
@@ -194,11 +195,6 @@ class NodeTable:
         return len(self._infos)
 
     @property
-    def capacity(self) -> int:
-        """The length of the columns."""
-        return self._capacity
-
-    @property
     def order(self) -> NDArray[np.int64]:
         """The rows of all nodes (int64), zones in turn; remade when the set of nodes changes, like kube-scheduler's."""
         if self._listed is None:
@@ -214,7 +210,7 @@ class NodeTable:
     def places(self) -> NDArray[np.int64]:
         """The place of each row in `order`, by row."""
         if self._places is None:
-            self._places = np.zeros(self._capacity, dtype=np.int64)
+            self._places = np.zeros(self.capacity, dtype=np.int64)
             self._places[self.order] = np.arange(len(self))
         return self._places
 
@@ -245,7 +241,7 @@ class NodeTable:
     def column(self, name: str) -> Column:
         """Return a column of an extension's own, made of zeros on first use; written through a Statement."""
         if name not in self._extra:
-            self._extra[name] = Column(self._capacity)
+            self._extra[name] = Column(self.capacity)
         return self._extra[name]
 
     # -- changing: only the inbox and the cycle do -----------------------------------------------------------------
@@ -260,7 +256,7 @@ class NodeTable:
                 self._infos[row] = NodeInfo(self, row, node)
             else:
                 row = len(self._infos)
-                if row == self._capacity:
+                if row == self.capacity:
                     self._grow()
                 self._infos.append(NodeInfo(self, row, node))
             self._row_of[node.metadata.name] = row
@@ -270,7 +266,7 @@ class NodeTable:
         else:
             old = self.replace(row, node)
         self.settle(row)
-        if self._written > max(_WRITES, 2 * self._capacity) or len(self.allocatables) > self._most_resources:
+        if self._written > max(_WRITES, 2 * self.capacity) or len(self.allocatables) > self._most_resources:
             self._tidy()
         return old
 
@@ -396,12 +392,12 @@ class NodeTable:
         self.generation += 1
 
     def _grow(self) -> None:
-        self._capacity *= 2
-        self._nowhere.grow(self._capacity)
+        self.capacity *= 2
+        self._nowhere.grow(self.capacity)
         for column in (*self._columns(), *self._labels.values(), *self._absent.values()):
-            column.grow(self._capacity)
-        self.counters.grow(self._capacity)
-        self.node_log.limit = self.pod_log.limit = self._capacity
+            column.grow(self.capacity)
+        self.counters.grow(self.capacity)
+        self.node_log.limit = self.pod_log.limit = self.capacity
 
     def _columns(self) -> Iterator[Column]:
         yield from self.allocatables.values()
@@ -412,8 +408,8 @@ class NodeTable:
 
     def _resource(self, resource: str) -> tuple[Column, Column]:
         if resource not in self.allocatables:
-            self.allocatables[resource] = Column(self._capacity)
-            self.requesteds[resource] = Column(self._capacity)
+            self.allocatables[resource] = Column(self.capacity)
+            self.requesteds[resource] = Column(self.capacity)
         return self.allocatables[resource], self.requesteds[resource]
 
     def _write(self, row: int, node: Node, old_labels: Mapping[str, str]) -> None:

@@ -149,5 +149,5 @@ class PodCount:
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         self._tallies[topology.key] = (topology, tally)
-        topology.follow(self)
+        topology.tallied.add(self)
         return tally

@@ -191,7 +191,7 @@ class VolumeReach:
 
     def covers(self, node: NodeInfo) -> bool:
         """Return whether the node is among them."""
-        if self._plugin is not None and self._migrations.concern(self._plugin, node.name):
+        if self._plugin is not None and node.name in self._migrations.nodes(self._plugin):
             return self._after_migration.covers(node.labels)
         return self._reach.covers(node.labels)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set, Sized
 from typing import TypeVar
 
 import numpy as np
@@ -210,13 +210,9 @@ class Migrations:
         self._nodes: dict[str, dict[str, None]] = {}
         store.follow(self._changed)
 
-    def nodes(self, plugin: str) -> Iterable[str]:
-        """Name the nodes."""
+    def nodes(self, plugin: str) -> Collection[str]:
+        """Name the nodes on which a plugin has been replaced."""
         return self._nodes.get(plugin, ())
-
-    def concern(self, plugin: str, node_name: str) -> bool:
-        """Return whether the plugin has been replaced on the node."""
-        return node_name in self._nodes.get(plugin, ())
 
     def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
         if old is not None:
