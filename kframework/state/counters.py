@@ -231,9 +231,6 @@ class ImageStates:
         rows: list[int] = np.flatnonzero(_bits(changed, changed.bit_length())).tolist()
         return rows
 
-    def __len__(self) -> int:
-        return len(self._states)
-
 
 def _named(images: Iterable[ContainerImage]) -> Iterator[tuple[str, int]]:
     return ((name, image.size_bytes) for image in images for name in image.names)

@@ -91,9 +91,6 @@ class ClassVolumes:
             for value in dict.fromkeys(values):
                 yield self.by_label.setdefault(key, {}).setdefault(value, [])
 
-    def __len__(self) -> int:
-        return len(self.reach_of)
-
 
 def _drop_empty(by_key: dict[Key, Entries], key: Key) -> None:
     if key in by_key and not by_key[key]:
@@ -171,7 +168,7 @@ class VolumesByClass:
         if old is not None:
             name = volume_class(old)
             self._classes[name].remove(old)
-            if not len(self._classes[name]):
+            if not self._classes[name].reach_of:
                 del self._classes[name]
         if new is not None:
             self._classes.setdefault(volume_class(new), ClassVolumes()).add(new)
