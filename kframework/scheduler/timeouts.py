@@ -57,7 +57,8 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
     token = _LIMIT.set(limit)
     task = asyncio.ensure_future(work)
     _LIMIT.reset(token)
-    task.add_done_callback(_unheard)
+    # It is heard what it ends with, so that asyncio does not log that nobody did.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         while not task.done() and (seconds is None or limit.since + seconds > loop.time()):
             await asyncio.wait((task,), timeout=None if seconds is None else limit.since + seconds - loop.time())
@@ -122,9 +123,3 @@ async def _end(task: asyncio.Future[T]) -> None:
             with suppress(Exception):
                 task.get_coro().close()
             task.cancel()
-
-
-def _unheard(task: asyncio.Future[T]) -> None:
-    """Hear what a task ends with, so that asyncio does not log that nobody did."""
-    if not task.cancelled():
-        task.exception()
