@@ -168,11 +168,8 @@ class Statement:
         self._check_close()
         self._check_basis()
         if self._outer is None:
+            self._check_added()
             nodes, known = self._state.nodes, self._state.pods
-            for pod in self._added:
-                at_home = known.get(pod.uid) is pod and nodes.row(pod.node_name) == pod.row
-                if pod.row >= 0 and not at_home:
-                    raise StatementError(f"pod {pod.key} was only added; assume it to keep it")
             for row in self._replaced:
                 nodes.settle(row)
             # Evicted pods go back, those that the books know and that are nowhere else.
@@ -288,6 +285,13 @@ class Statement:
         start = 0 if self._outer is None else statements.index(self._outer) + 1
         if any(self._depends_on(older) for older in statements[start : statements.index(self)]):
             raise StatementError("an older statement, still open, is what this one builds on; close it first")
+
+    def _check_added(self) -> None:
+        state = self._state
+        for pod in self._added:
+            at_home = state.pods.get(pod.uid) is pod and state.nodes.row(pod.node_name) == pod.row
+            if pod.row >= 0 and not at_home:
+                raise StatementError(f"pod {pod.key} was only added; assume it to keep it")
 
     def _depends_on(self, other: Statement) -> bool:
         return not self.touched.isdisjoint(other.touched) or (self._writes and other._writes)
