@@ -160,10 +160,12 @@ class TermsAbout:
                     tally = tally_of(place.topology_key, sources)
                     self.sources[place] = tally.sources
                 self._tallies[place] = tally
-        found = [(place.role, place.sign, tally.topology, tally) for place, tally in self._tallies.items()]
-        self.affinity = tuple((topology, tally) for role, _, topology, tally in found if role == "affinity")
-        self.anti_affinity = tuple((topology, tally) for role, _, topology, tally in found if role == "anti_affinity")
-        self.preferred = tuple((sign, topology, tally) for role, sign, topology, tally in found if role == "preferred")
+        tallied = [(place.role, place.sign, tally.topology, tally) for place, tally in self._tallies.items()]
+        self.affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "affinity")
+        self.anti_affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "anti_affinity")
+        self.preferred = tuple(
+            (sign, topology, tally) for role, sign, topology, tally in tallied if role == "preferred"
+        )
         self.refused_by = frozenset(place.topology_key for place in self.sources if place.role == "anti_affinity")
         self.nbytes = sum(tally.values.nbytes + 16 * len(tally.sources) for tally in self._tallies.values())
 
