@@ -61,7 +61,8 @@ class KindStore(Generic[T]):
         self._written: dict[tuple[str, str], Said] | None = {}
         self._history: deque[Change] = deque(maxlen=HISTORY)
         self._forgotten = 0  # the version of the last change that fell out of the history
-        self._subscribers: tuple[Receive, ...] = ()
+        #: Those who are told of changes.
+        self.subscribers: tuple[Receive, ...] = ()
 
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
         """Return where an object with this metadata belongs."""
@@ -87,7 +88,7 @@ class KindStore(Generic[T]):
             self._forgotten = self._history[0].version
         # Whole documents are for those who listen now: ten thousand of them would be much to remember.
         self._history.append(change if written is None else Change(version, change.old, new))
-        for receive in self._subscribers:
+        for receive in self.subscribers:
             receive(change)
 
     def write_all(self, changes: Sequence[Change]) -> None:
@@ -101,7 +102,7 @@ class KindStore(Generic[T]):
             last = self._history[forgotten - 1] if forgotten <= before else changes[forgotten - before - 1]
             self._forgotten = last.version
         self._history.extend(changes)
-        for receive in self._subscribers:
+        for receive in self.subscribers:
             for change in changes:
                 receive(change)
 
@@ -116,15 +117,10 @@ class KindStore(Generic[T]):
             raise api_errors.expired(since, self._forgotten)
         return [change for change in self._history if change.version > since]
 
-    @property
-    def followed(self) -> bool:
-        """Whether anybody is told of changes."""
-        return bool(self._subscribers)
-
     def subscribe(self, receive: Receive) -> None:
         """Tell this subscriber every change from now on."""
-        self._subscribers = (*self._subscribers, receive)
+        self.subscribers = (*self.subscribers, receive)
 
     def unsubscribe(self, receive: Receive) -> None:
         """Tell it no more."""
-        self._subscribers = tuple(other for other in self._subscribers if other is not receive)
+        self.subscribers = tuple(other for other in self.subscribers if other is not receive)

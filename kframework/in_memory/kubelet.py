@@ -88,15 +88,13 @@ class Kubelet(MemoryController):
             timer.cancel()
 
     def _receive(self, change: Change) -> None:
-        if isinstance(change.new, Pod):
-            self._notice(change.new)
+        pod = change.new
+        if isinstance(pod, Pod):
+            if pod.spec.node_name:
+                self._unseen[pod.metadata.namespace, pod.metadata.name] = None
+                self._wake.set()
         elif change.old is not None:
             self._forget(change.old.metadata.uid)
-
-    def _notice(self, pod: Pod) -> None:
-        if pod.spec.node_name:
-            self._unseen[pod.metadata.namespace, pod.metadata.name] = None
-            self._wake.set()
 
     def _forget(self, uid: str) -> None:
         self._met.discard(uid)
@@ -109,14 +107,11 @@ class Kubelet(MemoryController):
                 pod = self._cluster.find(Pod, name, namespace)
                 if pod is not None:
                     self._look_at(pod)
-            self._end_those_due()
-
-    def _end_those_due(self) -> None:
-        while self._heap and self._heap[0][0] <= self._clock.now():
-            end, _, uid, namespace, name = heapq.heappop(self._heap)
-            if self._ends.get(uid) == end:
-                del self._ends[uid]
-                self._end(self._cluster.read(Pod, name, namespace, uid=uid))
+            while self._heap and self._heap[0][0] <= self._clock.now():
+                end, _, uid, namespace, name = heapq.heappop(self._heap)
+                if self._ends.get(uid) == end:
+                    del self._ends[uid]
+                    self._end(self._cluster.read(Pod, name, namespace, uid=uid))
 
     def _look_at(self, pod: Pod) -> None:
         if has_ended(pod):
@@ -127,15 +122,12 @@ class Kubelet(MemoryController):
             grace = pod.metadata.deletion_grace_period_seconds or 0
             self._end_by(pod, self._clock.now() + min(grace, _seconds(pod, ENDING_SECONDS, self._ending)))
         elif pod.status.phase == "Pending":
-            self._start(pod)
+            self._let_run(pod, self._clock.now())
+            now = self._cluster.timestamp()
+            self._cluster.set_status(pod, _in_phase(replace(pod.status, start_time=now), "Running", _RUNNING, now))
         elif pod.metadata.uid not in self._met:
             started = seconds_of(pod.status.start_time) if pod.status.start_time else self._clock.now()
             self._let_run(pod, started)
-
-    def _start(self, pod: Pod) -> None:
-        self._let_run(pod, self._clock.now())
-        now = self._cluster.timestamp()
-        self._cluster.set_status(pod, _in_phase(replace(pod.status, start_time=now), "Running", _RUNNING, now))
 
     def _let_run(self, pod: Pod, started: float) -> None:
         self._met.add(pod.metadata.uid)

@@ -49,15 +49,15 @@ def named(subject: T) -> T:
 @cache
 def _rule(kind: type[ApiObject]) -> Callable[[str], Messages]:
     known = kind_of(kind)
-    if known.api_version.startswith(_PATH_SEGMENTS):
-        return _unlike_a_segment
-    return dns_label if (known.api_version, known.name) in _LABELS else dns_subdomain
+    if not known.api_version.startswith(_PATH_SEGMENTS):
+        return dns_label if (known.api_version, known.name) in _LABELS else dns_subdomain
 
+    def path_segment(name: str) -> Messages:
+        if name in (".", ".."):
+            return (f"may not be '{name}'",)
+        return tuple(f"may not contain '{each}'" for each in "/%" if each in name)
 
-def _unlike_a_segment(name: str) -> Messages:
-    if name in (".", ".."):
-        return (f"may not be '{name}'",)
-    return tuple(f"may not contain '{each}'" for each in "/%" if each in name)
+    return path_segment
 
 
 #: A JSON object as plain data.
@@ -295,7 +295,7 @@ class MemoryStore:
         self.read(Namespace, record.occasion.pod.namespace)
         self.version += 1
         self._kept_events.append((copy(record), self.version, self.timestamp()))
-        if Event in self._kind_stores and self._kind_stores[Event].followed:
+        if Event in self._kind_stores and self._kind_stores[Event].subscribers:
             self._make_events()
 
     def subscribe(self, kinds: Collection[type[ApiObject]], receive: Receive) -> Callable[[], None]:

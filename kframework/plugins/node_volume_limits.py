@@ -17,7 +17,7 @@ from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim,
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.volumes.attachments import Attachments
+from kframework.state.volumes.attachments import Attachments, limits_of
 from kframework.state.volumes.volume_ids import Problem, VolumeId, VolumeIds, claim_names, limited_volumes
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code, Skip, Status, unschedulable
@@ -166,14 +166,9 @@ class NodeVolumeLimits(Plugin):
 
 def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> QueueingHint:
     """Queue the pod when a driver can attach more to the node than before, or any number."""
-    before, after = _limits(old), _limits(new)
+    before, after = limits_of(old), limits_of(new)
     more = any(limit > before.get(driver, 0) for driver, limit in after.items())
     return queue_if(more or before.keys() - after.keys())
-
-
-def _limits(csi_node: CSINode) -> dict[str, int]:
-    limits = ((driver.name, driver.allocatable) for driver in csi_node.spec.drivers)
-    return {name: limit.count for name, limit in limits if limit is not None and limit.count is not None}
 
 
 def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:

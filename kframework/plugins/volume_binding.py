@@ -126,16 +126,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         if not pod.template.once(VolumeBinding, _has_claims):
             state[_CLAIMS] = None
             return Skip
-        claims = self._claims(pod)
-        sorted_out = claims if isinstance(claims, Status) else self._sort_out(claims)
-        if isinstance(sorted_out, Status):
-            return sorted_out
-        state[_CLAIMS] = sorted_out
-        return None
-
-    def _claims(self, pod: PendingPod) -> list[PersistentVolumeClaim] | Status:
-        """Look up the claims of the pod's volumes, one by one until one cannot be used."""
-        claims = []
+        claims: list[PersistentVolumeClaim] = []
         for volume in pod.spec.volumes:
             name = claim_name(pod.name, volume)
             if name is None:
@@ -150,10 +141,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             if ephemeral and not is_controlled_by(claim.metadata, pod.uid):
                 return unresolvable(FOREIGN.format(f"{pod.namespace}/{name}", pod.key))
             claims.append(claim)
-        return claims
-
-    def _sort_out(self, claims: list[PersistentVolumeClaim]) -> PodClaims | Status:
-        """Tell the bound claims from those that wait for the pod; others should be bound and are not."""
+        # Claims that are not bound wait for the pod; others should be bound by now.
         unbound = [claim for claim in claims if not is_bound(claim)]
         classes = [self._storage.classes.get(claim_class(claim)) for claim in unbound]
         for each in classes:
@@ -163,7 +151,8 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             waits = each is not None and each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
             if not waits or claim.spec.volume_name:
                 return unresolvable(UNBOUND_IMMEDIATE)
-        return PodClaims(self._storage, [claim for claim in claims if is_bound(claim)], unbound)
+        state[_CLAIMS] = PodClaims(self._storage, [claim for claim in claims if is_bound(claim)], unbound)
+        return None
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:

@@ -65,27 +65,18 @@ class VolumeRestrictions(Plugin):
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
-        names = self._own(pod)
-        if isinstance(names, Status):
-            return names
+        names: set[str] = set()
+        for name in pod.claims:
+            claim = self.handle.objects(PersistentVolumeClaim).latest(name, pod.namespace)
+            if claim is None:
+                return unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if _ONE_POD in claim.spec.access_modes:
+                names.add(name)
         conflicts = sum(1 for name in names if nodes.claims.rows((pod.namespace, name)))
         if not conflicts and not disks(pod):
             return Skip
-        state[_CLAIMS] = OwnClaims(names, conflicts)
+        state[_CLAIMS] = OwnClaims(frozenset(names), conflicts)
         return None
-
-    def _own(self, pod: PendingPod) -> frozenset[str] | Status:
-        """Name the pod's claims that are for one pod only; reject it when a claim is missing."""
-        names: set[str] = set()
-        if pod.claims:
-            store = self.handle.objects(PersistentVolumeClaim)
-            for name in pod.claims:
-                claim = store.latest(name, pod.namespace)
-                if claim is None:
-                    return unresolvable(f'persistentvolumeclaim "{name}" not found')
-                if _ONE_POD in claim.spec.access_modes:
-                    names.add(name)
-        return frozenset(names)
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
@@ -180,7 +171,6 @@ def _conflict(wanted: tuple[Volume, ...], mounted: tuple[Volume, ...]) -> bool:
 
 
 def _same_disk(one: Volume, other: Volume) -> bool:
-    """Return whether two volumes are one disk that cannot be mounted for both."""
     if one.gce_persistent_disk is not None and other.gce_persistent_disk is not None:
         disk, held = one.gce_persistent_disk, other.gce_persistent_disk
         return disk.pd_name == held.pd_name and not (disk.read_only and held.read_only)

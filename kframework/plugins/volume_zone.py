@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, PluginArgs, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, drop_volumes
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
@@ -58,12 +57,6 @@ class VolumeZone(Plugin):
         Watch(PersistentVolume),
         Watch(StorageClass),
     )
-
-    def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        super().__init__(args, handle)
-        self._claims = handle.objects(PersistentVolumeClaim)
-        self._volumes = handle.objects(PersistentVolume)
-        self._classes = handle.objects(StorageClass)
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
@@ -124,7 +117,7 @@ class VolumeZone(Plugin):
         for name in pod.claims:
             if not name:
                 return unresolvable(NAMELESS)
-            claim = self._claims.get(name, pod.namespace)
+            claim = self.handle.objects(PersistentVolumeClaim).get(name, pod.namespace)
             if claim is None:
                 return unresolvable(NOT_FOUND.format("persistentvolumeclaim", name))
             if not claim.spec.volume_name:
@@ -132,7 +125,7 @@ class VolumeZone(Plugin):
                 if problem is not None:
                     return unresolvable(problem)
                 continue
-            volume = self._volumes.get(claim.spec.volume_name)
+            volume = self.handle.objects(PersistentVolume).get(claim.spec.volume_name)
             if volume is None:
                 return unresolvable(NOT_FOUND.format("persistentvolume", claim.spec.volume_name))
             zones += _zones_of(volume)
@@ -143,7 +136,7 @@ class VolumeZone(Plugin):
         name = claim_class(claim)
         if not name:
             return WITHOUT_CLASS
-        storage_class = self._classes.get(name)
+        storage_class = self.handle.objects(StorageClass).get(name)
         if storage_class is None:
             return NOT_FOUND.format("storageclass.storage.k8s.io", name)
         if storage_class.volume_binding_mode is None:

@@ -74,8 +74,9 @@ class BindingCycle:
             raise
         self._offer(BindingEnded(reservation.pod.uid, trace.attempt, status, self._rejector))
         if status is None:
-            yield from self._post_bind()
-            self._trace.end_phase("post_bind")
+            for step in self.profile.post_bind:
+                yield from trace.time_steps("post_bind", step.name, self._notify(step))
+            trace.end_phase("post_bind")
         return Binding(
             attempt=trace.attempt,
             pod=reservation.pod.key,
@@ -108,7 +109,7 @@ class BindingCycle:
             return status
         self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
         if work:
-            status = yield from answered(self._unless_preempted(self._pre_bind(work)))
+            status = yield from answered(self._pre_bind(work))
             self._trace.end_phase("pre_bind", status)
             if status is not None:
                 return status
@@ -154,7 +155,6 @@ class BindingCycle:
         return Status(Code.ERROR, (text,), step.name)
 
     def _wait_on_permit(self) -> Asking[Status | None]:
-        """Wait for the verdict of the Permit plugins."""
         reserved = self.reservation.reserved
         if reserved.verdict is None:
             decided = asyncio.Event()
@@ -173,22 +173,17 @@ class BindingCycle:
 
     # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------
 
-    async def _unless_preempted(self, work: Awaitable[Status | None]) -> Status | None:
-        """Do this work while a preemptor may still cancel it; a failure of its own comes first."""
+    async def _pre_bind(self, at_work: frozenset[str]) -> Status | None:
+        """Ask group after group while a preemptor may still cancel that; a failure of their own comes first."""
         reserved, status = self.reservation.reserved, None
         with anyio.CancelScope() as scope:
             reserved.start_pre_bind(lambda: scope.cancel("preempted"))
-            status = await work
+            for group in self._groups():
+                status = await self._pre_bind_group([step for step in group if step.name in at_work])
+                if status is not None:
+                    break
         preempted = reserved.end_pre_bind()
         return preempted if status is None else status
-
-    async def _pre_bind(self, at_work: frozenset[str]) -> Status | None:
-        for group in self._groups():
-            steps = [step for step in group if step.name in at_work]
-            status = await self._pre_bind_group(steps)
-            if status is not None:
-                return status
-        return None
 
     def _groups(self) -> Iterator[list[Step]]:
         """Split the plugins into runs that may work side by side; one that may not is a group, and a barrier."""
@@ -234,7 +229,6 @@ class BindingCycle:
         return Status(Code.SKIP)
 
     def _ask(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
-        """Ask one plugin, awaiting its answer if it is to be awaited."""
         self._enter(hook, step.name)
         status = yield from self._trace.time_steps(hook, step.name, self._answer(step, hook, title))
         self.reservation.reserved.leave(step.name)
@@ -269,10 +263,6 @@ class BindingCycle:
             work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
         # After answers from outside, plugins go on in the order of the attempts.
         return (yield from answered(contained(in_turn(self._trace.attempt, work))))
-
-    def _post_bind(self) -> Asking[None]:
-        for step in self.profile.post_bind:
-            yield from self._trace.time_steps("post_bind", step.name, self._notify(step))
 
     def _notify(self, step: Step) -> Asking[Status | None]:
         """Tell one plugin that the pod is bound; return what went wrong, which changes nothing."""

@@ -57,7 +57,7 @@ class ClusterApi(Api):
         with uncut():
             while True:
                 if binding is None:
-                    self._outbox.check()
+                    self._outbox.fence.check()
                     binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
                 try:
                     return await binding
@@ -83,7 +83,7 @@ class ClusterApi(Api):
         """
         pause = FIRST_PAUSE
         while True:
-            self._outbox.check()
+            self._outbox.fence.check()
             try:
                 found = await self._cluster.get(Pod, pod.name, pod.namespace)
             except ClusterError as error:
@@ -92,7 +92,9 @@ class ClusterApi(Api):
                 if 0 < error.status < 500 and error.status != 429:
                     return ""
             else:
-                return _place(found, pod.uid)
+                if found.metadata.uid != pod.uid:
+                    return None
+                return found.spec.node_name or (None if found.metadata.deletion_timestamp is not None else "")
             await asyncio.sleep(pause)
             pause = min(5 * pause, LAST_PAUSE)
 
@@ -100,11 +102,11 @@ class ClusterApi(Api):
         return await self._cluster.get(kind, name, namespace)
 
     async def create(self, obj: T) -> T:
-        self._outbox.check()
+        self._outbox.fence.check()
         return await self._cluster.create(obj)
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        self._outbox.check()
+        self._outbox.fence.check()
         return await self._cluster.patch(kind, name, patch, namespace)
 
     async def patch_status(
@@ -117,18 +119,11 @@ class ClusterApi(Api):
         uid: str = "",
         resource_version: str = "",
     ) -> T:
-        self._outbox.check()
+        self._outbox.fence.check()
         return await self._cluster.patch_status(
             kind, name, patch, namespace, uid=uid, resource_version=resource_version
         )
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        self._outbox.check()
+        self._outbox.fence.check()
         await self._cluster.delete(kind, name, namespace, uid=uid)
-
-
-def _place(found: Pod, uid: str) -> str | None:
-    """Return the node of the pod of this uid, "" while there is none, None if it is gone or will not get one."""
-    if found.metadata.uid != uid:
-        return None
-    return found.spec.node_name or (None if found.metadata.deletion_timestamp is not None else "")

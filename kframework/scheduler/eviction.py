@@ -49,16 +49,12 @@ class EvictionTask:
     async def run(self) -> None:
         """Send the victims away and report the end."""
         eviction = self.eviction
-        cleared = await self._clear_nominations()
-        failed = not await self._evict_all() or not cleared
+        written = [self.outbox.patch_status(pod, None, "") for pod in eviction.outranked]  # they lose their nomination
+        refused = [await each for each in written]
+        failed = not await self._evict_all() or any(refused)
         if failed:
             await asyncio.sleep(REST)
         self.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
-
-    async def _clear_nominations(self) -> bool:
-        """Write that the outranked have lost their nomination; return whether that went well."""
-        written = [self.outbox.patch_status(pod, None, "") for pod in self.eviction.outranked]
-        return not any([await each for each in written])
 
     async def _evict_all(self) -> bool:
         """Evict the victims; the first failure spares whoever is left. Return whether there was none."""
@@ -105,7 +101,7 @@ class EvictionTask:
             refusal = await self.outbox.patch_status(victim, condition, None)
             if refusal is not None:
                 raise refusal
-            self.outbox.check()
+            self.outbox.fence.check()
             await self.cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
         except ClusterError as error:
             if error.status == 404 or (error.status == 409 and await self._is_gone(victim)):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.framework.answers import Candidate
-from kframework.objects import Container, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from kframework.objects import Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.objects.meta import ResourceList
 from kframework.objects.pod import Resources
 from kframework.state.nodes import NodeInfo
@@ -45,16 +45,12 @@ def _pod(pod: Pod) -> _Object:
     spec = pod.spec
     spec = replace(
         spec,
-        containers=tuple(_container(each) for each in spec.containers),
-        init_containers=tuple(_container(each) for each in spec.init_containers),
+        containers=tuple(replace(each, resources=_resources(each.resources)) for each in spec.containers),
+        init_containers=tuple(replace(each, resources=_resources(each.resources)) for each in spec.init_containers),
         overhead=_texts(spec.overhead),
         resources=_resources(spec.resources) if spec.resources is not None else None,
     )
     return _Object(pod.metadata, spec, pod.status)
-
-
-def _container(container: Container) -> Container:
-    return replace(container, resources=_resources(container.resources))
 
 
 def _resources(resources: Resources) -> Resources:

@@ -127,7 +127,10 @@ def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
         if insecure:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if certificate and key:
-            _present(context, certificate, key)
+            with tempfile.NamedTemporaryFile() as pem:  # the ssl module takes it from a file alone
+                pem.write(certificate + b"\n" + key)
+                pem.flush()
+                context.load_cert_chain(pem.name)
     except (OSError, ValueError) as error:
         message = f"couldn't build extenders: tlsConfig of {settings.address}: {error}"
         raise ConfigError(message, path="extenders") from error
@@ -139,11 +142,3 @@ def _material(data: str, file: str) -> bytes:
     if data:
         return base64.b64decode(data)
     return Path(file).read_bytes() if file else b""
-
-
-def _present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Let the context show a client certificate; the ssl module only takes it from a file."""
-    with tempfile.NamedTemporaryFile() as pem:
-        pem.write(certificate + b"\n" + key)
-        pem.flush()
-        context.load_cert_chain(pem.name)

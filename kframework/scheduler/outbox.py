@@ -195,10 +195,6 @@ class Outbox:
             self._dropping = True
             _log.warning("an event was dropped: %s; until all are written, further ones may be", why)
 
-    def check(self) -> None:
-        """Raise ClusterError once nothing may be written any more."""
-        self.fence.check()
-
     @property
     def only_events(self) -> bool:
         """Whether all but events has been written."""
@@ -224,17 +220,18 @@ class Outbox:
             self._on_empty()
 
     def _retried(
-        self, write: Callable[[], Asking[None]], pauses: Iterable[float], retryable: Callable[[ClusterError], bool]
+        self, write: Callable[[], Asking[object]], pauses: Iterable[float], retryable: Callable[[ClusterError], bool]
     ) -> Asking[None]:
         """Write, again after each pause if the error is retryable; raises the last ClusterError."""
         for pause in pauses:
             try:
-                return (yield from write())
+                yield from write()
+                return
             except ClusterError as error:
                 if not retryable(error):
                     raise
             yield from answered(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
-        return (yield from write())
+        yield from write()
 
     # -- statuses --------------------------------------------------------------------------------------------------
 
@@ -260,7 +257,7 @@ class Outbox:
     def _patch(self, status: _StatusWrite) -> Asking[None]:
         if not status.wanted:
             return
-        self.check()
+        self.fence.check()
         pod, condition = status.pod, status.condition
         if condition is not None and isinstance(pod, PendingPod):
             condition = self._dated(pod, condition)
@@ -280,7 +277,7 @@ class Outbox:
 
     def _write_for_engine(self, write: _EngineWrite) -> Asking[None]:
         try:
-            yield from self._retried(lambda: _call(write), ENGINE_PAUSES, _is_temporary)
+            yield from self._retried(lambda: answered(write.call()), ENGINE_PAUSES, _is_temporary)
         except ClusterError as error:
             if error.reason != STOPPED:
                 write.refused(error)
@@ -321,12 +318,7 @@ def _is_temporary(error: ClusterError) -> bool:
     return error.retryable or error.status >= 500 or error.status in (0, 429)
 
 
-def _call(write: _EngineWrite) -> Asking[None]:
-    yield from answered(write.call())
-
-
 def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
-    """Return whether the pod's status says so already."""
     if nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(
@@ -335,7 +327,6 @@ def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: 
 
 
 def _fields(pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> dict[str, object]:
-    """Return what the log says of a pod's status."""
     fields: dict[str, object] = {"pod": pod.key}
     if condition is not None:
         said = {"Type": condition.type, "Status": condition.status, "Reason": condition.reason}
@@ -414,7 +405,6 @@ class KeyedWriteQueue(Generic[K, W]):
             self._woken.set_result(None)
 
     def _next(self) -> Asking[None] | None:
-        """Return the write whose turn it is."""
         while self._turns:
             key = self._turns.popleft()
             if key in self._waiting and key not in self._in_flight:

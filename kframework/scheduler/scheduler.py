@@ -206,7 +206,10 @@ class Scheduler(Host, Generic[E]):
                         cycles.cancel_scope.cancel()
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
-                    await self._write_events()
+                    # Nothing is followed any more: what was broken off is not to be told.
+                    while not self.outbox.empty:
+                        self._woken.clear()
+                        await self._woken.wait()
                 tasks.cancel_scope.cancel()
                 self.engine.catch_up()  # undoes what was broken off; nobody is left to write about it
             finally:
@@ -280,12 +283,6 @@ class Scheduler(Host, Generic[E]):
             await self._follow_until(lambda: self.outbox.only_events)
         with anyio.move_on_after(CONFIRMING):
             await self._follow_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
-
-    async def _write_events(self) -> None:
-        """Wait until all is written, and follow nothing any more: what was broken off is not to be told."""
-        while not self.outbox.empty:
-            self._woken.clear()
-            await self._woken.wait()
 
     async def _follow_until(self, over: Callable[[], bool]) -> None:
         while True:
@@ -419,7 +416,7 @@ class Scheduler(Host, Generic[E]):
     async def _bind_by_extenders(self, reservation: Reservation) -> Status | None:
         await self.outbox.make_way(reservation.pod.uid)
         try:
-            self.outbox.check()
+            self.outbox.fence.check()
             status = await self.extenders.bind(reservation.pod, reservation.node_name)
             # Only its answer may have been lost: then the pod's room must not be given away.
             failed = status is not None and status.code == Code.ERROR
@@ -452,7 +449,6 @@ class Scheduler(Host, Generic[E]):
         self._tell(lambda observer: observer.accounted(account) if isinstance(observer, Accounting) else None)
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
-        """Tell all observers of something."""
         for observer in self._observers:
             _tell_one(observer, of_it, observer)
 

@@ -21,15 +21,14 @@ def in_slices(work: Iterator[None], aside: Callable[[], AbstractContextManager[o
 
     Each slice runs inside an `aside()` of its own, so whatever that opens is closed while others have their turn.
     """
-    over = object()
     while True:
         with aside():
             until = perf_counter() + SLICE
-            ended = next(work, over) is over
-            while not ended and perf_counter() < until:
-                ended = next(work, over) is over
-        if ended:
-            return
+            for _ in work:
+                if perf_counter() >= until:
+                    break
+            else:
+                return
         yield
 
 

@@ -88,7 +88,9 @@ class SourceFeed:
             try:
                 await within(own, self._follow(answer), "its timeout")
             finally:
-                await _close(answer)
+                if isinstance(answer, AsyncGenerator):  # whatever comes of its cleaning up, it is over
+                    with anyio.CancelScope(shield=True), suppress(Exception):
+                        await within(GRACE, answer.aclose(), "")
         elif not inspect.isawaitable(answer):
             raise TypeError(f"fetch must be `async def`; it answered a {type(answer).__name__}")
         else:
@@ -122,7 +124,9 @@ class SourceFeed:
             new, gone = values, tuple(key for key in self._told if key not in values)
         else:
             raise TypeError(f"told a {type(values).__name__}, which is no mapping")
-        changed = {key: value for key, value in self.source.checked(new).items() if self._differs(key, value)}
+        told = self._told
+        checked = self.source.checked(new)
+        changed = {key: value for key, value in checked.items() if key not in told or told[key] != value}
         if len(self._told.keys() | changed.keys()) - len(gone) > LARGEST:
             raise ValueError(f"has more than {LARGEST} values")
         self._told.update(changed)
@@ -132,9 +136,6 @@ class SourceFeed:
             _log.info("source %s is heard again", self._name)
         self._failures = 0
         self._offer(SourceChanged(self.source.key, self._clock.now(), changed, gone))
-
-    def _differs(self, key: str, value: object) -> bool:
-        return key not in self._told or self._told[key] != value
 
     def _fail(self, error: Exception) -> None:
         text = str(error) if isinstance(error, HookTimeout) else in_words(error)
@@ -166,13 +167,6 @@ def _reached(step: Awaitable[T]) -> Generator[object, None, T]:
                 awaited = next(inside)
     except StopIteration as end:
         return cast("T", end.value)
-
-
-async def _close(stream: AsyncIterator[_Values]) -> None:
-    """Let a stream that is followed no longer clean up; whatever comes of that, it is over."""
-    if isinstance(stream, AsyncGenerator):
-        with anyio.CancelScope(shield=True), suppress(Exception):
-            await within(GRACE, stream.aclose(), "")
 
 
 class SourceFeeds:

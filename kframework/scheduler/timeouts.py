@@ -57,7 +57,8 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
     token = _LIMIT.set(limit)
     task = asyncio.ensure_future(work)
     _LIMIT.reset(token)
-    task.add_done_callback(_unheard)
+    # It is heard what it ends with, so that asyncio does not log that nobody did.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         while not task.done() and (seconds is None or limit.since + seconds > loop.time()):
             await asyncio.wait((task,), timeout=None if seconds is None else limit.since + seconds - loop.time())
@@ -109,28 +110,16 @@ _LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  #
 
 
 async def _end(task: asyncio.Future[T]) -> None:
-    """Cancel a task, and see to it that it ends."""
+    """Cancel a task, and see to it that it ends, though it may swallow its cancellation.
+
+    The GeneratorExit that closes a coroutine is no Exception and comes at once; awoken, the task finds it closed.
+    """
     task.cancel()
     try:
         with anyio.CancelScope(shield=True):
             await asyncio.wait((task,), timeout=GRACE)
     finally:
         if not task.done() and isinstance(task, asyncio.Task):
-            _kill(task)
-
-
-def _kill(task: asyncio.Task[T]) -> None:
-    """End a task that swallows its cancellation.
-
-    The GeneratorExit that closes a coroutine is no Exception and comes at once; awoken, the task finds it closed.
-    """
-    coroutine = task.get_coro()
-    with suppress(Exception):
-        coroutine.close()
-    task.cancel()
-
-
-def _unheard(task: asyncio.Future[T]) -> None:
-    """Hear what a task ends with, so that asyncio does not log that nobody did."""
-    if not task.cancelled():
-        task.exception()
+            with suppress(Exception):
+                task.get_coro().close()
+            task.cancel()

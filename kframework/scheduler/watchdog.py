@@ -62,8 +62,6 @@ _Select = Callable[[float | None], list[object]]
 
 
 class _Selector(Protocol):
-    """What a loop waits by."""
-
     select: _Select
 
 
@@ -152,7 +150,6 @@ class Watchdog:
                 self._callback = None
 
     def _sleep(self) -> None:
-        """Wait until the loop goes on."""
         self._idle = True
         if self._since is None:
             self._awake.wait()
@@ -182,14 +179,11 @@ class Watchdog:
             self._told(*key)
         if spent >= self._held and now - self._named.get(key, -math.inf) >= AGAIN:
             self._named[key] = now
-            self._name(place, spent)
-
-    def _name(self, place: Place, spent: float) -> None:
-        plugin, hook, line, pod = place
-        text = f"has held the loop for {spent * 1e3:.0f} ms, at {line}"
-        distribution = self._profiles[plugin].distributions.get(plugin.name)
-        fault = str(PluginError(text, plugin=plugin.name, hook=hook, distribution=distribution))
-        _log.warning("%s", fault, extra={"pod": pod} if pod else {})
+            name, hook = key
+            text = f"has held the loop for {spent * 1e3:.0f} ms, at {place.line}"
+            distribution = self._profiles[place.plugin].distributions.get(name)
+            fault = str(PluginError(text, plugin=name, hook=hook, distribution=distribution))
+            _log.warning("%s", fault, extra={"pod": place.pod} if place.pod else {})
 
 
 def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place | None:
@@ -204,12 +198,17 @@ def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place 
             continue
         if owner is None:
             owner = plugin
-            line = next(_line(each) for each in inside if each is frame or _is_of(each, plugin))
+            at = next(each for each in inside if each is frame or _is_of(each, plugin))
+            line = f"{at.f_code.co_filename}:{at.f_lineno}"
         if hook is None or frame.f_code.co_name in _HOOKS or hook.f_code.co_name not in _HOOKS:
             hook = frame
     if owner is None or hook is None:
         return None
-    return Place(owner, hook.f_code.co_name, line, _pod_of(hook))
+    # The contract names the arguments of hooks.
+    values = hook.f_locals
+    queued = values.get("queued")
+    pod = queued.pod if isinstance(queued, QueuedPod) else values.get("pod")
+    return Place(owner, hook.f_code.co_name, line, pod.key if isinstance(pod, PodInfo) else "")
 
 
 def _cpu_clock() -> Callable[[], float]:
@@ -236,7 +235,6 @@ def _modules(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
 
 
 def _plugin_of(frame: FrameType, plugins: Collection[Plugin], modules: dict[str, Plugin]) -> Plugin | None:
-    """Return whose method or function this is the frame of."""
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     if isinstance(first, Plugin) and first in plugins:
@@ -249,15 +247,3 @@ def _is_of(frame: FrameType, plugin: Plugin) -> bool:
     theirs, module = type(plugin).__module__, str(frame.f_globals.get("__name__", ""))
     top = theirs.partition(".")[0]
     return module == theirs or (top != "kframework" and module.partition(".")[0] == top)
-
-
-def _line(frame: FrameType) -> str:
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _pod_of(frame: FrameType) -> str:
-    """Return the pod that a hook was asked about, as the contract names its arguments."""
-    values = frame.f_locals
-    queued = values.get("queued")
-    pod = queued.pod if isinstance(queued, QueuedPod) else values.get("pod")
-    return pod.key if isinstance(pod, PodInfo) else ""

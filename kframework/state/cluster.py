@@ -179,9 +179,6 @@ class ClusterState:
         if not self.statements:
             self.nodes.counters.relieve(pod.label_class)
 
-    def __repr__(self) -> str:
-        return f"<ClusterState {len(self.nodes)} nodes, {len(self.pods)} pods, {len(self.assumed)} assumed>"
-
 
 #: So many changes are remembered at least; whoever looks less often looks at all nominations again.
 _CHANGES = 1024
@@ -245,6 +242,3 @@ class Nominator:
 
     def __len__(self) -> int:
         return len(self._node_of)
-
-    def __repr__(self) -> str:
-        return f"<Nominator {len(self)} pods on {len(self._pods_on)} nodes>"

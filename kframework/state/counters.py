@@ -72,7 +72,9 @@ class Counters:
                 for row, number in pods.pods.items():
                     count.add(row, weight * number)
         count.made_of, count.unasked, count.sweep = count.unasked, -count.unasked, self._sweeps
-        self._trim()
+        most = min(_MOST, _BUDGET // (_PER_COUNT + _PER_ROW * self._capacity))
+        while len(self._counts) > max(_FEWEST, most):
+            self._drop(next(iter(self._counts.values())))
         return count
 
     def join(self, pods: LabelClass) -> dict[PodCount, int]:
@@ -122,14 +124,7 @@ class Counters:
                 _file_by_label(labelled, key, pods)
         return labelled
 
-    def _trim(self) -> None:
-        """Drop the counts that were not asked for longest, until the rest is within the budget."""
-        most = min(_MOST, _BUDGET // (_PER_COUNT + _PER_ROW * self._capacity))
-        while len(self._counts) > max(_FEWEST, most):
-            self._drop(next(iter(self._counts.values())))
-
     def _drop(self, count: PodCount) -> None:
-        """Keep a count current no longer."""
         self._remove(count)
         for pods in self._candidates(count.chosen):
             if pods.counts is not None:
@@ -143,7 +138,11 @@ class Counters:
             del self._counts_by_pair[filed_under]
 
     def _sweep(self) -> None:
-        """Let go of the classes that have no pod on a node any more, and of the counts that ask for what is gone."""
+        """Let go of the classes that have no pod on a node any more, and of the counts that ask for what is gone.
+
+        Those that count no pods and that nobody has asked for since the last sweep are made anew for nothing; what a
+        cycle holds on to it has asked for just now.
+        """
         for namespace, classes in list(self._classes.items()):
             for pods in [pods for pods in classes if not pods.pods]:
                 del classes[pods]
@@ -153,23 +152,15 @@ class Counters:
                 del self._classes[namespace]
         self._classes_by_label.clear()
         self._sweep_at = 2 * self._joined + 1024
-        self._drop_empty()
-        self._sweeps += 1
-
-    def _drop_empty(self) -> None:
-        """Drop the counts of no pods that nobody has asked for since the last sweep: they are made anew for nothing.
-
-        What a cycle holds on to it has asked for just now.
-        """
-        empty = {
-            count for count in self._counts.values() if count.sweep < self._sweeps and not count.column.values.any()
-        }
+        stale = (count for count in self._counts.values() if count.sweep < self._sweeps)
+        empty = {count for count in stale if not count.column.values.any()}
         for count in empty:
             self._remove(count)
         for pods in chain.from_iterable(self._classes.values()) if empty else ():
             for count in empty.intersection(pods.counts or ()):
                 assert pods.counts is not None
                 del pods.counts[count]
+        self._sweeps += 1
 
 
 def _file_by_label(labelled: dict[tuple[str, str], list[LabelClass]], key: str, pods: LabelClass) -> None:
@@ -239,9 +230,6 @@ class ImageStates:
         changed &= ~(1 << row)
         rows: list[int] = np.flatnonzero(_bits(changed, changed.bit_length())).tolist()
         return rows
-
-    def __len__(self) -> int:
-        return len(self._states)
 
 
 def _named(images: Iterable[ContainerImage]) -> Iterator[tuple[str, int]]:

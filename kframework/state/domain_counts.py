@@ -60,16 +60,12 @@ class DomainCounts:
         else:
             self._fewest = int(self._tally.values[self._domains].min(initial=_NO_DOMAIN))
 
-    def frozen(self) -> FrozenCounts:
-        """Return a copy that no change of the tables changes."""
-        return FrozenCounts(self)
-
     def add(self, row: int, more: int) -> None:
         """Count so many pods more on a row, if its node counts; these counts see the change for themselves."""
 
 
 class FrozenCounts(DomainCounts):
-    """The counts of a moment, changed by `add` and nothing else."""
+    """A copy of counts that no change of the tables changes, only `add`."""
 
     def __init__(self, counts: DomainCounts) -> None:
         tally, _ = counts.look()
@@ -93,15 +89,12 @@ class FrozenCounts(DomainCounts):
             return
         code = self.topology.cells[row]
         if code != self._changed:
-            self._changed, self._elsewhere = code, self._fewest_beside(code)
+            self._changed, self._elsewhere = code, self._fewest
+            if self._tally.cells[code] <= self._fewest:
+                others = self._domains[self._domains != code]
+                self._elsewhere = int(self._tally.values[others].min(initial=_NO_DOMAIN))
         self._tally.add(code, more)
         self._fewest = min(self._elsewhere, self._tally.cells[code])
-
-    def _fewest_beside(self, code: int) -> int:
-        if self._tally.cells[code] > self._fewest:
-            return self._fewest
-        others = self._domains[self._domains != code]
-        return int(self._tally.values[others].min(initial=_NO_DOMAIN))
 
 
 def pods_in_domain(node: NodeInfo, key: str, selection: Selection) -> Iterator[PodInfo]:

@@ -7,15 +7,15 @@ label classes for which the same holders weigh the same. So what a cycle looks a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from kframework.objects.label_selectors import Selector, SelectorError, label_selector
-from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec, WeightedPodAffinityTerm
+from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec
 from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo
-from kframework.state.row_counts import Pair, count, found, pair
+from kframework.state.row_counts import Pair, count, found, pairs
 from kframework.state.topology import LabelKeys, Tally, Topology
 
 #: What an existing term is: required affinity or anti-affinity, or a preference.
@@ -40,26 +40,22 @@ class Place(NamedTuple):
 class Holders:
     """The pods on nodes that have the same terms, counted per row, and the tallies that they are part of."""
 
-    __slots__ = ("__weakref__", "_attached", "_terms", "rows", "serial")
+    __slots__ = ("__weakref__", "_attached", "by_pair", "rows", "serial")
 
     def __init__(self, terms: PodTerms, serial: int) -> None:
         self.serial: int = serial
         self.rows: dict[int, int] = {}
-        self._terms: dict[Pair | None, list[tuple[Place, int, AffinityTerm]]] = {}
+        #: By the labels of which pods must carry one for any term to be about them; None if some term asks for none.
+        self.by_pair: dict[Pair | None, list[tuple[Place, int, AffinityTerm]]] = {}
         self._attached: list[tuple[ref[TermTally], int]] = []
         for place, weight, term in _placed(terms):
-            self._terms.setdefault(pair(term), []).append((place, weight, term))
-
-    @property
-    def pairs(self) -> Iterable[Pair | None]:
-        """The labels of which pods must carry one for any term to be about them; None if some term asks for none."""
-        return self._terms.keys()
+            self.by_pair.setdefault(next(pairs(term.selector), None), []).append((place, weight, term))
 
     def weights(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> dict[Place, int]:
         """Return what the terms that are about such pods weigh together."""
         namespace, labels = pods.namespace, pods.labels
         weights: dict[Place, int] = {}
-        for place, weight, term in found(self._terms, labels):
+        for place, weight, term in found(self.by_pair, labels):
             if term.matches(namespace, namespace_labels, labels):
                 weights[place] = weights.get(place, 0) + weight
         return weights
@@ -98,7 +94,7 @@ class TermTally(Tally):
         self.topology: Topology = topology
         self.sources: Sources = sources
         self._rows: dict[int, int] = {}
-        topology.follow(self)
+        topology.tallied.add(self)
 
     def count(self, row: int, more: int) -> None:
         """Add to a row, and to its domain."""
@@ -164,15 +160,14 @@ class TermsAbout:
                     tally = tally_of(place.topology_key, sources)
                     self.sources[place] = tally.sources
                 self._tallies[place] = tally
-        self.affinity, self.anti_affinity = self._required("affinity"), self._required("anti_affinity")
+        tallied = [(place.role, place.sign, tally.topology, tally) for place, tally in self._tallies.items()]
+        self.affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "affinity")
+        self.anti_affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "anti_affinity")
         self.preferred = tuple(
-            (place.sign, tally.topology, tally) for place, tally in self._tallies.items() if place.role == "preferred"
+            (sign, topology, tally) for role, sign, topology, tally in tallied if role == "preferred"
         )
         self.refused_by = frozenset(place.topology_key for place in self.sources if place.role == "anti_affinity")
         self.nbytes = sum(tally.values.nbytes + 16 * len(tally.sources) for tally in self._tallies.values())
-
-    def _required(self, role: Role) -> tuple[tuple[Topology, TermTally], ...]:
-        return tuple((tally.topology, tally) for place, tally in self._tallies.items() if place.role == role)
 
 
 class ExistingTerms:
@@ -203,18 +198,14 @@ class ExistingTerms:
         if holders is None:
             self.version += 1
             holders = self._holders[terms] = self._by_serial[self.version] = Holders(terms, self.version)
-            self._file(holders)
+            by_pair = self._by_pair
+            for filed_under in holders.by_pair:
+                by_pair.setdefault(filed_under, WeakSet()).add(holders)
+            if len(by_pair) > self._sweep_at:
+                for empty in [filed_under for filed_under, filed in by_pair.items() if not filed]:
+                    del by_pair[empty]
+                self._sweep_at = 2 * len(by_pair) + 1024
         return holders
-
-    def _file(self, holders: Holders) -> None:
-        """Let holders be found by the labels of the pods that their terms are about."""
-        by_pair = self._by_pair
-        for filed_under in holders.pairs:
-            by_pair.setdefault(filed_under, WeakSet()).add(holders)
-        if len(by_pair) > self._sweep_at:
-            for empty in [filed_under for filed_under, filed in by_pair.items() if not filed]:
-                del by_pair[empty]
-            self._sweep_at = 2 * len(by_pair) + 1024
 
     # -- pods that the terms are about -----------------------------------------------------------------------------
 
@@ -229,10 +220,6 @@ class ExistingTerms:
                 known.spare -= missed
                 youngest = map(self._by_serial.get, range(known.at[0] + 1, self.version + 1))
                 return self._summed_up(known, [each for each in youngest if each is not None], pods)
-        return self._found(pods, namespace_labels)
-
-    def _found(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> TermsAbout:
-        """Ask all that may have terms about the pods, oldest first."""
         asked = sorted(set(found(self._by_pair, pods.labels)), key=lambda holders: holders.serial)
         about = self._summed_up(TermsAbout(namespace_labels), asked, pods)
         about.spare = _SPARE + sum(map(len, about.sources.values())) // 2
@@ -265,9 +252,6 @@ class ExistingTerms:
                 if holders is not None:
                     holders.attach(tally, weight)
         return tally
-
-    def __repr__(self) -> str:
-        return f"<ExistingTerms of {len(self._holders)} kinds of pods about {len(self._about)} label classes>"
 
 
 def terms_of(pod: PodInfo) -> PodTerms:
@@ -320,40 +304,27 @@ def pod_terms(namespace: str, spec: PodSpec) -> PodTerms:
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return PodTerms()
     near, away = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAntiAffinity()
-    lists = _Lists(namespace)
-    required = lists.required("requiredAffinityTerms", near.required_during_scheduling_ignored_during_execution)
-    refused = lists.required("requiredAntiAffinityTerms", away.required_during_scheduling_ignored_during_execution)
-    preferred = near.preferred_during_scheduling_ignored_during_execution
-    avoided = away.preferred_during_scheduling_ignored_during_execution
-    weighted = lists.preferred("preferredAffinityTerms", 1, preferred)
-    weighted += lists.preferred("preferredAntiAffinityTerms", -1, avoided)
-    return PodTerms(required, refused, weighted, lists.problem())
+    problems: list[str] = []
 
-
-class _Lists:
-    """Compiles the lists of one pod, each as a whole or not at all, and gathers what is wrong with them."""
-
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
-        self._problems: list[str] = []
-
-    def required(self, title: str, terms: Sequence[PodAffinityTerm]) -> tuple[AffinityTerm, ...]:
+    def compiled(title: str, terms: Iterable[PodAffinityTerm]) -> tuple[AffinityTerm, ...]:
+        """Compile a list as a whole, or not at all and note what is wrong with it."""
         try:
-            return tuple(_compiled(self._namespace, term) for term in terms)
+            return tuple(_compiled(namespace, term) for term in terms)
         except SelectorError as error:
-            self._problems.append(f"{title}: {error}")
+            problems.append(f"{title}: {error}")
             return ()
 
-    def preferred(
-        self, title: str, sign: int, terms: Sequence[WeightedPodAffinityTerm]
-    ) -> tuple[tuple[int, AffinityTerm], ...]:
-        compiled = self.required(title, [term.pod_affinity_term for term in terms])
-        return tuple((sign * term.weight, each) for term, each in zip(terms, compiled, strict=False))
-
-    def problem(self) -> str:
-        """Say what is wrong, several things in brackets."""
-        problems = ", ".join(self._problems)
-        return f"[{problems}]" if len(self._problems) > 1 else problems
+    required = compiled("requiredAffinityTerms", near.required_during_scheduling_ignored_during_execution)
+    refused = compiled("requiredAntiAffinityTerms", away.required_during_scheduling_ignored_during_execution)
+    preferred: list[tuple[int, AffinityTerm]] = []
+    for title, sign, weighted in (
+        ("preferredAffinityTerms", 1, near.preferred_during_scheduling_ignored_during_execution),
+        ("preferredAntiAffinityTerms", -1, away.preferred_during_scheduling_ignored_during_execution),
+    ):
+        terms = compiled(title, [each.pod_affinity_term for each in weighted])
+        preferred += ((sign * each.weight, term) for each, term in zip(weighted, terms, strict=False))
+    problem = ", ".join(problems)
+    return PodTerms(required, refused, tuple(preferred), f"[{problem}]" if len(problems) > 1 else problem)
 
 
 def _compiled(namespace: str, term: PodAffinityTerm) -> AffinityTerm:

@@ -55,12 +55,6 @@ class Log(Generic[T]):
         self.end = position
         return True
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __repr__(self) -> str:
-        return f"<Log {self._first}..{self.end}>"
-
 
 class LogReader(Generic[T]):
     """A place in a log: what comes after it is still to be read.

@@ -28,13 +28,6 @@ _MOST = 256
 _HARD = ("NoSchedule", "NoExecute")
 
 
-class _Domains(NamedTuple):
-    """The domain of each node of a set, and all that there are."""
-
-    codes: NDArray[np.int64]
-    domains: NDArray[np.int64]
-
-
 class NodeSet:
     """The nodes that carry all `keys` and suit the pods of a spec; current at every look."""
 
@@ -48,7 +41,8 @@ class NodeSet:
         self._node_log = nodes.node_log.reader()
         self._mask: NDArray[np.bool_]
         self._rows: NDArray[np.int64]
-        self._domains: dict[str, _Domains] = {}
+        #: By topology the domain of each node, and all that there are.
+        self._domains: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def has(self, row: int) -> bool:
         """Return whether the node of a row is in the set."""
@@ -64,7 +58,7 @@ class NodeSet:
         """Return the domains that have nodes in the set, by their codes."""
         if self._is_all_of(topology):
             return topology.present
-        return self._of(topology).domains
+        return self._of(topology)[1]
 
     def tally(self, count: PodCount, topology: Topology) -> Tally:
         """Return how many of the pods are on nodes of the set in each domain."""
@@ -73,7 +67,7 @@ class NodeSet:
         tally = Tally(topology.room)
         pods = count.column.values[self._rows]
         # In doubles, which hold any number of pods.
-        tally.values[:] = np.bincount(self._of(topology).codes, pods, topology.room)
+        tally.values[:] = np.bincount(self._of(topology)[0], pods, topology.room)
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         return tally
@@ -83,12 +77,11 @@ class NodeSet:
         self._catch_up()
         return len(self._rows) == (topology.sizes.total if topology.key in self._keys else len(self._nodes))
 
-    def _of(self, topology: Topology) -> _Domains:
+    def _of(self, topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         known = self._domains.get(topology.key)
         if known is None:
             codes = topology.values[self._rows]
-            present = np.flatnonzero(np.bincount(codes[codes != 0]))
-            known = self._domains[topology.key] = _Domains(codes, present)
+            known = self._domains[topology.key] = codes, np.flatnonzero(np.bincount(codes[codes != 0]))
         return known
 
     def _catch_up(self) -> None:
@@ -112,7 +105,6 @@ class NodeSet:
         self._domains.clear()
 
     def _tolerates(self, taints: tuple[Taint, ...]) -> bool:
-        """Return whether no hard taint among these keeps the pods away."""
         return first_untolerated(taints, self._spec.tolerations, _HARD) is None
 
 
@@ -128,13 +120,14 @@ class NodeSets:
 
         None: that a node carries the labels is all that is asked, and it leaves out no node that carries one of them.
         """
-        required = pod.template.once(_requirements, _requirements)
+        nodes, required = self._nodes, pod.template.once(_requirements, _requirements)
         affinity = affinity and required.affinity is not None
-        taints = taints and len(self._nodes.taint_sets.meanings) > 1
-        if not affinity and not taints and self._all_carry(keys):
-            return None
+        taints = taints and len(nodes.taint_sets.meanings) > 1
+        if not affinity and not taints:
+            if len(keys) < 2 or all(nodes.label(key).sizes.total == len(nodes) for key in keys):
+                return None
         if affinity and required.pinned:  # the names of the nodes are the pod's own
-            return NodeSet(self._nodes, pod.spec, keys, affinity=affinity, taints=taints)
+            return NodeSet(nodes, pod.spec, keys, affinity=affinity, taints=taints)
         key = (keys, affinity and required.affinity, taints and required.tolerations)
         known = self._known.get(key)
         if known is not None:
@@ -142,13 +135,8 @@ class NodeSets:
             return known
         if len(self._known) == _MOST:
             self._known.popitem(last=False)
-        found = NodeSet(self._nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
-        self._known[key] = found
+        found = self._known[key] = NodeSet(nodes, pod.template.spec, keys, affinity=affinity, taints=taints)
         return found
-
-    def _all_carry(self, keys: tuple[str, ...]) -> bool:
-        nodes = self._nodes
-        return len(keys) < 2 or all(nodes.label(key).sizes.total == len(nodes) for key in keys)
 
 
 class _Requirements(NamedTuple):

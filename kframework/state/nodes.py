@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from operator import attrgetter
 from typing import cast
 from weakref import WeakValueDictionary
 
@@ -39,55 +40,46 @@ class NodeInfo:
     Always current while its node exists. Reading it after the node has left raises StaleNodeError.
     """
 
-    __slots__ = ("_node", "_pods", "_table", "name", "pods", "row")
+    __slots__ = ("_pods", "name", "object", "pods", "row", "table")
 
     def __init__(self, table: NodeTable, row: int, node: Node) -> None:
         self.name: str = node.metadata.name
         self.row: int = row
-        self._node = node
-        self._table = table
+        self.object: Node = node
+        #: The table that this is a row of.
+        self.table: NodeTable = table
         self._pods: dict[str, PodInfo] = {}
         #: The pods on the node, assumed ones included.
         self.pods: Collection[PodInfo] = self._pods.values()
 
     @property
-    def object(self) -> Node:
-        """The Node object."""
-        return self._node
-
-    @property
-    def table(self) -> NodeTable:
-        """The table that this is a row of."""
-        return self._table
-
-    @property
     def labels(self) -> Mapping[str, str]:
         """The node's labels."""
-        return self._node.metadata.labels
+        return self.object.metadata.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """The node's annotations."""
-        return self._node.metadata.annotations
+        return self.object.metadata.annotations
 
     @property
     def taints(self) -> tuple[Taint, ...]:
         """The node's taints, in the order of its spec."""
-        return self._node.spec.taints
+        return self.object.spec.taints
 
     @property
     def unschedulable(self) -> bool:
         """Whether the node is cordoned."""
-        return self._node.spec.unschedulable
+        return self.object.spec.unschedulable
 
     def allocatable(self, resource: str) -> int:
         """Return what the node offers of a resource: milli-CPU for `cpu`, whole units (bytes) for all else."""
-        column = self._table.allocatables.get(resource)
+        column = self.table.allocatables.get(resource)
         return column.cells[self.row] if column is not None else 0
 
     def requested(self, resource: str) -> int:
         """Return what the node's pods take of a resource, in the same units; `pods` is their number."""
-        column = self._table.requesteds.get(resource)
+        column = self.table.requesteds.get(resource)
         return column.cells[self.row] if column is not None else 0
 
     def __repr__(self) -> str:
@@ -119,7 +111,8 @@ class NodeTable:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self._capacity = capacity
+        #: The length of the columns.
+        self.capacity: int = capacity
         self._infos: list[NodeInfo | None] = []
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
@@ -202,11 +195,6 @@ class NodeTable:
         return len(self._infos)
 
     @property
-    def capacity(self) -> int:
-        """The length of the columns."""
-        return self._capacity
-
-    @property
     def order(self) -> NDArray[np.int64]:
         """The rows of all nodes (int64), zones in turn; remade when the set of nodes changes, like kube-scheduler's."""
         if self._listed is None:
@@ -222,7 +210,7 @@ class NodeTable:
     def places(self) -> NDArray[np.int64]:
         """The place of each row in `order`, by row."""
         if self._places is None:
-            self._places = np.zeros(self._capacity, dtype=np.int64)
+            self._places = np.zeros(self.capacity, dtype=np.int64)
             self._places[self.order] = np.arange(len(self))
         return self._places
 
@@ -241,8 +229,8 @@ class NodeTable:
             topology = Topology(key, self._nowhere)
             if key in self.label_keys:
                 self._labels[key] = topology
-                for name, row in self._row_of.items():
-                    topology.put(row, self[self._row_of[name]].labels.get(key))
+                for row in self._row_of.values():
+                    topology.put(row, self[row].labels.get(key))
             else:
                 self._absent[key] = topology
         return topology
@@ -253,7 +241,7 @@ class NodeTable:
     def column(self, name: str) -> Column:
         """Return a column of an extension's own, made of zeros on first use; written through a Statement."""
         if name not in self._extra:
-            self._extra[name] = Column(self._capacity)
+            self._extra[name] = Column(self.capacity)
         return self._extra[name]
 
     # -- changing: only the inbox and the cycle do -----------------------------------------------------------------
@@ -262,21 +250,30 @@ class NodeTable:
         """Add a node or replace its object; return the object before, None if it is new."""
         row = self._row_of.get(node.metadata.name)
         if row is None:
-            row, old = self._new_row(node), None
+            old = None
+            if self._free:
+                row = self._free.pop()
+                self._infos[row] = NodeInfo(self, row, node)
+            else:
+                row = len(self._infos)
+                if row == self.capacity:
+                    self._grow()
+                self._infos.append(NodeInfo(self, row, node))
+            self._row_of[node.metadata.name] = row
+            self._set_changed()
             self._write(row, node, {})
             self.images.add(row, node.status.images)
         else:
             old = self.replace(row, node)
         self.settle(row)
-        if self._written > max(_WRITES, 2 * self._capacity) or len(self.allocatables) > self._most_resources:
+        if self._written > max(_WRITES, 2 * self.capacity) or len(self.allocatables) > self._most_resources:
             self._tidy()
         return old
 
     def replace(self, row: int, node: Node) -> Node:
         """Replace the object of a row's node and return the one before; its place in the order waits for `settle`."""
         info = self[row]
-        old = info._node
-        info._node = node
+        old, info.object = info.object, node
         if not same_node(old, node):
             self._write(row, node, old.metadata.labels)
             # An image is worth the more the more nodes have it, so others with the same image are concerned too.
@@ -294,7 +291,7 @@ class NodeTable:
         if row is None:
             return None
         info = self[row]
-        node, pods = info._node, list(info._pods.values())
+        node, pods = info.object, list(info._pods.values())
         for pod in pods:
             self.lift(pod)
         info.__class__ = _GoneNode
@@ -374,19 +371,6 @@ class NodeTable:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _new_row(self, node: Node) -> int:
-        if self._free:
-            row = self._free.pop()
-            self._infos[row] = NodeInfo(self, row, node)
-        else:
-            row = len(self._infos)
-            if row == self._capacity:
-                self._grow()
-            self._infos.append(NodeInfo(self, row, node))
-        self._row_of[node.metadata.name] = row
-        self._set_changed()
-        return row
-
     def _tidy(self) -> None:
         """Let go of what no node has any more: values of labels, sets of taints and features, resources.
 
@@ -408,12 +392,12 @@ class NodeTable:
         self.generation += 1
 
     def _grow(self) -> None:
-        self._capacity *= 2
-        self._nowhere.grow(self._capacity)
+        self.capacity *= 2
+        self._nowhere.grow(self.capacity)
         for column in (*self._columns(), *self._labels.values(), *self._absent.values()):
-            column.grow(self._capacity)
-        self.counters.grow(self._capacity)
-        self.node_log.limit = self.pod_log.limit = self._capacity
+            column.grow(self.capacity)
+        self.counters.grow(self.capacity)
+        self.node_log.limit = self.pod_log.limit = self.capacity
 
     def _columns(self) -> Iterator[Column]:
         yield from self.allocatables.values()
@@ -424,8 +408,8 @@ class NodeTable:
 
     def _resource(self, resource: str) -> tuple[Column, Column]:
         if resource not in self.allocatables:
-            self.allocatables[resource] = Column(self._capacity)
-            self.requesteds[resource] = Column(self._capacity)
+            self.allocatables[resource] = Column(self.capacity)
+            self.requesteds[resource] = Column(self.capacity)
         return self.allocatables[resource], self.requesteds[resource]
 
     def _write(self, row: int, node: Node, old_labels: Mapping[str, str]) -> None:
@@ -443,7 +427,6 @@ class NodeTable:
         self.touch(row)
 
     def _relabel(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-        """Give a row these labels in place of those."""
         changed = [key for key, _ in old.items() ^ new.items()]
         if not changed:
             return
@@ -459,20 +442,14 @@ class NodeTable:
 
 def same_node(old: Node, new: Node) -> bool:
     """Return whether a Node update is a heartbeat: only resourceVersion, managedFields or condition times moved."""
-    if old.spec != new.spec:
-        return False
-    before, after = old.metadata, new.metadata
-    if before.labels != after.labels or before.annotations != after.annotations or before.uid != after.uid:
-        return False
-    if before.deletion_timestamp != after.deletion_timestamp:
-        return False
-    return _beat(old) == _beat(new)
+    before, after = ([(each.type, each.status) for each in node.status.conditions] for node in (old, new))
+    return bool(_lasting(old) == _lasting(new) and before == after)
 
 
-def _beat(node: Node) -> tuple[object, ...]:
-    status = node.status
-    conditions = [(condition.type, condition.status) for condition in status.conditions]
-    return (status.capacity, status.allocatable, status.images, status.declared_features, conditions)
+_lasting = attrgetter(
+    *("spec", "metadata.labels", "metadata.annotations", "metadata.uid", "metadata.deletion_timestamp"),
+    *("status.capacity", "status.allocatable", "status.images", "status.declared_features"),
+)
 
 
 def _timeless(taint: Taint) -> Taint:

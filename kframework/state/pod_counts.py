@@ -9,7 +9,7 @@ import numpy as np
 
 from kframework.objects.label_selectors import Selector
 from kframework.state.columns import Column
-from kframework.state.row_counts import Pair, found, pair, pairs
+from kframework.state.row_counts import Pair, found, pairs
 from kframework.state.topology import Tally, Topology
 
 
@@ -28,11 +28,6 @@ class LabelClass:
         self.pods: dict[int, int] = {}
         #: The dense counts that these pods are part of, and what each weighs there; None before the first of them.
         self.counts: dict[PodCount, int] | None = None
-
-    def __repr__(self) -> str:
-        labels = ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
-        state = ", terminating" if self.terminating else ""
-        return f"<LabelClass {self.namespace}/{labels} on {len(self.pods)} nodes{state}>"
 
 
 class Selection(NamedTuple):
@@ -62,7 +57,7 @@ class Weighed:
         self._hash = hash(selections)
         self._by_pair: dict[Pair | None, list[tuple[int, Selection]]] = {}
         for weighted in selections:
-            self._by_pair.setdefault(pair(weighted[1]), []).append(weighted)
+            self._by_pair.setdefault(next(pairs(weighted[1].selector), None), []).append(weighted)
 
     @property
     def namespaces(self) -> frozenset[str] | None:
@@ -103,7 +98,7 @@ class Jointly:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """The labels that all pods that are chosen must carry."""
-        return tuple(pairs(self.selections))
+        return tuple(pairs(*(each.selector for each in self.selections)))
 
     def weight(self, pods: LabelClass) -> int:
         """Return 1 for a pod of a class that is counted, else 0."""
@@ -154,8 +149,5 @@ class PodCount:
         tally.values[0] = 0
         tally.total = int(tally.values.sum())
         self._tallies[topology.key] = (topology, tally)
-        topology.follow(self)
+        topology.tallied.add(self)
         return tally
-
-    def __repr__(self) -> str:
-        return f"<PodCount of {int(self.column.values.sum())} pods>"

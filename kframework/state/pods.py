@@ -79,9 +79,6 @@ class PodTemplate:
             memo[key] = compute(self.spec)
         return memo[key]
 
-    def __repr__(self) -> str:
-        return f"<PodTemplate {', '.join(f'{name}={amount}' for name, amount in self.fit) or 'no requests'}>"
-
 
 class PodInfo:
     """A pod on a node, or about to be: all that decisions about other pods need of it.
@@ -309,9 +306,6 @@ class Interned:
             found = self._kinds[key] = PodKind()
         return found
 
-    def __len__(self) -> int:
-        return len(self._templates)
-
 
 def _has_terms(spec: PodSpec) -> bool:
     return spec.affinity is not None and bool(spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity)
@@ -343,16 +337,11 @@ def _made_of(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
     As it is decoded, all is its own: 44 MB of 20,000 pods of one template that wait.
     """
     metadata = msgspec.structs.replace(pod.metadata, namespace=label_class.namespace, labels=label_class.labels)
-    return msgspec.structs.replace(pod, metadata=metadata, spec=_individual(shared, pod.spec))
-
-
-def _individual(shared: PodSpec, spec: PodSpec) -> PodSpec:
-    """Return a spec like this one, out of what its template shares."""
-    if shared == spec:
-        return shared
-    return msgspec.structs.replace(
-        shared, node_name=spec.node_name, hostname=spec.hostname, volumes=spec.volumes, affinity=spec.affinity
-    )
+    spec = pod.spec
+    if shared != spec:
+        own = {"node_name": spec.node_name, "hostname": spec.hostname}
+        shared = msgspec.structs.replace(shared, **own, volumes=spec.volumes, affinity=spec.affinity)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=shared)
 
 
 def _claims(spec: PodSpec) -> tuple[str, ...]:

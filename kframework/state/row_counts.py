@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from kframework.objects.label_selectors import Selector
 
@@ -41,34 +41,17 @@ class RowCounts(Generic[K]):
         """Return how often a thing occurs, by row; empty if it does nowhere."""
         return self._rows.get(key, _NOWHERE)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
 
 T = TypeVar("T")
 Pair = tuple[str, str]
 
 
-class Selecting(Protocol):
-    """Whatever has a selector of pods."""
-
-    @property
-    def selector(self) -> Selector:
-        """Which labels the pods have."""
-        ...
-
-
-def pairs(selecting: Iterable[Selecting]) -> Iterator[Pair]:
+def pairs(*selectors: Selector) -> Iterator[Pair]:
     """Yield the labels that pods must carry to be chosen by all of these."""
-    for each in selecting:
-        for requirement in each.selector.requirements:
+    for selector in selectors:
+        for requirement in selector.requirements:
             if requirement.operator in ("=", "In") and len(requirement.values) == 1:
                 yield (requirement.key, requirement.values[0])
-
-
-def pair(*selecting: Selecting) -> Pair | None:
-    """Return one such label, by which they are filed; None if there is none."""
-    return next(pairs(selecting), None)
 
 
 def found(by_pair: Mapping[Pair | None, Iterable[T]], labels: Mapping[str, str]) -> Iterator[T]:

@@ -141,14 +141,12 @@ class Namespaces:
             now = self._caught_up(selector, names, self._changes[len(self._changes) - (self.generation - at) :])
         self._chosen[selector] = (self.generation, now)
         self._names += _room(now) - (_room(names) if names is not None else 0)
-        while len(self._chosen) > 1 and (self._names > _NAMES or self._longest_unasked > _UNASKED):
+        while len(self._chosen) > 1:
+            unasked = self.generation - next(iter(self._chosen.values()))[0]
+            if self._names <= _NAMES and unasked <= _UNASKED:
+                break
             self._names -= _room(self._chosen.popitem(last=False)[1][1])
         return now
-
-    @property
-    def _longest_unasked(self) -> int:
-        at, _ = next(iter(self._chosen.values()))
-        return self.generation - at
 
     def _caught_up(self, selector: Selector, names: frozenset[str], changed: list[str]) -> frozenset[str]:
         found = ((name, self._store.get(name)) for name in dict.fromkeys(changed))

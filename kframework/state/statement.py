@@ -86,7 +86,7 @@ class Statement:
     def add(self, pod: PodInfo, node_name: str) -> None:
         """Put a pod that is on no node on this one, for as long as the outermost statement is open."""
         row = self._free_row(pod, node_name)
-        self._record_pod(pod)
+        self._record_pod(pod, pod.row)
         self._state.nodes.place(pod, row)
         if row != self._origins[pod]:
             self._added.append(pod)
@@ -96,8 +96,8 @@ class Statement:
         self._check_pod(pod)
         if pod.row < 0:
             raise StatementError(f"pod {pod.key} is on no node")
-        self._record_pod(pod)
         nodes, row = self._state.nodes, pod.row
+        self._record_pod(pod, row)
         nodes.lift(pod)
         if pod.template.host_ports:
             nodes.host_ports.let_go |= {(port, row) for port in pod.template.host_ports}
@@ -119,8 +119,7 @@ class Statement:
         state = self._state
         state.assume(pod, node_name)
         self._undo.append(lambda: state.forget(pod.uid))
-        self._origins.setdefault(pod, -1)
-        self._record_entry(pod)
+        self._record_pod(pod, -1)
 
     def set_node(self, node: Node) -> None:
         """Replace the object of a node that exists; it moves to a new zone's place in the order with the commit."""
@@ -170,9 +169,13 @@ class Statement:
         self._check_basis()
         if self._outer is None:
             self._check_added()
+            nodes, known = self._state.nodes, self._state.pods
             for row in self._replaced:
-                self._state.nodes.settle(row)
-            self._return_evicted()
+                nodes.settle(row)
+            # Evicted pods go back, those that the books know and that are nowhere else.
+            for pod, row in self._seats.items():
+                if pod.row < 0 and known.get(pod.uid) is pod:
+                    nodes.place(pod, row)
         else:
             self._merge_into(self._outer)
         self._close()
@@ -208,13 +211,6 @@ class Statement:
         if not self.closed:
             self.rollback()
 
-    def _return_evicted(self) -> None:
-        """Put the evicted pods back, those that the books know and that are nowhere else."""
-        pods, nodes = self._state.pods, self._state.nodes
-        for pod, row in self._seats.items():
-            if pod.row < 0 and pods.get(pod.uid) is pod:
-                nodes.place(pod, row)
-
     def _merge_into(self, outer: Statement) -> None:
         outer._undo += self._undo
         for pod, row in self._origins.items():
@@ -236,12 +232,9 @@ class Statement:
 
     # -- recording -------------------------------------------------------------------------------------------------
 
-    def _record_pod(self, pod: PodInfo) -> None:
+    def _record_pod(self, pod: PodInfo, row: int) -> None:
         """Note where a pod is before it is moved for the first time."""
-        self._origins.setdefault(pod, pod.row)
-        self._record_entry(pod)
-
-    def _record_entry(self, pod: PodInfo) -> None:
+        self._origins.setdefault(pod, row)
         self._entries += 1
         self.touched.add(pod.uid)
 

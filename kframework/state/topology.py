@@ -63,9 +63,6 @@ class LabelKeys(dict[str, int]):
                 del self[key]
                 self.version += 1
 
-    def __repr__(self) -> str:
-        return f"<LabelKeys {len(self)}>"
-
 
 class Topology(CodeColumn[str | None]):
     """A label's values per row, interned: equal codes are one domain, 0 is for rows without the label.
@@ -74,7 +71,7 @@ class Topology(CodeColumn[str | None]):
     constraints may name any number of them.
     """
 
-    __slots__ = ("__weakref__", "_domains", "_nowhere", "_tallied", "key", "room", "sizes")
+    __slots__ = ("__weakref__", "_domains", "_nowhere", "key", "room", "sizes", "tallied")
 
     def __init__(self, key: str, nowhere: Column) -> None:
         super().__init__(0, None)
@@ -86,7 +83,8 @@ class Topology(CodeColumn[str | None]):
         #: How many nodes are in each domain.
         self.sizes: Tally = Tally(self.room)
         self._domains: NDArray[np.int64] | None = None
-        self._tallied: WeakSet[Tallied] = WeakSet()
+        #: Whose tallies are kept current, for as long as they live.
+        self.tallied: WeakSet[Tallied] = WeakSet()
 
     @property
     def present(self) -> NDArray[np.int64]:
@@ -106,7 +104,7 @@ class Topology(CodeColumn[str | None]):
         if code == self.room:
             self.room *= 2
             self.sizes.grow(self.room)
-            for tallied in self._tallied:
+            for tallied in self.tallied:
                 tallied.domains(self).grow(self.room)
         return code
 
@@ -122,20 +120,16 @@ class Topology(CodeColumn[str | None]):
         self.sizes.add(old, -1)
         self.sizes.add(new, 1)
         self._domains = None
-        for tallied in self._tallied:
+        for tallied in self.tallied:
             amount = tallied.on_row(row)
             if amount:
                 tally = tallied.domains(self)
                 tally.add(old, -amount)
                 tally.add(new, amount)
 
-    def follow(self, tallied: Tallied) -> None:
-        """Keep a tally current for as long as its owner lives."""
-        self._tallied.add(tallied)
-
     def tidy(self) -> NDArray[np.int64]:
         kept = super().tidy()
-        for tally in (self.sizes, *(tallied.domains(self) for tallied in self._tallied)):
+        for tally in (self.sizes, *(tallied.domains(self) for tallied in self.tallied)):
             tally.values[1 : len(kept) + 1] = tally.values[kept]
             tally.values[len(kept) + 1 :] = 0
         self._domains = None

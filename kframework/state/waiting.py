@@ -30,17 +30,11 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> bool:
-        """Withdraw this plugin's wait; the pod goes on when no plugin waits any more.
-
-        False: already decided.
-        """
+        """Withdraw this plugin's wait: the pod goes on when no plugin waits any more; False: already decided."""
         ...
 
     def reject(self, plugin: str, message: str) -> bool:
-        """Send the pod back, on behalf of this plugin.
-
-        False: it was already decided.
-        """
+        """Send the pod back, on behalf of this plugin; False: already decided."""
         ...
 
 
@@ -65,7 +59,7 @@ class ReservedPod(WaitingPod):
         self.since: float = since
         self.verdict: Status | None = None if pending else _ALLOWED
         #: Called with the plugin that has allowed the pod while others wait on, or with "" and the verdict.
-        self.listen: Callable[[str, Status | None], None] = _nobody
+        self.listen: Callable[[str, Status | None], None] = lambda plugin, verdict: None
         #: The hook that its binding is in, and since when each plugin is asked.
         self._hook: str = ""
         self._asked: dict[str, float] = {}
@@ -164,10 +158,6 @@ class ReservedPod(WaitingPod):
         return f"<ReservedPod {self.pod.key} on {self.node_name}: {state}>"
 
 
-def _nobody(plugin: str, verdict: Status | None) -> None:
-    """Listen to nothing."""
-
-
 class WaitingPods:
     """The pods that are reserved and not yet bound, by uid, oldest first."""
 
@@ -206,6 +196,3 @@ class WaitingPods:
 
     def __len__(self) -> int:
         return len(self._pods)
-
-    def __repr__(self) -> str:
-        return f"<WaitingPods {len(self)} reserved, {sum(1 for _ in self.undecided())} waiting>"

@@ -122,7 +122,7 @@ CASES: dict[str, Case] = {
         times=2,
         unasked={"score", "score_nodes"},
         unreached={
-            "VolumeBinding._sort_out: return error(NO_BINDING_MODE.format(each.metadata.name))",
+            "VolumeBinding.pre_filter: return error(NO_BINDING_MODE.format(each.metadata.name))",
             "VolumeBinding.filter: except (SelectorError, TranslationError) as problem:",
             "VolumeBinding.filter: return error(str(problem))",
             # Only where the profile has the plugin at Filter and not at PreFilter.

@@ -215,7 +215,7 @@ def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, P
 
 
 def _only_term(holders: Holders) -> tuple[str, frozenset[str], str]:
-    ((_, _, term),) = chain.from_iterable(holders._terms.values())
+    ((_, _, term),) = chain.from_iterable(holders.by_pair.values())
     return term.topology_key, term.namespaces, str(term.selector)
 
 

@@ -66,4 +66,4 @@ def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monk
 def test_memory_is_given_back_where_the_c_library_can() -> None:
     """As glibc can; others are not asked."""
     assert (garbage._trim is not None) == hasattr(ctypes.CDLL(None), "malloc_trim")
-    garbage._give_back()
+    assert garbage._trim is None or garbage._trim(0) in (0, 1)

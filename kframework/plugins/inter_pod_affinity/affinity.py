@@ -62,7 +62,9 @@ class Affinities:
         at, incoming_terms = by_namespace.get(pod.namespace, _NOT_KNOWN)
         if at is not None and at != self.namespaces.generation:
             terms = terms_of(pod)
-            at = self.namespaces.generation if _choose_namespaces(terms) else None
+            every = (*terms.affinity, *terms.anti_affinity, *(term for _, term in terms.preferred))
+            choose_namespaces = any(term.namespace_selector.requirements for term in every)
+            at = self.namespaces.generation if choose_namespaces else None
             incoming_terms = self._resolved(terms)
             by_namespace[pod.namespace] = (at, incoming_terms)
         return incoming_terms
@@ -93,15 +95,6 @@ class Affinities:
     def existing_terms(self, pod: PodInfo, nodes: NodeTable) -> TermsAbout:
         """Return which terms of others are about a pod, of those in use; some may have lost their last pod."""
         return nodes.existing_terms.about(pod.label_class, self.namespaces.labels(pod.namespace))
-
-    def __repr__(self) -> str:
-        return f"<Affinities of {len(self._incoming_terms)} templates>"
-
-
-def _choose_namespaces(terms: PodTerms) -> bool:
-    """Return whether some of the terms choose namespaces by their labels."""
-    every = (*terms.affinity, *terms.anti_affinity, *(term for _, term in terms.preferred))
-    return any(term.namespace_selector.requirements for term in every)
 
 
 def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:

@@ -32,7 +32,7 @@ from kframework.plugins.shared_args import percentage_problems
 from kframework.state.domain_counts import pods_in_domain
 from kframework.state.existing_terms import terms_of
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pod_counts import Jointly, LabelClass, Weighed
+from kframework.state.pod_counts import Jointly, Weighed
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.selection import Namespaces
 from kframework.state.topology import Tally, Topology
@@ -171,7 +171,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         if node is not None:
-            yield from delete_unwanted(self._affinities, pod, node)
+            found: dict[str, PodInfo] = {}
+            for other in unwanted(self._affinities, pod, node):
+                found[other.uid] = other
+                if len(found) > MAX_SUGGESTIONS:
+                    break
+            else:
+                yield delete_all(found.values())
         yield from drop_terms(pod)
 
     @hookimpl
@@ -245,37 +251,23 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return QueueingHint.QUEUE
         if any(other is not None and not (other.node_name or other.nominated_node_name) for other in (old, new)):
             return QueueingHint.SKIP
-        before = old.label_class if old is not None else None
-        after = new.label_class if new is not None else None
-        helps = (
-            bool(self._affinities.incoming_terms(pod).problem)
-            or self._affinity_changes(pod, before, after)
-            or self._anti_affinity_ends(pod, before, after)
-            or (old is not None and new is None and self._existing_anti_affinity_was_about(pod, old))
-        )
-        return queue_if(helps)
-
-    def _affinity_changes(self, pod: PendingPod, before: LabelClass | None, after: LabelClass | None) -> bool:
-        """Return whether a pod of the required affinity has come, or left one that may be the first of its group."""
         incoming_terms = self._affinities.incoming_terms(pod)
-        was = before is not None and incoming_terms.met_by(before)
-        now = after is not None and incoming_terms.met_by(after)
-        return was != now and (now or incoming_terms.met_by(pod.label_class))
-
-    def _anti_affinity_ends(self, pod: PendingPod, before: LabelClass | None, after: LabelClass | None) -> bool:
-        """Return whether a pod is no longer one of those that the anti-affinity is about."""
-        return before is not None and any(
-            selection.chooses(before) and not (after is not None and selection.chooses(after))
-            for _, selection in self._affinities.incoming_terms(pod).refused
+        # A pod of the required affinity has come, or left one that may be the first of its group.
+        was, now = (other is not None and incoming_terms.met_by(other.label_class) for other in (old, new))
+        changes = was != now and (now or incoming_terms.met_by(pod.label_class))
+        # A pod is no longer one of those that the anti-affinity is about.
+        ends = old is not None and any(
+            selection.chooses(old.label_class) and not (new is not None and selection.chooses(new.label_class))
+            for _, selection in incoming_terms.refused
         )
-
-    def _existing_anti_affinity_was_about(self, pod: PendingPod, other: PodInfo) -> bool:
-        """Return whether another's anti-affinity was about the pod; to the hint its namespace has no labels."""
-        return any(
+        # The anti-affinity of one that has gone was about this pod; to the hint its namespace has no labels.
+        gone_terms = terms_of(old).anti_affinity if old is not None and new is None else ()
+        was_refused = any(
             term.matches(pod.namespace, labels, pod.labels)
-            for term in terms_of(other).anti_affinity
+            for term in gone_terms
             for labels in (self._affinities.namespaces.labels(pod.namespace), NO_LABELS)
         )
+        return queue_if(bool(incoming_terms.problem) or changes or ends or was_refused)
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
         """Queue the pod for a node that joins a domain of its affinity, or leaves one of an anti-affinity."""
@@ -326,7 +318,6 @@ def _anywhere(counts: tuple[_Counts, ...]) -> bool:
 
 
 def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]:
-    """Return the codes of the rows' domains in each topology."""
     return {topology: topology.values[rows] for topology in dict.fromkeys(topologies)}
 
 
@@ -355,16 +346,6 @@ def _with_any(counts: tuple[_Counts, ...], row: int) -> bool:
         if tally.cells[topology.cells[row]]:
             return True
     return False
-
-
-def delete_unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Suggestions:
-    """Suggest to delete the pods in the node's domains that must not be near the pod, if they are few."""
-    found = dict[str, PodInfo]()
-    for other in unwanted(affinities, pod, node):
-        found[other.uid] = other
-        if len(found) > MAX_SUGGESTIONS:
-            return
-    yield delete_all(found.values())
 
 
 def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:

@@ -81,29 +81,26 @@ class PodTopologySpreadArgs(ApiArgs):
             yield not_supported(("defaultingType",), kind, _DEFAULTING_TYPES)
         elif kind == "System" and self.default_constraints:
             yield invalid(("defaultingType",), kind, "when .defaultConstraints are not empty")
-        for index in range(len(self.default_constraints)):
-            yield from self._constraint_problems(index)
-
-    def _constraint_problems(self, index: int) -> Iterator[Problem]:
-        path: FieldPath = ("defaultConstraints", index)
-        constraint = self.default_constraints[index]
-        action = constraint.when_unsatisfiable
-        if constraint.max_skew <= 0:
-            yield invalid((*path, "maxSkew"), constraint.max_skew, "not in valid range (0, inf)")
-        if not constraint.topology_key:
-            yield required((*path, "topologyKey"), "can not be empty")
-        else:
-            yield from label_name_problems((*path, "topologyKey"), constraint.topology_key)
-        if not action:
-            yield required((*path, "whenUnsatisfiable"), "can not be empty")
-        elif action not in _ACTIONS:
-            yield not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS)
-        if constraint.label_selector is not None:
-            detail = "constraint must not define a selector, as they deduced for each pod"
-            yield forbidden((*path, "labelSelector"), detail)
-        earlier = [(other.topology_key, other.when_unsatisfiable) for other in self.default_constraints[:index]]
-        if (constraint.topology_key, action) in earlier:
-            yield duplicate(path, f"{{{constraint.topology_key}, {action}}}")
+        earlier: set[tuple[str, str]] = set()
+        for index, constraint in enumerate(self.default_constraints):
+            path: FieldPath = ("defaultConstraints", index)
+            key, action = constraint.topology_key, constraint.when_unsatisfiable
+            if constraint.max_skew <= 0:
+                yield invalid((*path, "maxSkew"), constraint.max_skew, "not in valid range (0, inf)")
+            if not key:
+                yield required((*path, "topologyKey"), "can not be empty")
+            else:
+                yield from label_name_problems((*path, "topologyKey"), key)
+            if not action:
+                yield required((*path, "whenUnsatisfiable"), "can not be empty")
+            elif action not in _ACTIONS:
+                yield not_supported((*path, "whenUnsatisfiable"), action, _ACTIONS)
+            if constraint.label_selector is not None:
+                detail = "constraint must not define a selector, as they deduced for each pod"
+                yield forbidden((*path, "labelSelector"), detail)
+            if (key, action) in earlier:
+                yield duplicate(path, f"{{{key}, {action}}}")
+            earlier.add((key, action))
 
 
 class PodTopologySpread(Plugin[PodTopologySpreadArgs]):

@@ -125,16 +125,12 @@ class DefaultConstraints:
         known = self._known.get(pod.label_class)
         if known is None or known[0] != found_with:
             selector = _default_selector(services.chosen_by(pod.namespace, pod.labels), owned)
-            known = self._known[pod.label_class] = (found_with, self._about(selector, pod.namespace))
+            compiled = {
+                action: tuple(_compiled(each, selector, pod.namespace) for each in constraints if not selector.empty)
+                for action, constraints in self._constraints.items()
+            }
+            known = self._known[pod.label_class] = (found_with, compiled)
         return known[1]
-
-    def _about(self, selector: Selector, namespace: str) -> Mapping[str, tuple[SpreadConstraint, ...]]:
-        return {
-            action: tuple(_compiled(constraint, selector, namespace) for constraint in constraints)
-            if not selector.empty
-            else ()
-            for action, constraints in self._constraints.items()
-        }
 
     def _owner_selector(self, pod: PendingPod) -> Mapping[str, str] | LabelSelector | None:
         owner = next((owner for owner in pod.owner_references if owner.controller), None)

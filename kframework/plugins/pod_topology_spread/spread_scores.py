@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from kframework.plugins.pod_topology_spread.spread_constraints import SpreadConstraint, topology_keys
 from kframework.state.columns import Column
-from kframework.state.node_sets import NodeSet, NodeSets
+from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeTable
-from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Topology
 from kframework.values.scores import Rows
@@ -132,7 +131,8 @@ def _part(
     if nameless is not None:
         # The domain of the empty value is that of the nodes without the label too.
         pods, codes = pods.copy(), np.where(codes == 0, nameless, codes)
-        pods[nameless] += _unlabelled_pods(nodes, among, count, topology)
+        rows = nodes.order if among is None else among.rows()
+        pods[nameless] += count.column.values[rows[topology.values[rows] == 0]].sum()
     worth: NDArray[np.float64] = np.multiply(pods, _weight(int(np.count_nonzero(np.bincount(codes))))) + always
     worth[0] = 0
     return _PerDomain(topology, worth)
@@ -141,8 +141,3 @@ def _part(
 def _weight(domains: int) -> float:
     """Return what a pod counts for with so many domains: the more there are, the fewer pods each has."""
     return math.log(domains + 2)
-
-
-def _unlabelled_pods(nodes: NodeTable, among: NodeSet | None, count: PodCount, topology: Topology) -> int:
-    rows = nodes.order if among is None else among.rows()
-    return int(count.column.values[rows[topology.values[rows] == 0]].sum())

@@ -99,7 +99,10 @@ class Attachments:
     def catch_up(self) -> None:
         """Count anew what has changed since the last time."""
         nodes, changed = self._nodes, self._pod_log.changed()
-        self._grow(nodes.capacity)
+        if nodes.capacity > self._capacity:
+            self._capacity = nodes.capacity
+            for column in (*self._counts.values(), *self._limits.values()):
+                column.grow(self._capacity)
         rows = range(nodes.size) if changed is None else dict.fromkeys((*changed, *self._stale))
         for row in rows:
             self._look(nodes.by_row[row], row)
@@ -111,7 +114,10 @@ class Attachments:
         known = _NOBODY if row in self._stale else before
         now: dict[User, UsedVolumes] = {}
         if node is not None:
-            now[node.name] = known.get(node.name) or self._of_node(node.name)
+            # Its CSINode tells of the row too.
+            read: list[Source] = [(VolumeAttachment, "", node.name), (CSINode, "", node.name)]
+            attached = self._by_node.get(node.name, {}).values()
+            now[node.name] = known.get(node.name) or self._ids.of_attachments(attached, read)
             for pod in node.pods:
                 if limited_volumes(pod):
                     now[pod] = known.get(pod) or self._ids.of_pod(pod)
@@ -123,11 +129,6 @@ class Attachments:
                 self._count(user, volumes, row, 1)
         self._users[row] = now
         self._judge(node, row)
-
-    def _of_node(self, name: str) -> UsedVolumes:
-        """Return the volumes of a node's VolumeAttachments; its CSINode tells of the row too."""
-        read: list[Source] = [(VolumeAttachment, "", name), (CSINode, "", name)]
-        return self._ids.of_attachments(self._by_node.get(name, {}).values(), read)
 
     def _count(self, user: User, volumes: UsedVolumes, row: int, sign: int) -> None:
         for volume in volumes.ids:
@@ -141,7 +142,8 @@ class Attachments:
 
     def _judge(self, node: NodeInfo | None, row: int) -> None:
         """Note the limits of a row, and what is wrong there where there are limits."""
-        limits = self._limits_of(node.name) if node is not None else {}
+        csi_node = self._csi_nodes.latest(node.name) if node is not None else None
+        limits = limits_of(csi_node) if csi_node is not None else {}
         for driver in limits.keys() - self._limits.keys():
             self._limits[driver] = Column(self._capacity)
         for driver, column in self._limits.items():
@@ -153,24 +155,10 @@ class Attachments:
         else:
             self.faults.pop(row, None)
 
-    def _limits_of(self, node_name: str) -> dict[str, int]:
-        csi_node = self._csi_nodes.latest(node_name)
-        limits: dict[str, int] = {}
-        for driver in csi_node.spec.drivers if csi_node is not None else ():
-            if driver.allocatable is not None and driver.allocatable.count is not None:
-                limits[driver.name] = driver.allocatable.count
-        return limits
-
     def _count_of(self, driver: str) -> Column:
         if driver not in self._counts:
             self._counts[driver] = Column(self._capacity)
         return self._counts[driver]
-
-    def _grow(self, capacity: int) -> None:
-        if capacity > self._capacity:
-            self._capacity = capacity
-            for column in (*self._counts.values(), *self._limits.values()):
-                column.grow(capacity)
 
     # -- what the stores tell --------------------------------------------------------------------------------------
 
@@ -189,6 +177,12 @@ class Attachments:
                 del self._by_node[old.spec.node_name]
         if new is not None:
             self._by_node.setdefault(new.spec.node_name, {})[new.metadata.name] = new
+
+
+def limits_of(csi_node: CSINode) -> dict[str, int]:
+    """Return how many volumes a node can attach of each driver that has a limit there."""
+    limits = ((driver.name, driver.allocatable) for driver in csi_node.spec.drivers)
+    return {name: limit.count for name, limit in limits if limit is not None and limit.count is not None}
 
 
 class _Place:

@@ -6,7 +6,7 @@ reaches, or else have one made there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -70,21 +70,18 @@ class PodClaims:
 
     def find(self, node: NodeInfo) -> tuple[int, PodVolumes]:
         """Return what stands against a node, and the volumes that its waiting claims would get there."""
-        bits = self._bound_bits(node)
+        bits = 0
+        for reach in self._reaches:
+            if reach is None or not reach.covers(node):
+                bits = VOLUME_MISSING if reach is None else NODE_CONFLICT
+                break
         if any(name != node.name for name in self._nodes_selected):
             return bits | BIND_CONFLICT, PodVolumes()
         static, unmatched = self._match(node.labels)
         provisioned = (*self._selected, *unmatched)
-        bits |= next(filter(None, (self._provision(claim).bits(node.labels) for claim in provisioned)), 0)
+        provisions = (self._provisions[claim.metadata.name] for claim in provisioned)
+        bits |= next(filter(None, (provision.bits(node.labels) for provision in provisions)), 0)
         return bits, PodVolumes(static, provisioned)
-
-    def _bound_bits(self, node: NodeInfo) -> int:
-        for reach in self._reaches:
-            if reach is None:
-                return VOLUME_MISSING
-            if not reach.covers(node):
-                return NODE_CONFLICT
-        return 0
 
     def _match(
         self, labels: Mapping[str, str]
@@ -105,29 +102,25 @@ class PodClaims:
     def rejections(self, nodes: NodeTable, rows: Rows) -> Bits:
         """Return what stands against the nodes of these rows, as `find` does of each."""
         listed = np.arange(nodes.capacity)[rows]
-        bits = self._bound_column(nodes, listed)
+        bits = np.zeros(len(listed), dtype=np.int64)
+        for reach in self._reaches:
+            conflict = VOLUME_MISSING if reach is None else np.where(reach.covered(nodes, listed), 0, NODE_CONFLICT)
+            bits = np.where(bits == 0, conflict, bits)
         if self.all_bound:
             return bits
-        elsewhere = self._selected_elsewhere(nodes, listed)
-        bits[elsewhere] |= BIND_CONFLICT
-        for places, unmatched in self._matched(nodes, listed, np.flatnonzero(~elsewhere)):
-            bits[places] |= self._provision_column((*self._selected, *unmatched), nodes, listed[places])
-        return bits
-
-    def _bound_column(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
-        bits = np.zeros(len(rows), dtype=np.int64)
-        for reach in self._reaches:
-            rejection = np.where(reach.covered(nodes, rows), 0, NODE_CONFLICT) if reach is not None else VOLUME_MISSING
-            bits = np.where(bits == 0, rejection, bits)
-        return bits
-
-    def _selected_elsewhere(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
-        """Tell for which rows a claim's volume is made, or to be made, for another node."""
-        elsewhere = np.zeros(len(rows), dtype=np.bool_)
+        # A claim's volume is made, or to be made, for another node.
+        elsewhere = np.zeros(len(listed), dtype=np.bool_)
         for name in self._nodes_selected:
             selected = nodes.row(name)
-            elsewhere |= rows != (-1 if selected is None else selected)
-        return elsewhere
+            elsewhere |= listed != (-1 if selected is None else selected)
+        bits[elsewhere] |= BIND_CONFLICT
+        for places, unmatched in self._matched(nodes, listed, np.flatnonzero(~elsewhere)):
+            made = np.zeros(len(places), dtype=np.int64)
+            for claim in (*self._selected, *unmatched):
+                provision = self._provisions[claim.metadata.name]
+                made = np.where(made == 0, provision.column(nodes, listed[places]), made)
+            bits[places] |= made
+        return bits
 
     def _matched(
         self, nodes: NodeTable, rows: NDArray[np.int64], places: NDArray[np.int64]
@@ -149,14 +142,6 @@ class PodClaims:
         for group, unmatched in enumerate(missing):
             yield places[group_of[kind_of] == group], unmatched
 
-    def _provision_column(
-        self, claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: NDArray[np.int64]
-    ) -> Bits:
-        bits = np.zeros(len(rows), dtype=np.int64)
-        for claim in claims:
-            bits = np.where(bits == 0, self._provision(claim).column(nodes, rows), bits)
-        return bits
-
     # -- worked out once in a cycle --------------------------------------------------------------------------------
 
     @cached_property
@@ -173,9 +158,6 @@ class PodClaims:
     @cached_property
     def _provisions(self) -> dict[str, _Provision]:
         return {claim.metadata.name: _Provision(self._storage, claim) for claim in (*self._selected, *self._others)}
-
-    def _provision(self, claim: PersistentVolumeClaim) -> _Provision:
-        return self._provisions[claim.metadata.name]
 
 
 def _kinds(
@@ -209,7 +191,7 @@ class VolumeReach:
 
     def covers(self, node: NodeInfo) -> bool:
         """Return whether the node is among them."""
-        if self._plugin is not None and self._migrations.concern(self._plugin, node.name):
+        if self._plugin is not None and node.name in self._migrations.nodes(self._plugin):
             return self._after_migration.covers(node.labels)
         return self._reach.covers(node.labels)
 

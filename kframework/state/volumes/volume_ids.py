@@ -67,11 +67,11 @@ class UsedVolumes:
 
 def limited_volumes(pod: PodInfo) -> tuple[Volume, ...]:
     """List the volumes that a CSI driver may have to attach: claims, ephemeral volumes and migratable in-tree ones."""
-    return pod.template.once(limited_volumes, lambda spec: tuple(filter(_is_limited, spec.volumes)))
 
+    def is_limited(volume: Volume) -> bool:
+        return claim_name("", volume) is not None or in_tree_plugin(volume) is not None
 
-def _is_limited(volume: Volume) -> bool:
-    return claim_name("", volume) is not None or in_tree_plugin(volume) is not None
+    return pod.template.once(limited_volumes, lambda spec: tuple(filter(is_limited, spec.volumes)))
 
 
 def claim_names(pod: PodInfo) -> Iterator[str]:
@@ -137,16 +137,13 @@ class VolumeIds:
         return self._of_claim(claim, read)
 
     def _of_claim(self, claim: PersistentVolumeClaim, read: set[Source]) -> VolumeId | None:
+        """Return the claim's volume; without one it counts as one volume of its class's driver."""
         name = claim.spec.volume_name
         if name:
             read.add((PersistentVolume, "", name))
             volume = self._volumes.latest(name)
             if volume is not None:
                 return _of_volume(volume)
-        return self._of_class(claim, read)
-
-    def _of_class(self, claim: PersistentVolumeClaim, read: set[Source]) -> VolumeId | None:
-        """Return what a claim without a volume counts as: one volume of its class's driver."""
         name = claim_class(claim)
         if not name:
             return None

@@ -96,7 +96,6 @@ class VolumeReservation:
         return is_bound(claim)
 
     def _claim(self, claim: PersistentVolumeClaim, doing: str) -> PersistentVolumeClaim:
-        """Return the claim as the cluster has it."""
         name, namespace = claim.metadata.name, claim.metadata.namespace
         latest = self._storage.claims.latest(name, namespace)
         if latest is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set, Sized
 from typing import TypeVar
 
 import numpy as np
@@ -77,7 +77,6 @@ class ClassVolumes:
             _drop_empty(self.by_label, key)
 
     def _places(self, volume: PersistentVolume, reach: Reach) -> Iterator[list[Entry]]:
-        """Yield the lists in which a volume stands."""
         by = volume.spec.claim_ref
         if by is not None:
             yield self.kept.setdefault((by.namespace, by.name), [])
@@ -91,9 +90,6 @@ class ClassVolumes:
             key, values = reach.label_values
             for value in dict.fromkeys(values):
                 yield self.by_label.setdefault(key, {}).setdefault(value, [])
-
-    def __len__(self) -> int:
-        return len(self.reach_of)
 
 
 def _drop_empty(by_key: dict[Key, Entries], key: Key) -> None:
@@ -137,20 +133,15 @@ class Candidates:
     def _reached(self, labels: Mapping[str, str]) -> Iterator[Iterable[Entry]]:
         """List the volumes that a node reaches and the claim may take, place by place, each the smallest first."""
         volumes = self._volumes
-        for place, entries in self._places(labels):
-            yield self._sift(place, entries)
-        if volumes.elsewhere:
-            fitting = self._sift(("", "elsewhere"), volumes.elsewhere)
-            yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
-
-    def _places(self, labels: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], list[Entry]]]:
-        volumes = self._volumes
         if volumes.anywhere:
-            yield ("", ""), volumes.anywhere
+            yield self._sift(("", ""), volumes.anywhere)
         for key, by_value in volumes.by_label.items():
             label = labels.get(key)
             if label is not None and label in by_value:
-                yield (key, label), by_value[label]
+                yield self._sift((key, label), by_value[label])
+        if volumes.elsewhere:
+            fitting = self._sift(("", "elsewhere"), volumes.elsewhere)
+            yield (each for each in fitting if volumes.reach_of[each[1]].covers(labels))
 
     def _sift(self, place: tuple[str, str], entries: list[Entry]) -> list[Entry]:
         if place not in self._sifted:
@@ -177,7 +168,7 @@ class VolumesByClass:
         if old is not None:
             name = volume_class(old)
             self._classes[name].remove(old)
-            if not len(self._classes[name]):
+            if not self._classes[name].reach_of:
                 del self._classes[name]
         if new is not None:
             self._classes.setdefault(volume_class(new), ClassVolumes()).add(new)
@@ -216,13 +207,9 @@ class Migrations:
         self._nodes: dict[str, dict[str, None]] = {}
         store.follow(self._changed)
 
-    def nodes(self, plugin: str) -> Iterable[str]:
-        """Name the nodes."""
+    def nodes(self, plugin: str) -> Collection[str]:
+        """Name the nodes on which a plugin has been replaced."""
         return self._nodes.get(plugin, ())
-
-    def concern(self, plugin: str, node_name: str) -> bool:
-        """Return whether the plugin has been replaced on the node."""
-        return node_name in self._nodes.get(plugin, ())
 
     def _changed(self, old: CSINode | None, new: CSINode | None) -> None:
         if old is not None:
@@ -287,7 +274,11 @@ class Reach:
     @classmethod
     def of_capacity(cls, selector: LabelSelector | None) -> Reach:
         """Read the topology of a CSIStorageCapacity; none means that nobody reaches it."""
-        if selector is None or not _parses(selector):
+        try:
+            label_selector(selector)
+        except SelectorError:
+            selector = None
+        if selector is None:
             return cls(())
         expressions = [_in(key, (value,)) for key, value in selector.match_labels.items()]
         expressions += [
@@ -313,14 +304,6 @@ class Reach:
         if self.anywhere:
             return np.ones(nodes.capacity, dtype=np.bool_)[rows]
         return selection.matched(nodes, self._terms, rows)
-
-
-def _parses(selector: LabelSelector) -> bool:
-    try:
-        label_selector(selector)
-    except SelectorError:
-        return False
-    return True
 
 
 def _in(key: str, values: tuple[str, ...]) -> NodeSelectorRequirement:

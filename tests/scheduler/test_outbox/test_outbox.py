@@ -575,7 +575,7 @@ def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture)
         await desk.written()
         assert desk.calls == calls
         with pytest.raises(ClusterError, match="lost its lease"):
-            desk.outbox.check()
+            desk.outbox.fence.check()
 
     with caplog.at_level(logging.WARNING):
         at_a_desk(work)

@@ -201,9 +201,3 @@ def test_each_kind_has_one_store() -> None:
     metadata = ObjectMeta(name="a")
     state.objects(Namespace).put(metadata, Namespace(metadata=metadata))
     assert state.objects(PersistentVolumeClaim).get("a") is None
-
-
-def test_a_cluster_shows_its_size() -> None:
-    state = cluster("a", "b")
-    state.assume(pending(state, "p"), "a")
-    assert repr(state) == "<ClusterState 2 nodes, 1 pods, 1 assumed>"

@@ -23,7 +23,6 @@ def test_a_pod_has_one_nomination() -> None:
     nominator.put(pods["a1"], "b")
     assert nominator.node_of("a1") == "b"
     assert len(nominator) == 1
-    assert repr(nominator) == "<Nominator 1 pods on 1 nodes>"
 
 
 @pytest.mark.parametrize("how", ["remove", "put"])
@@ -35,7 +34,7 @@ def test_a_nomination_is_taken_back(how: str) -> None:
         nominator.put(pods["a1"], "")
     nominator.remove("a1")
     assert nominator.node_of("a1") == ""
-    assert repr(nominator) == "<Nominator 0 pods on 0 nodes>"
+    assert (len(nominator), len(nominator.node_names)) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_states_are_what_the_nodes_report(history: list[tuple[int, Images | None
             assert concerned == sorted(holders - {row})
         reports.put(row, images)
         assert shown(states) == {name: (reports.sizes[name], rows) for name, rows in reports.rows().items()}
-    assert len(states) == len(reports.rows())
+    assert len(states._states) == len(reports.rows())
 
 
 def test_the_size_is_what_the_first_node_said() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.objects.label_selectors import EVERYTHING, parse_label_selector
-from kframework.state.pod_counts import Selection
-from kframework.state.row_counts import found, pair, pairs
+from kframework.state.row_counts import found, pairs
 
 
 @pytest.mark.parametrize(
@@ -18,13 +17,11 @@ from kframework.state.row_counts import found, pair, pairs
     ],
 )
 def test_labels_that_pods_must_carry(text: str, carried: list[tuple[str, str]]) -> None:
-    selection = Selection(None, parse_label_selector(text))
-    assert list(pairs([selection])) == carried
-    assert pair(selection) == next(iter(carried), None)
+    assert list(pairs(parse_label_selector(text))) == carried
 
 
-def test_what_several_ask_for_is_filed_under_the_first() -> None:
-    assert pair(Selection(None, EVERYTHING), Selection(None, parse_label_selector("b=2,a=1"))) == ("a", "1")
+def test_what_several_ask_for_is_found_under_the_first() -> None:
+    assert next(pairs(EVERYTHING, parse_label_selector("b=2,a=1"))) == ("a", "1")
 
 
 def test_found_is_what_is_filed_under_a_label_or_under_none() -> None:

@@ -22,7 +22,7 @@ def test_things_are_counted_where_they_occur(history: list[tuple[str, int, int]]
         assert counts.count(key, row, more) == truth[key, row]
         for thing in "ab":
             assert counts.rows(thing) == {row: n for (other, row), n in truth.items() if other == thing and n}
-    assert len(counts) == len({key for (key, _), n in truth.items() if n})
+    assert len(counts._rows) == len({key for (key, _), n in truth.items() if n})
 
 
 # -- claims of the pods on nodes --------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_a_claim_is_in_use_where_its_pods_are() -> None:
     assert claims.rows(("other", "data")) == {1: 1}
     assert not claims.rows(("other", "log"))
     state.remove_pod("p")
-    assert (claims.rows(("default", "data")), len(claims)) == ({0: 1}, 2)
+    assert (claims.rows(("default", "data")), len(claims._rows)) == ({0: 1}, 2)
 
 
 def test_pods_of_one_template_keep_their_own_claims() -> None:
@@ -67,6 +67,6 @@ def test_a_pod_whose_node_is_gone_uses_nothing() -> None:
     state.put_node(node("a"))
     state.put_pod(using("p", "a", "data"))
     state.remove_node("a")
-    assert len(state.nodes.claims) == 0
+    assert not state.nodes.claims._rows
     state.put_node(node("a"))
     assert state.nodes.claims.rows(("default", "data")) == {0: 1}

@@ -163,7 +163,7 @@ def test_nothing_is_left_of_pods_that_are_gone() -> None:
     cluster.remove_pod(using(name="there").metadata.uid)
     cluster.remove_node("n")
     attachments.catch_up()
-    assert (len(attachments._attached), len(attachments._held), len(attachments._readers)) == (0, 0, 0)
+    assert not any(each._rows for each in (attachments._attached, attachments._held, attachments._readers))
     assert attachments._by_node == {}
 
 
