@@ -66,9 +66,6 @@ def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
     assert scored(made(ImageLocality), cluster_of(nodes), pod) == expected
 
 
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
 def test_all_names_of_an_image_are_known() -> None:
     image = ContainerImage(names=("a:1", "a@sha256:abc"), size_bytes=3000 * MEBI)
     cluster = cluster_of([Node(metadata=ObjectMeta(name="n"), status=NodeStatus(images=(image,)))])

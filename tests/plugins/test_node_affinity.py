@@ -115,8 +115,6 @@ def liking(node: Node, terms: tuple[PreferredSchedulingTerm, ...]) -> int:
     return sum(term.weight for term in terms if matches(term.preference, node))
 
 
-# -- compared on random clusters ---------------------------------------------------------------------------------------
-
 KEYS = st.sampled_from("ab")
 VALUES = st.sampled_from(["", "x", "y", "10", "9"])
 SOUND = st.one_of(
@@ -197,9 +195,6 @@ def test_what_a_node_meets_of_the_preferences_is_its_score(
     assert scored(plugin, cluster_of(nodes), pod) == expected
 
 
-# -- required ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("node_affinity", "answer"),
     [
@@ -228,9 +223,6 @@ def test_with_an_added_affinity_no_pod_is_skipped() -> None:
     assert plugin.pre_filter(CycleState(), pending(pod_of()), cluster_of([]).nodes) is None
 
 
-# -- preferred ---------------------------------------------------------------------------------------------------------
-
-
 def test_weights_add_up_and_are_scaled_by_the_largest() -> None:
     pod = pod_of(affinity(preferred={30: labelled(condition("a", "Exists")), 50: named("n1"), 7: {}}))
     plugin = made(NodeAffinity, adding(affinity(preferred={10: labelled(condition("a", "In", "x"))})))
@@ -247,8 +239,6 @@ def test_a_preference_that_does_not_parse_is_an_error() -> None:
     assert isinstance(answer, Status) and answer.code == Code.ERROR
     assert "Nonsense" in answer.message
 
-
-# -- signatures and events ---------------------------------------------------------------------------------------------
 
 SSD = affinity([labelled(condition("disk", "In", "ssd"))])
 

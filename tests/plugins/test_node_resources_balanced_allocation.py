@@ -61,9 +61,6 @@ def grade(node: Node, others: Sequence[Pod], pod: Pod, resources: Sequence[str])
     return 50 + (50 + evenness(node, [*others, pod], known) - evenness(node, others, known)) // 2
 
 
-# -- compared on random clusters ---------------------------------------------------------------------------------------
-
-
 def amounts(cpu: int, size: int, few: int) -> st.SearchStrategy[dict[str, RawQuantity]]:
     sizes = st.integers(0, size)
     known: dict[str, st.SearchStrategy[RawQuantity]] = {
@@ -99,9 +96,6 @@ def test_a_pod_that_makes_the_use_of_a_node_more_even_likes_it(
     skipped = not any(takes(pod, resource) for resource in weighed)
     found = scored(made(NodeResourcesBalancedAllocation, over(*resources)), cluster, pod)
     assert found == ({} if skipped else expected)
-
-
-# -- single cases ------------------------------------------------------------------------------------------------------
 
 
 def test_a_resource_that_the_pod_does_not_ask_for_counts_if_it_is_native() -> None:

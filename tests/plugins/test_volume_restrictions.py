@@ -92,9 +92,6 @@ def rejections(cluster: ClusterState, pod: Pod) -> dict[str, Status]:
     return {name: status for name, status in answers.items() if status is not None}
 
 
-# -- disks ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("mounted", "wanted", "taken"),
     [
@@ -130,9 +127,6 @@ def test_a_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) ->
     assert rejections(cluster, using(SECRET, rbd("other"), wanted)) == ({"n": TAKEN} if taken else {})
     cluster.remove_pod(there(namespace="other").metadata.uid)
     assert rejections(cluster, using(wanted)) == {}
-
-
-# -- claims for one pod only ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -228,9 +222,6 @@ def test_pods_without_disks_and_claims_share_their_answers(one: Pod, other: Pod,
     assert (first is not None) is shared
 
 
-# -- events --------------------------------------------------------------------------------------------------------
-
-
 def test_events() -> None:
     assert made(VolumeRestrictions).events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
@@ -281,9 +272,6 @@ def test_no_wake_up_is_lost() -> None:
     pods = [using("one", name="one"), using("one", "more", name="both"), *disks]
     objects = [claim(name, modes=ONE_POD) for name in ("one", "more")]
     assert check_wake_ups(VolumeRestrictions, pods=pods, objects=objects, examples=10).woken
-
-
-# -- pods that have such disks -------------------------------------------------------------------------------------
 
 
 def important(pod: PodInfo) -> bool:

@@ -48,9 +48,6 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-# -- the configuration that takes effect ---------------------------------------------------------------------------
-
-
 def effective(run: Command, folder: Path, *arguments: object) -> tuple[list[dict[str, object]], list[str]]:
     """Write the effective configuration; return its documents, and the notices."""
     written = folder / "written.yaml"
@@ -100,9 +97,6 @@ def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
     assert "Unheard" in result.err
 
 
-# -- wrong usage ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
@@ -142,8 +136,6 @@ def test_a_kubeconfig_of_the_configuration_that_is_there_is_read(run: Command, c
         f"error: {tmp_path / 'none-such'}: has no current-context; name one with --context (there is none)"
     ]
 
-
-# -- a scheduler at work -------------------------------------------------------------------------------------------
 
 CLUSTER = """
 apiVersion: v1

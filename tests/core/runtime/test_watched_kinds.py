@@ -103,9 +103,6 @@ def test_events_of_known_kinds_pass(resource: str) -> None:
     kinds_of(watching("A", Watch(Team), events=[ClusterEvent(resource, ActionType.ADD)]))
 
 
-# -- the built-in plugins ------------------------------------------------------------------------------------------
-
-
 class Noting(PluginHandle):
     """A handle that notes which stores its plugin looks at."""
 

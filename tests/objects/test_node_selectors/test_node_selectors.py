@@ -90,9 +90,6 @@ def test_pinned_nodes(pod: PodSpec, nodes: set[str] | None) -> None:
     assert pinned_nodes(pod) == nodes
 
 
-# -- terms ---------------------------------------------------------------------------------------------------------
-
-
 def terms(*several: Mapping[str, object]) -> list[NodeSelectorTerm]:
     return msgspec.convert(list(several), list[NodeSelectorTerm])
 

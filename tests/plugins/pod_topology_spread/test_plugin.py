@@ -148,9 +148,6 @@ def compare_scores(
     assert final.tolist() == [evened[node.name] for node in feasible]
 
 
-# -- what-ifs ----------------------------------------------------------------------------------------------------------
-
-
 def state_of_filter(plugin: PodTopologySpread, pod: PendingPod, slow: SlowSpread) -> CycleState | None:
     state = CycleState()
     return state if plugin.pre_filter(state, pod, slow.cluster.nodes) is None else None
@@ -192,8 +189,6 @@ def compare_live(plugin: PodTopologySpread, state: CycleState, pod: PendingPod, 
     limits = slow.limits()
     assert rejections(plugin, state, pod, slow.nodes) == [slow.rejection(limits, node) for node in slow.nodes]
 
-
-# -- single cases ------------------------------------------------------------------------------------------------------
 
 WEB: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "web"}}}
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -298,9 +293,6 @@ def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str
     said = answers.pop(hook)
     assert said is not None and said.code == Code.ERROR and "unknown operator" in said.message
     assert list(answers.values()) == [Skip]
-
-
-# -- signatures and events ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -450,8 +442,6 @@ def test_selectors_wake_a_pod_that_is_spread_by_default(
 ) -> None:
     assert after_selector_change(PendingPod(pod, Interned()), old, new) is hint
 
-
-# -- the contract ------------------------------------------------------------------------------------------------------
 
 PODS = [
     web("hard", constraint(**WEB)),

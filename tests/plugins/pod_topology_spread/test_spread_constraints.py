@@ -35,9 +35,6 @@ def pending(pod: Pod, interned: Interned | None = None) -> PendingPod:
     return PendingPod(pod, Interned() if interned is None else interned)
 
 
-# -- a pod's own -------------------------------------------------------------------------------------------------------
-
-
 def compiled(labels: Mapping[str, str] | None = None, **more: Any) -> SpreadConstraint:
     (found,) = own_constraints(
         pending(make_pod(labels=labels or {}, topology_spread=[stated(**more)])), DO_NOT_SCHEDULE
@@ -112,9 +109,6 @@ def test_they_are_compiled_once_for_all_pods_to_which_they_mean_the_same() -> No
 def test_keys_are_listed_once() -> None:
     pod = pending(make_pod(topology_spread=[stated("b"), stated("a"), stated("b", minDomains=2)]))
     assert topology_keys(own_constraints(pod, DO_NOT_SCHEDULE)) == ("b", "a")
-
-
-# -- the default ones --------------------------------------------------------------------------------------------------
 
 
 def meta(name: str, namespace: str = "default", version: str = "") -> ObjectMeta:

@@ -67,8 +67,6 @@ def using(*names: str, volumes: Sequence[Volume] = ()) -> Pod:
     return make_pod("web", volumes=[*mounted(*names), *volumes])
 
 
-# -- the pod as a whole ------------------------------------------------------------------------------------------------
-
 WEB = "default/web"
 FOREIGN = unresolvable(f"PVC default/web-scratch was not created for pod {WEB} (pod is not owner)")
 AWAITED = unresolvable('waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch"')
@@ -140,9 +138,6 @@ def test_pods_without_claims_share_their_answers(volumes: Sequence[Volume], sign
     assert plugin_of(cluster_with([])).sign(pending(make_pod(volumes=volumes))) == signature
 
 
-# -- the nodes ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("objects", "reasons"),
     [
@@ -196,9 +191,6 @@ def test_scores_are_skipped() -> None:
     plugin, state, pod = plugin_of(cluster), CycleState(), pending(using("data"), cluster)
     assert {plugin.score(state, pod, node) for node in cluster.nodes} == {0}
     assert plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order) == 0
-
-
-# -- events ------------------------------------------------------------------------------------------------------------
 
 
 def test_events() -> None:

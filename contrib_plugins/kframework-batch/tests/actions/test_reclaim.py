@@ -191,9 +191,6 @@ def test_jobs_of_a_queue_have_their_turns_until_it_has_its_due() -> None:
     assert sorted(stage.session().bound) == ["mine0-0", "mine1-0"]
 
 
-# -- gangs that a later tier gives away ------------------------------------------------------------------------------
-
-
 def test_a_gang_that_cannot_run_any_more_goes_as_a_whole() -> None:
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=2)]
     gang = make_gang("yours", 4, on=["n1", "n1", "n2", "n2"], queue="yours")
@@ -222,9 +219,6 @@ def test_where_gangs_do_not_count_none_goes_as_a_whole() -> None:
     configuration = TWO_TIERS.replace("  - name: gang\n", "")
     stage = staged([make_node("n1", cpu=4)], yours(4, minimum=4), mine(1), configuration=configuration)
     assert counts(stage) == {"yours": 1}
-
-
-# -- in the long run -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

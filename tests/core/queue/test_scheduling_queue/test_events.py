@@ -19,8 +19,6 @@ from tests.core.queue.rig import (
 )
 from tests.core.queue.states import LONG, STATES, failed, gated, place_of, resting
 
-# -- events while the pod waits ----------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("rejectors", "event", "wakes"),
@@ -76,9 +74,6 @@ def test_events_touch_no_pod_that_is_queued(state: str) -> None:
     rig.queue.move(NODE_ADD)
     rig.queue.move(ANYTHING)
     assert (rig.place(), rig.queue.incoming) == (place_of(state), before)
-
-
-# -- events while the pod is in flight ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,9 +133,6 @@ def test_an_update_in_flight_counts_for_the_pod_itself(changed: str, place: str)
     rig.update(update_of(changed, LABELLED))
     rig.put_back("pod", "Labels")
     assert rig.place() == place
-
-
-# -- gates -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
@@ -237,9 +229,6 @@ def test_the_gate_is_not_asked_when_a_rest_ends() -> None:
     assert rig.place() == "active"
 
 
-# -- own updates -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("rejector", "event", "wakes"),
     [
@@ -293,9 +282,6 @@ def test_the_update_of_an_unknown_pod_is_ignored() -> None:
     rig = Rig()
     rig.update(pending())
     assert rig.places() == {}
-
-
-# -- activate and delete -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", STATES)

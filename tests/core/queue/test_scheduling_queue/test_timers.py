@@ -8,8 +8,6 @@ from kframework.core.queue.scheduling_queue import Backoff
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
 from tests.core.queue.states import LONG, failed, gated
 
-# -- the end of a rest -------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.75])
 @pytest.mark.parametrize("after_error", [False, True])
@@ -51,9 +49,6 @@ def test_an_idle_queue_has_no_deadline() -> None:
     assert rig.deadline is None
     rig.pop()
     assert rig.deadline is None
-
-
-# -- the flush ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

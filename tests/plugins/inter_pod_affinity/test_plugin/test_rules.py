@@ -62,9 +62,6 @@ def namespace(name: str, **labels: str) -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, labels=labels))
 
 
-# -- signatures ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("new", "other", "signs"),
     [
@@ -86,9 +83,6 @@ def test_a_pod_is_signed_while_there_is_nothing_to_say_about_it(new: Pod, other:
         assert before is NOTHING
         there.cluster.put_pod(other)
     assert plugin.sign(new_one) is (NOTHING if signs else None)
-
-
-# -- filter --------------------------------------------------------------------------------------------------------
 
 
 def test_affinity_asks_for_such_a_pod_in_the_domain() -> None:
@@ -150,8 +144,6 @@ def test_pods_that_are_being_deleted_count() -> None:
     assert there.rejections(going).keys() == {"a2", "b1", "bare"}
 
 
-# -- namespaces ----------------------------------------------------------------------------------------------------
-
 TEAM_A, NOT_TEAM_B = {"matchLabels": {"team": "a"}}, {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
 
 
@@ -190,8 +182,6 @@ def test_a_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_i
     }
 
 
-# -- terms that cannot be read -------------------------------------------------------------------------------------
-
 UNREADABLE = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}
 
 
@@ -210,9 +200,6 @@ def test_of_a_pod_on_a_node_the_other_lists_of_terms_count() -> None:
     there = asked([pod("web", "web", "a1", affinity=mixed)])
     assert there.rejections(pod()) == {"a1": EXISTING_ANTI_AFFINITY, "a2": EXISTING_ANTI_AFFINITY}
     assert there.scores(pod()) == {}
-
-
-# -- score ---------------------------------------------------------------------------------------------------------
 
 
 def test_preferred_terms_count_once_for_each_pod() -> None:
@@ -273,9 +260,6 @@ def test_scores_are_stretched_as_doubles(raw: list[int], expected: list[int]) ->
     assert normalized(plugin, raw) == expected
     answer = plugin.normalize_score(CycleState(), pending(Pod()), np.array(raw, dtype=np.int64))
     assert np.asarray(answer).dtype == np.int64
-
-
-# -- what is stored ------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_that_nobody_minds_is_skipped() -> None:
