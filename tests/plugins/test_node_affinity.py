@@ -13,7 +13,7 @@ from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from kframework.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from kframework.testing import check_plugin, make_node, make_pod
-from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
+from tests.plugins.asking import cluster_of, filtered, made, pending, scored
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
 NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -193,43 +193,6 @@ def test_what_a_node_meets_of_the_preferences_is_its_score(
     terms = (*preferences(pod), *preferences(pod_of(added)))
     expected = {node.metadata.name: liking(node, terms) for node in nodes} if terms else {}
     assert scored(plugin, cluster_of(nodes), pod) == expected
-
-
-@pytest.mark.parametrize(
-    ("node_affinity", "answer"),
-    [
-        (None, Skip),
-        (affinity(), Skip),
-        (affinity([]), None),
-        (affinity([labelled(condition("a", "Exists"))]), None),
-        (affinity([named("a")]), frozenset("a")),
-        (affinity([named("a"), named("b")]), frozenset("ab")),
-        (affinity([named("a", "b")]), frozenset("ab")),
-        (affinity([named("a"), labelled(condition("a", "Exists"))]), None),
-        (affinity([named("a", operator="NotIn")]), None),
-        (affinity([{"matchFields": [condition("metadata.name", "In", name) for name in "ab"]}]), CONFLICT),
-        (affinity([named()]), CONFLICT),
-    ],
-)
-def test_pods_that_name_nodes_are_looked_at_there_only(
-    node_affinity: dict[str, Any] | None, answer: Status | frozenset[str] | None
-) -> None:
-    cluster = cluster_of([make_node("a")])
-    assert made(NodeAffinity).pre_filter(CycleState(), pending(pod_of(node_affinity)), cluster.nodes) == answer
-
-
-def test_with_an_added_affinity_no_pod_is_skipped() -> None:
-    plugin = made(NodeAffinity, adding(affinity([labelled(condition("a", "Exists"))])))
-    assert plugin.pre_filter(CycleState(), pending(pod_of()), cluster_of([]).nodes) is None
-
-
-def test_weights_add_up_and_are_scaled_by_the_largest() -> None:
-    pod = pod_of(affinity(preferred={30: labelled(condition("a", "Exists")), 50: named("n1"), 7: {}}))
-    plugin = made(NodeAffinity, adding(affinity(preferred={10: labelled(condition("a", "In", "x"))})))
-    nodes = [make_node("n0", labels={"a": "x"}), make_node("n1", labels={"a": ""}), make_node("n2")]
-    assert scored(plugin, cluster_of(nodes), pod) == {"n0": 40, "n1": 80, "n2": 0}
-    assert normalized(plugin, [40, 80, 0]) == [50, 100, 0]
-    assert normalized(plugin, [0, 0]) == [0, 0]
 
 
 def test_a_preference_that_does_not_parse_is_an_error() -> None:

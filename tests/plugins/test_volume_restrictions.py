@@ -129,21 +129,6 @@ def test_a_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) ->
     assert rejections(cluster, using(wanted)) == {}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "rejected"),
-    [
-        (using("one"), True),
-        (using("shared", "more", "one"), True),
-        (using("more"), False),
-        (using("shared"), False),
-        (using("one", namespace="other"), False),
-    ],
-)
-def test_a_claim_in_use_keeps_the_pod_off_every_node(wanted: Pod, rejected: bool) -> None:
-    cluster = cluster_of(there("one", "shared"))
-    assert rejections(cluster, wanted) == ({"n": IN_USE, "m": IN_USE} if rejected else {})
-
-
 def test_a_disk_is_told_before_a_claim() -> None:
     cluster = cluster_of(there("one", gce("a")))
     assert rejections(cluster, using("one", gce("a"))) == {"n": TAKEN, "m": IN_USE}
