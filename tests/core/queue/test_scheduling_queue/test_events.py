@@ -11,13 +11,12 @@ from tests.core.queue.rig import (
     NODE_ADD,
     NODE_TAINT,
     POD_GONE,
-    START,
     TOLERATES,
     Rig,
     pending,
     update_of,
 )
-from tests.core.queue.states import LONG, STATES, failed, gated, place_of, resting
+from tests.core.queue.states import LONG, STATES, failed, gated, place_of
 
 
 @pytest.mark.parametrize(
@@ -57,25 +56,6 @@ def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: Occurrence, pla
     assert rig.place() == place
 
 
-def test_an_event_may_be_meant_for_some_pods_only() -> None:
-    rig = Rig()
-    rig.add("low")
-    rig.add("high", priority=9)
-    for name in rig.drain():
-        rig.put_back(name, "Fit")
-    rig.queue.move(POD_GONE, lambda pod: pod.priority < 5)
-    assert rig.places() == {"low": "backoff", "high": "unschedulable"}
-
-
-@pytest.mark.parametrize("state", ["active", "backoff", "backoff after an error"])
-def test_events_touch_no_pod_that_is_queued(state: str) -> None:
-    rig = STATES[state]()
-    before = rig.queue.incoming.copy()
-    rig.queue.move(NODE_ADD)
-    rig.queue.move(ANYTHING)
-    assert (rig.place(), rig.queue.incoming) == (place_of(state), before)
-
-
 @pytest.mark.parametrize(
     ("rejectors", "waiting_for", "events", "place"),
     [
@@ -105,47 +85,6 @@ def test_what_happened_meanwhile_counts_on_return(
     assert rig.queue.in_flight.events == 0
 
 
-def test_each_pod_hears_of_what_happened_since_its_own_pop() -> None:
-    rig = Rig()
-    rig.add("a", "b")
-    rig.pop()
-    rig.queue.move(NODE_ADD)
-    rig.pop()
-    rig.put_back("b", "Fit")
-    rig.put_back("a", "Fit")
-    assert rig.places() == {"a": "backoff", "b": "unschedulable"}
-
-
-def test_whom_an_event_is_meant_for_is_not_kept() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.queue.move(POD_GONE, lambda pod: False)
-    rig.put_back("pod", "Fit")
-    assert rig.place() == "backoff"
-
-
-@pytest.mark.parametrize(("changed", "place"), [("pod", "backoff"), ("other", "unschedulable")])
-def test_an_update_in_flight_counts_for_the_pod_itself(changed: str, place: str) -> None:
-    rig = Rig()
-    rig.add("pod", "other")
-    rig.drain()
-    rig.update(update_of(changed, LABELLED))
-    rig.put_back("pod", "Labels")
-    assert rig.place() == place
-
-
-def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
-    rig = gated()
-    (queued,) = rig.queue
-    assert rig.place() == "gated"
-    assert queued.gating_plugin == "Labels" and queued.rejectors == {"Labels"}
-    assert (queued.initial_attempt, queued.unschedulable_count) == (None, 0)
-    assert rig.queue.incoming == {("unschedulable", "PodAdd"): 1}
-    assert rig.pop() is None
-    assert rig.deadline is None
-
-
 @pytest.mark.parametrize(
     ("gate", "event", "place"),
     [
@@ -162,71 +101,6 @@ def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: 
     rig.gates.clear()
     rig.queue.move(event)
     assert rig.place() == place
-
-
-def test_an_event_does_not_open_the_gate_itself() -> None:
-    rig = gated(by="Fit")
-    rig.queue.move(NODE_ADD)
-    assert rig.place() == "gated"
-    assert rig.queue.incoming == {("unschedulable", "PodAdd"): 1, ("unschedulable", "NodeAdd"): 1}
-
-
-def test_a_pod_let_in_starts_its_history_then_and_keeps_the_name_of_its_gate() -> None:
-    rig = gated(by="Fit")
-    rig.gates.clear()
-    rig.sleep(5)
-    rig.queue.move(NODE_ADD)
-    (queued,) = rig.queue
-    assert (queued.timestamp, queued.initial_attempt) == (START, START + 5)
-    assert queued.gating_plugin == "" and queued.rejectors == {"Fit"}
-
-
-def test_a_gated_pod_that_only_failed_earlier_waits_for_its_gate() -> None:
-    rig = failed("Fit")
-    rig.gates["pod"] = "Taints"
-    rig.queue.move(NODE_ADD)
-    assert rig.place() == "gated"
-    rig.gates.clear()
-    rig.queue.move(NODE_ADD)
-    assert rig.place() == "gated"
-    rig.queue.move(NODE_TAINT)
-    assert rig.place() == "backoff"
-
-
-def test_a_gated_pod_for_which_a_plugin_waits_skips_the_rest() -> None:
-    rig = failed("Labels", pending=("Fit",))
-    rig.gates["pod"] = "Fit"
-    rig.queue.move(NODE_ADD)
-    rig.gates.clear()
-    rig.queue.move(NODE_ADD)
-    assert rig.place() == "active"
-
-
-@pytest.mark.parametrize("rejectors", [(), ("Fit",)])
-def test_a_gate_is_asked_before_a_rest_too(rejectors: tuple[str, ...]) -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.queue.move(NODE_ADD)
-    rig.gates["pod"] = "Taints"
-    rig.put_back("pod", *rejectors)
-    assert rig.place() == "gated"
-
-
-def test_the_gate_is_not_asked_when_the_pod_stays_unschedulable() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.gates["pod"] = "Taints"
-    rig.put_back("pod", "Fit")
-    assert rig.place() == "unschedulable"
-
-
-def test_the_gate_is_not_asked_when_a_rest_ends() -> None:
-    rig = resting(after_error=True)
-    rig.gates["pod"] = "Taints"
-    rig.sleep(2)
-    assert rig.place() == "active"
 
 
 @pytest.mark.parametrize(
@@ -250,22 +124,6 @@ def test_its_own_update_wakes_a_pod_if_its_rejector_registered_it(
     waits, goes = ("gated", "active") if gate else ("unschedulable", "backoff")
     assert rig.place() == (goes if wakes else waits)
     assert rig.queue.incoming[goes, event.label] == (1 if wakes else 0)
-
-
-def test_its_own_update_wakes_a_gated_pod_whichever_rejector_registered_it() -> None:
-    rig = failed("Labels")
-    rig.gates["pod"] = "Fit"
-    rig.queue.move(ANYTHING)
-    assert rig.place() == "gated"
-    rig.gates.clear()
-    rig.update(update_of("pod", LABELLED))
-    assert rig.place() == "backoff"
-
-
-def test_an_own_update_for_which_a_plugin_waits_skips_the_rest() -> None:
-    rig = failed(pending=("Labels",))
-    rig.update(update_of("pod", LABELLED))
-    assert rig.place() == "active"
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -292,30 +150,6 @@ def test_activate_makes_any_waiting_pod_active(state: str) -> None:
     assert rig.place() == "active"
     assert rig.queue.incoming["active", "ForceActivate"] == 1  # for `active` the one that made it so
     assert rig.drain() == ["pod"]
-
-
-@pytest.mark.parametrize("state", ["backoff", "backoff after an error", "unschedulable", "gated"])
-def test_activate_opens_no_gate(state: str) -> None:
-    rig = STATES[state]()
-    rig.gates["pod"] = "Taints"
-    rig.queue.activate(pending().uid)
-    assert rig.place() == "gated"
-
-
-def test_activating_an_unknown_pod_does_nothing() -> None:
-    rig = Rig()
-    rig.queue.activate("unknown")
-    assert rig.places() == {} and not rig.queue.incoming
-
-
-@pytest.mark.parametrize(("activated", "place"), [("pod", "backoff"), ("other", "unschedulable")])
-def test_activating_a_pod_in_flight_counts_for_it_on_return(activated: str, place: str) -> None:
-    rig = Rig()
-    rig.add("pod", "other")
-    rig.drain()
-    rig.queue.activate(pending(activated).uid)
-    rig.put_back("pod", "Deaf")
-    assert rig.place() == place
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -4,28 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.core.queue.scheduling_queue import Backoff
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
-from tests.core.queue.states import LONG, failed, gated
-
-
-@pytest.mark.parametrize("fraction", [0.0, 0.25, 0.75])
-@pytest.mark.parametrize("after_error", [False, True])
-def test_a_rest_ends_at_a_whole_second(fraction: float, after_error: bool) -> None:
-    rig = Rig()
-    rig.sleep(fraction)
-    rig.add("pod")
-    rig.pop()
-    rig.queue.move(NODE_ADD)
-    rig.put_back("pod", *(() if after_error else ("Fit",)))
-    assert rig.queue.retry_deadline == START + 2
-    rig.now = START + 2 - 0.125
-    rig.queue.tick()
-    assert rig.place() == "backoff"
-    rig.now = START + 2
-    rig.queue.tick()
-    assert rig.place() == "active" and rig.queue.retry_deadline is None
-    assert rig.queue.incoming["active", "BackoffComplete"] == 1
+from tests.core.queue.states import LONG, failed
 
 
 def test_the_first_rest_to_end_makes_the_deadline() -> None:
@@ -70,57 +50,6 @@ def test_a_pod_that_has_waited_for_more_than_five_minutes_is_tried_again(waits_s
     rig.queue.tick()
     assert rig.place() == "active" and rig.deadline is None
     assert rig.queue.incoming["active", "UnschedulableTimeout"] == 1
-
-
-def test_the_flush_counts_from_the_start_of_the_queue() -> None:
-    rig = Rig(start=START + 0.7)
-    rig.now = START + 11.3
-    rig.add("pod")
-    rig.pop()
-    rig.put_back("pod", "Fit")
-    assert rig.queue.flush_deadline == START + 0.7 + 330
-
-
-def test_a_flush_lets_a_long_rest_go_on() -> None:
-    rig = Rig(backoff=Backoff(600, 600))
-    rig.add("pod")
-    rig.pop()
-    rig.put_back("pod", "Fit")
-    rig.sleep(330)
-    assert rig.place() == "backoff"
-    assert rig.queue.retry_deadline == START + 601
-
-
-def test_a_late_flush_takes_no_pod_before_its_time() -> None:
-    rig = Rig()
-    rig.add("a", "b")
-    rig.pop()
-    rig.put_back("a", "Fit")
-    rig.now = START + 30
-    rig.pop()
-    rig.put_back("b", "Fit")
-    rig.now = START + 345  # both are older than five minutes, but b was not when the pool was to be looked through
-    rig.queue.tick()
-    assert rig.places() == {"a": "active", "b": "unschedulable"}
-    assert rig.queue.flush_deadline == START + 360
-
-
-def test_gated_pods_are_not_flushed() -> None:
-    rig = gated(by="Everything")
-    rig.gates.clear()
-    rig.sleep(1000)
-    assert rig.place() == "gated"
-
-
-def test_a_flush_counts_for_pods_in_flight() -> None:
-    rig = Rig()
-    rig.add("old", "pod")
-    rig.pop()
-    rig.put_back("old", "Deaf")
-    rig.pop()
-    rig.sleep(330)
-    rig.put_back("pod", "Deaf")
-    assert rig.places() == {"old": "active", "pod": "backoff"}
 
 
 def test_a_pod_woken_before_its_flush_takes_its_deadline_along() -> None:

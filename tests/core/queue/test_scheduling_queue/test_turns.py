@@ -6,27 +6,7 @@ import pytest
 
 from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
-from tests.core.queue.states import LONG, STATES, failed, place_of, resting
-
-
-def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
-    rig = Rig()
-    for name, priority, pause in [("a", 0, 0), ("b", 5, 0), ("c", 0, 0), ("d", 5, 1), ("e", 9, 1)]:
-        rig.sleep(pause)
-        rig.add(name, priority=priority)
-    assert rig.drain() == ["e", "b", "d", "a", "c"]
-
-
-def test_a_pod_that_failed_stands_behind_those_that_came_meanwhile() -> None:
-    rig = Rig()
-    rig.add("old")
-    rig.pop()
-    rig.sleep(1)
-    rig.add("new")
-    rig.sleep(1)
-    rig.put_back("old")
-    rig.sleep(2)
-    assert rig.drain() == ["new", "old"]
+from tests.core.queue.states import LONG, STATES, place_of
 
 
 def test_the_key_is_frozen_while_the_pod_is_queued() -> None:
@@ -52,56 +32,6 @@ def test_an_update_asks_for_the_key_anew(state: str) -> None:
     assert rig.drain() == ["other", "pod"]
 
 
-def test_an_empty_queue_hands_out_nothing() -> None:
-    assert Rig().pop() is None
-
-
-def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
-    rig = Rig()
-    rig.add("pod")
-    for attempts in (1, 2, 3):
-        popped = rig.queue.pop()
-        assert popped is not None and popped.attempts == attempts
-        assert pending().uid in rig.queue.in_flight
-        popped.unschedulable_plugins = frozenset({"Fit"})
-        rig.queue.put_back(popped)
-        rig.queue.move(NODE_ADD)
-
-
-def test_with_nothing_active_a_rejected_pod_is_handed_out_before_its_rest_is_over() -> None:
-    rig = resting(after_error=False)
-    rig.add("other")
-    assert [rig.pop(), rig.pop(), rig.pop()] == ["other", "pod", None]
-    assert rig.queue.incoming["active", "PopFromBackoffQ"] == 1
-
-
-def test_a_pod_that_failed_with_an_error_rests_to_the_end() -> None:
-    rig = resting(after_error=True)
-    assert rig.pop() is None
-    rig.sleep(2)
-    assert rig.pop() == "pod"
-
-
-def test_resting_pods_are_handed_out_by_the_end_of_their_rest_then_by_key() -> None:
-    rig = Rig()
-    for name, priority in [("a", 0), ("b", 5), ("c", 9)]:
-        rig.add(name, priority=priority)
-    assert rig.drain() == ["c", "b", "a"]
-    rig.sleep(0.5)
-    rig.put_back("a", "Fit")
-    rig.put_back("b", "Fit")
-    rig.sleep(0.5)
-    rig.put_back("c", "Fit")
-    rig.queue.move(NODE_ADD)
-    assert rig.drain() == ["b", "a", "c"]
-
-
-def test_a_pod_popped_early_from_its_rest_is_not_gated_again() -> None:
-    rig = resting(after_error=False)
-    rig.gates["pod"] = "Labels"
-    assert rig.pop() == "pod"
-
-
 def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     rig.add("pod")
@@ -110,51 +40,6 @@ def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.L
     assert rig.drain() == ["other"]
     assert "Pod default/pod is in flight already" in caplog.text
     assert len(rig.queue) == 0 and len(rig.queue.in_flight) == 2
-
-
-@pytest.mark.parametrize(
-    ("rejectors", "place", "rejections", "errors"),
-    [((), "backoff", 0, 1), (("Fit",), "unschedulable", 1, 0), (("Deaf",), "unschedulable", 1, 0)],
-)
-def test_where_a_failed_pod_goes(rejectors: tuple[str, ...], place: str, rejections: int, errors: int) -> None:
-    rig = failed(*rejectors)
-    (queued,) = rig.queue
-    assert rig.place() == place
-    assert (queued.unschedulable_count, queued.consecutive_errors) == (rejections, errors)
-    assert len(rig.queue.in_flight) == 0
-    assert rig.queue.incoming[place, "ScheduleAttemptFailure"] == 1
-
-
-def test_a_rejection_ends_a_row_of_errors_but_no_error_ends_a_row_of_rejections() -> None:
-    rig = Rig()
-    rig.add("pod")
-    counts = []
-    for rejectors in [("Fit",), (), (), ("Fit",), ()]:
-        rig.pop()
-        rig.put_back("pod", *rejectors)
-        (queued,) = rig.queue
-        counts.append((queued.unschedulable_count, queued.consecutive_errors))
-        rig.queue.activate(pending().uid)
-    assert counts == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
-
-
-def test_a_return_sets_the_time_of_queueing_but_not_that_of_the_first_attempt() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.sleep(2.5)
-    rig.put_back("pod")
-    (queued,) = rig.queue
-    assert (queued.timestamp, queued.initial_attempt) == (START + 2.5, START)
-
-
-def test_a_pod_without_entry_in_flight_just_rests() -> None:
-    rig = Rig()
-    rig.add("pod")
-    rig.pop()
-    rig.queue.done(pending().uid)
-    rig.put_back("pod", "Deaf")
-    assert rig.place() == "backoff"
 
 
 @pytest.mark.parametrize("state", STATES)
