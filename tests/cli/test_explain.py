@@ -59,13 +59,6 @@ class Tiered(Plugin):
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Path:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER)
-    return file
-
-
 @pytest.mark.parametrize("pod", [("shop/web",), ("web", "-n", "shop"), ("pod/web", "-n", "shop"), ("po/web", "-nshop")])
 def test_a_pod_of_files_is_explained(run: Command, cluster: Path, pod: tuple[str, ...]) -> None:
     done = run("explain", *pod, "-f", cluster)

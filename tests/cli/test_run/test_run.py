@@ -163,13 +163,6 @@ IN_STEP = "notice: in step with the cluster (nodes: 1, pods: 2)"
 EXITING = "notice: Requested to terminate, exiting"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Path:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER)
-    return file
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: signal.Signals) -> None:
