@@ -11,6 +11,7 @@ from tests.core.queue.rig import (
     NODE_ADD,
     NODE_TAINT,
     POD_GONE,
+    START,
     TOLERATES,
     Rig,
     pending,
@@ -180,3 +181,34 @@ def test_get_finds_a_pod_where_it_waits_but_not_in_flight() -> None:
     rig.add("pod")
     rig.pop()
     assert rig.queue.get(pending().uid) is None
+
+
+@pytest.mark.parametrize("rejectors", [(), ("Fit",)])
+def test_a_gate_is_asked_before_a_rest_too(rejectors: tuple[str, ...]) -> None:
+    rig = Rig()
+    rig.add("pod")
+    rig.pop()
+    rig.queue.move(NODE_ADD)
+    rig.gates["pod"] = "Taints"
+    rig.put_back("pod", *rejectors)
+    assert rig.place() == "gated"
+
+
+@pytest.mark.parametrize(("activated", "place"), [("pod", "backoff"), ("other", "unschedulable")])
+def test_activating_a_pod_in_flight_counts_for_it_on_return(activated: str, place: str) -> None:
+    rig = Rig()
+    rig.add("pod", "other")
+    rig.drain()
+    rig.queue.activate(pending(activated).uid)
+    rig.put_back("pod", "Deaf")
+    assert rig.place() == place
+
+
+def test_a_pod_let_in_starts_its_history_then_and_keeps_the_name_of_its_gate() -> None:
+    rig = gated(by="Fit")
+    rig.gates.clear()
+    rig.sleep(5)
+    rig.queue.move(NODE_ADD)
+    (queued,) = rig.queue
+    assert (queued.timestamp, queued.initial_attempt) == (START, START + 5)
+    assert queued.gating_plugin == "" and queued.rejectors == {"Fit"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
-from tests.core.queue.states import LONG, failed
+from tests.core.queue.states import LONG, failed, gated
 
 
 def test_the_first_rest_to_end_makes_the_deadline() -> None:
@@ -57,3 +57,10 @@ def test_a_pod_woken_before_its_flush_takes_its_deadline_along() -> None:
     rig.sleep(10)
     rig.queue.move(NODE_ADD)
     assert rig.place() == "active" and rig.deadline is None
+
+
+def test_gated_pods_are_not_flushed() -> None:
+    rig = gated(by="Everything")
+    rig.gates.clear()
+    rig.sleep(1000)
+    assert rig.place() == "gated"

@@ -96,3 +96,17 @@ def test_the_pods_of_each_queue_are_counted() -> None:
     assert len(rig.queue) == 5
     assert [queued.pod.name for queued in rig.queue] == ["active", "woken", "failed", "rejected", "gated"]
     assert repr(rig.queue) == ("<SchedulingQueue 1 active, 2 backoff, 1 unschedulable, 1 gated, 1 in flight>")
+
+
+def test_resting_pods_are_handed_out_by_the_end_of_their_rest_then_by_key() -> None:
+    rig = Rig()
+    for name, priority in [("a", 0), ("b", 5), ("c", 9)]:
+        rig.add(name, priority=priority)
+    assert rig.drain() == ["c", "b", "a"]
+    rig.sleep(0.5)
+    rig.put_back("a", "Fit")
+    rig.put_back("b", "Fit")
+    rig.sleep(0.5)
+    rig.put_back("c", "Fit")
+    rig.queue.move(NODE_ADD)
+    assert rig.drain() == ["b", "a", "c"]
