@@ -138,9 +138,6 @@ def test_to_quit_the_debugger_is_an_interrupt() -> None:
         raise ExceptionGroup("tasks", [ValueError()])
 
 
-# -- anybody's text ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_what_a_terminal_obeys_or_hides_is_shown(hidden: str) -> None:
     as_text, as_json = HIDDEN[hidden]

@@ -53,7 +53,7 @@ class Host:
         return False
 
     def bind_run(self, run: Run) -> None:
-        """Take notice of the decisions of a run, and bind its pods; a BoundRun reports on it."""
+        """Take notice of the decisions of a run, and bind its pods; a RunBinding reports on it."""
 
     def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> None:
         """Write the pod's condition, its nominated node or both; None leaves as it is."""

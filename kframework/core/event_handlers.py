@@ -99,7 +99,7 @@ class EventHandlers:
         del self.pending[uid]
         _say("Add event for scheduled pod", pod)
         self.cluster.nominator.remove(uid)
-        if self.queue.anybody_listens:
+        if self.queue.has_listeners:
             self.on_event(Occurrence(EventResource.ASSIGNED_POD, ActionType.ADD, None, self.cluster.pods[uid]))
         if waited.nominated_node_name not in ("", pod.spec.node_name):
             self._let_go(waited)

@@ -24,7 +24,7 @@ from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rotation import Rotation
-from kframework.core.cycle.run import BoundRun, Placing, Run
+from kframework.core.cycle.run import Run, RunBinding, RunSearch
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Host
@@ -132,7 +132,7 @@ class PodEngine(PodOutcomes):
         )
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
-        cluster.follow_signed(kind for profile in self.profiles.values() for kind in profile.sign_reads)
+        cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
         self._layers = {
             name: Layers(
                 profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
@@ -231,8 +231,8 @@ class PodEngine(PodOutcomes):
                 self.queue.done(message.uid)
             case BindingEnded():
                 self._binding_ended(message)
-            case BoundRun():
-                self._run_bound(message)
+            case RunBinding():
+                self._run_binding_ended(message)
             case Gone(obj):
                 self.handlers.deleted(obj)
             case Synced():
@@ -352,14 +352,14 @@ class PodEngine(PodOutcomes):
             return attempt.broken_off(error)
         undo_leaks(self.cluster, attempt.profile)
         if isinstance(outcome, ScheduleResult):
-            if self.may_run and search.plan.binds_directly and not attempt.trace.is_timed:
-                return self._place_run(attempt, search, outcome)
+            if self.can_place_runs and search.plan.binds_directly and not attempt.trace.is_timed:
+                return self._assume_run(attempt, search, outcome)
             return attempt.place(search, outcome)
         if isinstance(outcome, FitError):
             return (yield from attempt.look_for_a_way_out(search, outcome))
         return attempt.failed(outcome)
 
-    def search(self, attempt: Attempt) -> Placing:
+    def search(self, attempt: Attempt) -> RunSearch:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         pod, profile = attempt.pod, attempt.profile
         plan = self._layers[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
@@ -367,7 +367,7 @@ class PodEngine(PodOutcomes):
         if attempt.trace.is_timed:
             attempt.asked = plan.profile.timed
             plan = plan.of(attempt.asked)
-        search = Placing(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
+        search = RunSearch(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
         self.current = search
         return search
 
@@ -383,18 +383,18 @@ class PodEngine(PodOutcomes):
     # -- a run of pods ---------------------------------------------------------------------------------------------
 
     @property
-    def may_run(self) -> bool:
+    def can_place_runs(self) -> bool:
         """Whether pods may be placed in runs: nobody wants to hear of each by itself."""
         return self.run_length > 0 and self.effects.binds_runs and not _log.isEnabledFor(V3)
 
-    def _place_run(self, attempt: Attempt, search: Placing, result: ScheduleResult) -> Run:
+    def _assume_run(self, attempt: Attempt, search: RunSearch, result: ScheduleResult) -> Run:
         """Put the pod on its node, and those that wait behind it and are like it on theirs."""
         run, profile, queue = Run(search.state), self.profiles[attempt.profile.name], self.queue
         self.cluster.nominator.remove(attempt.pod.uid)
         self._assume(run, attempt, result)
-        while len(run) < self.run_length and search.repeats and not self._deferred:
+        while len(run) < self.run_length and search.can_continue and not self._deferred:
             queued = queue.first()
-            if queued is None or not self._is_like(queued.pod, profile, search):
+            if queued is None or not self._shares_signature(queued.pod, profile, search):
                 break
             sample_value, now = self._draw_sample_value(), self.clock.now()
             if self._is_timed(sample_value, now):
@@ -419,7 +419,7 @@ class PodEngine(PodOutcomes):
         run.attempts.append(attempt)
         run.results.append(result)
 
-    def _is_like(self, pod: PendingPod, profile: Profile, search: Search) -> bool:
+    def _shares_signature(self, pod: PendingPod, profile: Profile, search: Search) -> bool:
         """Return whether what was asked about the pod of a search holds for this one too."""
         if pod.scheduler_name != profile.name or pod.terminating or pod.nominated_node_name:
             return False

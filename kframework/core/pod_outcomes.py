@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.clock import Clock
 from kframework.core.cycle.attempt import Concluded
 from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.run import BoundRun, Run
+from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
@@ -118,22 +118,22 @@ class PodOutcomes(Engine):
         self.cluster.waiting.remove(ended.uid)
         if ended.status is None:
             self.queue.done(ended.uid)
-            self._tell_bound(reservation.profile, reservation.pod, reservation.node_name)
+            self._record_scheduled(reservation.profile, reservation.pod, reservation.node_name)
         else:
             self._binding_failed(reservation, ended.status, ended.rejector)
 
-    def _run_bound(self, bound: BoundRun) -> None:
+    def _run_binding_ended(self, bound: RunBinding) -> None:
         """Tell that the pods of a run are bound; put those back that are not."""
         self._running -= 1
         run = bound.run
         for place, attempt in enumerate(run.attempts):
             status = bound.errors.get(place)
             if status is None:
-                self._tell_bound(attempt.profile, attempt.pod, run.results[place].node)
+                self._record_scheduled(attempt.profile, attempt.pod, run.results[place].node)
             else:
                 self._binding_failed(run.reservation(place), status, None)
 
-    def bind_one_by_one(self, run: Run) -> None:
+    def bind_individually(self, run: Run) -> None:
         """Start the binding cycle of each pod of a run that cannot be bound at once."""
         self._running -= 1
         for place in range(len(run)):
@@ -141,7 +141,7 @@ class PodOutcomes(Engine):
             self.cluster.waiting.put(reservation.reserved)
             self.launch(reservation)
 
-    def _tell_bound(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
+    def _record_scheduled(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
         note = f"Successfully assigned {pod.key} to {node_name}"
         self.effects.record(PodEvent(profile.name, pod, "Scheduled", "Binding", note))
 

@@ -122,7 +122,7 @@ class MemoryCluster(MemoryStore, Cluster):
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
         """Bind the pods of a run at once; return the errors by place."""
         pods = zip(run.attempts, run.results, strict=True)
-        return self.assign_all((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
+        return self.assign_pods((a.pod.namespace, a.pod.name, a.pod.uid, found.node) for a, found in pods)
 
     def patch_pod_status(
         self,

@@ -269,7 +269,7 @@ class MemoryStore:
         node = self.find(Node, node_name)
         return self._write(self._kind_store(Pod), transitions.bound(pod, node_name, node, self.timestamp()))
 
-    def assign_all(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
+    def assign_pods(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
         """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by their places."""
         kind_store, now = self._kind_store(Pod), self.timestamp()
         changes, errors = list[Change](), dict[int, ClusterError]()

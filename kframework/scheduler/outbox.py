@@ -154,7 +154,7 @@ class Outbox:
         status.wanted = False
         return self._landed(uid)
 
-    def gives_way(self, run: Run) -> bool:
+    def release_statuses(self, run: Run) -> bool:
         """Do not write what waits about the pods of a run; False where something is in flight, or must not be written.
 
         Those pods make their way one by one.

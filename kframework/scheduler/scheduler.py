@@ -23,7 +23,7 @@ from kframework.config.models import Extender as ExtenderSettings
 from kframework.core.cycle.asking import Asking, awaited
 from kframework.core.cycle.consequences import Eviction, Reservation
 from kframework.core.cycle.decision import Accounting, Binding, Decision, HookTracer, Observer
-from kframework.core.cycle.run import BoundRun, Run, RunBinder, RunObserver
+from kframework.core.cycle.run import Run, RunBinder, RunBinding, RunObserver
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
 from kframework.core.plugin_handle import MakeProfiles, profiles_for
@@ -110,7 +110,7 @@ class Scheduler(Host, Generic[E]):
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
         #: Each with itself where it takes runs as a whole: to find that out takes a microsecond.
-        self._observers_of_runs: tuple[tuple[Observer, RunObserver | None], ...] = tuple(
+        self._run_observers: tuple[tuple[Observer, RunObserver | None], ...] = tuple(
             (each, each if isinstance(each, RunObserver) else None) for each in self._observers
         )
         self._run_binder: RunBinder | None = cluster if isinstance(cluster, RunBinder) else None
@@ -134,7 +134,7 @@ class Scheduler(Host, Generic[E]):
         #: Called when it has stopped and writes nothing more but events: from then on another scheduler may lead.
         self.on_finished: Callable[[], None] = lambda: None
         #: Whether pods are never placed in runs, for those who look at each.
-        self.one_by_one: bool = False
+        self.is_stepping: bool = False
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._workers: Workers | None = None
@@ -326,17 +326,17 @@ class Scheduler(Host, Generic[E]):
 
     @property
     def binds_runs(self) -> bool:
-        if self.one_by_one:
+        if self.is_stepping:
             return False
         return self._run_binder is not None and self._run_binder.binds_runs and not len(self.extenders)
 
     def bind_run(self, run: Run) -> None:
-        for observer, of_runs in self._observers_of_runs:
+        for observer, of_runs in self._run_observers:
             if of_runs is not None:
-                _tell_one(observer, of_runs.decided_run, run)
+                _notify(observer, of_runs.on_run, run)
             else:
                 for decision in run:
-                    _tell_one(observer, observer.decided, decision)
+                    _notify(observer, observer.decided, decision)
         self._reserved.append(run)
 
     def _begin_bindings(self) -> None:
@@ -354,22 +354,22 @@ class Scheduler(Host, Generic[E]):
 
     def _bind_run(self, run: Run) -> None:
         """Bind the pods of a run at once where the cluster can, and else one by one."""
-        if self._run_binder is None or not self.outbox.gives_way(run):
+        if self._run_binder is None or not self.outbox.release_statuses(run):
             assert isinstance(self.engine, PodEngine)
-            self.engine.bind_one_by_one(run)
+            self.engine.bind_individually(run)
             self._begin_bindings()
             return
         started = perf_counter_ns()
         refused = self._run_binder.bind_run(run)
         errors = {place: Status(Code.ERROR, (str(error),)) for place, error in refused.items()}
-        bound = BoundRun(run, self.clock.now(), started, perf_counter_ns() - started, errors)
+        bound = RunBinding(run, self.clock.now(), started, perf_counter_ns() - started, errors)
         self.engine.offer(bound)
-        for observer, of_runs in self._observers_of_runs:
+        for observer, of_runs in self._run_observers:
             if of_runs is not None:
-                _tell_one(observer, of_runs.bound_run, bound)
+                _notify(observer, of_runs.on_run_binding, bound)
             else:
                 for binding in bound:
-                    _tell_one(observer, observer.bound, binding)
+                    _notify(observer, observer.bound, binding)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Take a pod as far towards its node as nothing must be awaited, and the rest of the way in a task."""
@@ -450,7 +450,7 @@ class Scheduler(Host, Generic[E]):
 
     def _tell(self, of_it: Callable[[Observer], None]) -> None:
         for observer in self._observers:
-            _tell_one(observer, of_it, observer)
+            _notify(observer, of_it, observer)
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
         self.outbox.write(key, call, refused)
@@ -466,7 +466,7 @@ class Scheduler(Host, Generic[E]):
         return await self._errands.to_the_end(work)
 
 
-def _tell_one(observer: Observer, hear: Callable[[T], None], told: T) -> None:
+def _notify(observer: Observer, hear: Callable[[T], None], told: T) -> None:
     """Tell an observer of something; one that fails disturbs neither the scheduler nor the others."""
     try:
         hear(told)

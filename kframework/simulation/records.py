@@ -9,7 +9,7 @@ import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.run import BoundRun, Run, RunObserver
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Pod
@@ -90,12 +90,12 @@ class Records(RunObserver, Observer):
         self._bound += binding.code == Code.SUCCESS
         self._on_progress(Progress(self._bound, self._pods))
 
-    def decided_run(self, run: Run) -> None:
+    def on_run(self, run: Run) -> None:
         if self.decisions.maxlen != 0:
             for decision in run:
                 self.decided(decision)
 
-    def bound_run(self, bound: BoundRun) -> None:
+    def on_run_binding(self, bound: RunBinding) -> None:
         if self.bindings.maxlen != 0:
             self.bindings.extend(bound)
         self._bound += len(bound.run) - len(bound.errors)

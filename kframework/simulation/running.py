@@ -92,11 +92,11 @@ class Run(Generic[E]):
             decisions.append(decision)
             self._loop.stop()
 
-        self._records.on_decision, self._scheduler.one_by_one = stop, True
+        self._records.on_decision, self._scheduler.is_stepping = stop, True
         try:
             self.run_to_end()
         finally:
-            self._scheduler.one_by_one = False
+            self._scheduler.is_stepping = False
             self._records.on_decision = lambda decision: None
         return decisions[0] if decisions else None
 

@@ -60,7 +60,7 @@ class ClusterState:
         """Counts what `sign` may have looked at beside the pod: the set of nodes, terms in use, objects of kinds."""
         return self.nodes.generation + self.nodes.existing_terms.version + self._signed_objects
 
-    def follow_signed(self, kinds: Iterable[type[object]]) -> None:
+    def follow_kinds(self, kinds: Iterable[type[object]]) -> None:
         """Let a new epoch begin whenever an object of these kinds changes."""
         for kind in dict.fromkeys(kinds):
             self.objects(kind).on_change(self._begin_epoch)

@@ -73,3 +73,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.delitem(sys.modules, name, raising=False)
 
     return install
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Write the `CLUSTER` of the test's module to a file."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(request.module.CLUSTER)
+    return file

@@ -82,13 +82,6 @@ profiles:
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Path:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER)
-    return file
-
-
 def config(tmp_path: Path, *plugins: str) -> Path:
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG % ", ".join(f"{{name: {plugin}}}" for plugin in plugins))

@@ -59,16 +59,6 @@ class Tiered(Plugin):
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Path:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER)
-    return file
-
-
-# -- cluster files -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pod", [("shop/web",), ("web", "-n", "shop"), ("pod/web", "-n", "shop"), ("po/web", "-nshop")])
 def test_a_pod_of_files_is_explained(run: Command, cluster: Path, pod: tuple[str, ...]) -> None:
     done = run("explain", *pod, "-f", cluster)
@@ -170,9 +160,6 @@ def test_a_wrong_command_line_is_refused(run: Command, arguments: tuple[str, ...
     assert (done.code, done.errors[0]) == (2, f"error: {problem}")
 
 
-# -- a running scheduler -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def port() -> Iterator[str]:
     """A port that answers as a scheduler does, about one pod; and on /bare as somebody else."""
@@ -263,8 +250,6 @@ def test_a_certificate_that_cannot_be_read_is_told(
     done = run("explain", "pod", "--scheduler", "https://127.0.0.1:1", "--certificate-authority", file)
     assert (done.code, done.errors) == (1, [f"error: {file}: {problem}"])
 
-
-# -- a recording -------------------------------------------------------------------------------------------------------
 
 ENDED = """
 apiVersion: v1

@@ -48,13 +48,6 @@ FROM_10 = ["Calculated node's final score for pod", "Plugin scored node for pod"
 SLOW = "Scheduling took long"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Path:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER)
-    return file
-
-
 def log(result: Run) -> list[dict[str, object]]:
     """Return the lines of a log in JSON, without the last line on stderr, which is the command's."""
     assert result.code == 0

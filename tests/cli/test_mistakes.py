@@ -202,8 +202,6 @@ def test_a_hook_that_fails_in_a_simulation_is_blamed(
     assert line == f"error: plugin 'Mine' (from mine 1.0), hook {said}"
 
 
-# -- what only the contract finds --------------------------------------------------------------------------------------
-
 WITH_CONTRACT = """
 from kframework.testing import PluginContract, make_pod
 from mine import Mine

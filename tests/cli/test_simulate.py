@@ -96,9 +96,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "file.yaml"
 
 
-# -- what is printed -----------------------------------------------------------------------------------------------
-
-
 def test_the_table(run: Command, cluster: Path) -> None:
     result = run("simulate", "-f", cluster)
     assert (result.code, result.out, result.errors) == (0, TABLE, [SUMMARY])
@@ -130,9 +127,6 @@ def test_no_pods(run: Command, cluster: Path) -> None:
     nodes = cluster / "1-nodes.yaml"
     assert run("simulate", "-f", nodes).out == "NAMESPACE  POD  NODE  STATUS  ATTEMPTS  MESSAGE\n"
     assert run("simulate", "-f", nodes, "-o", "json").out == "[]\n"
-
-
-# -- what is read --------------------------------------------------------------------------------------------------
 
 
 def test_files_one_by_one_from_stdin_and_in_one_list(run: Command, cluster: Path) -> None:
@@ -215,9 +209,6 @@ def test_missing_files(run: Command, cluster: Path, file: Path) -> None:
     assert run("simulate", "-f", cluster, "--report", trace) == (1, "", f"error: {trace}: {missing}\n")
 
 
-# -- options -------------------------------------------------------------------------------------------------------
-
-
 def test_devices_come_from_a_file_of_their_own(run: Command, cluster: Path, file: Path) -> None:
     """Doubts come of the nodes that were read, so the file has met the cluster."""
     pattern = "{{driver: d, nodes: {0}, devices: [{{name: g}}]}}".format
@@ -288,9 +279,6 @@ def test_duration_goes_on_for_so_long(run: Command, cluster: Path) -> None:
     assert summary.endswith(" in 1m30s of virtual time")
 
 
-# -- faults of plugins ---------------------------------------------------------------------------------------------
-
-
 def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, file: Path, install: Install) -> None:
     install("odd_plugins", {"Odd": "Odd"}, ODD)
     file.write_text(WITH_ODD)
@@ -335,9 +323,6 @@ def test_a_plugin_that_cannot_start_is_one_line(
     result = run("simulate", "-f", cluster, "--config", file)
     assert (result.code, result.out) == (1, "")
     assert result.errors == [f"error: plugin 'Odd' (from odd_plugins 1.0), hook start: {fault}"]
-
-
-# -- tracing -------------------------------------------------------------------------------------------------------
 
 
 def spans(text: str) -> list[str]:

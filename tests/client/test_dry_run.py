@@ -22,8 +22,6 @@ from kframework.state.inbox import Changed, Gone, Message
 from kframework.testing import make_node, make_pod
 from tests.support.event_records import failed_scheduling
 
-# -- a scheduler on a dry run --------------------------------------------------------------------------------------
-
 
 def reported(*objects: ApiObject) -> list[tuple[str, str]]:
     """Schedule these objects dry for ten minutes; return what was reported. Nothing may have been written."""
@@ -75,8 +73,6 @@ def test_victims_make_room_and_live() -> None:
     assert preempted == "Preempted"
     assert scheduled == ("Scheduled", "Successfully assigned default/urgent to a")
 
-
-# -- what is seen --------------------------------------------------------------------------------------------------
 
 KINDS: list[type[ApiObject]] = [Node, Pod]
 
@@ -166,9 +162,6 @@ def test_a_pod_that_ends_is_seen_as_the_scheduler_wants(ended_pods: bool, messag
         cluster.set_status(pod, replace(pod.status, phase="Failed"))
 
     assert seen(work, ended_pods=ended_pods)[-1] == message
-
-
-# -- what is answered ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,6 @@ def test_it_fills_as_a_bucket_does(qps: int, burst: int, pauses: list[int]) -> N
     assert run_virtual(measured) == pytest.approx(expected, abs=1e-5)
 
 
-# -- writes ----------------------------------------------------------------------------------------------------
-
-
 def unlimited(transport: Transport) -> FlowControl:
     """Let requests pass at any rate, so that only writes may have to wait."""
     return FlowControl(transport, ClientConnection(qps=-1.0), LoopClock(asyncio.get_running_loop()))
@@ -227,9 +224,6 @@ async def rushing(server: SlowServer, *requests: Request) -> AsyncIterator[Rush]
         yield rush
         tasks.cancel_scope.cancel()
     assert is_empty(rush.control), "all places were given back"
-
-
-# -- how many ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -288,9 +282,6 @@ async def test_failures_halve_the_limit_once_a_round() -> None:
     assert limit.value == 1.0
 
 
-# -- what the server refuses ---------------------------------------------------------------------------------------
-
-
 async def test_a_server_that_refuses_is_asked_no_more_often_than_it_says() -> None:
     async with rushing(SlowServer(500, 0.2), BINDING, EVENT) as rush:
         rush.server.room = 0
@@ -345,9 +336,6 @@ async def test_a_server_that_is_down_is_asked_seldom_and_taken_up_again(hangs: b
         rush.counts()
         await asyncio.sleep(30.0)
         assert rush.counts().total() >= 0.9 * 30 * 500
-
-
-# -- shares --------------------------------------------------------------------------------------------------------
 
 
 async def test_each_class_has_its_share_while_all_of_them_wait() -> None:
@@ -412,9 +400,6 @@ async def test_what_is_refused_before_it_leaves_teaches_nothing() -> None:
         with pytest.raises(ClusterError, match="stopped"):
             await control.send(BINDING)
     assert repr(control.places) == "<WritePlaces 0 of 16 taken, 0 waiting>"
-
-
-# -- what is given up ----------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.sampled_from([BINDING, STATUS, EVENT]), st.integers(0, 30), st.integers(1, 60))))

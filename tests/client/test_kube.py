@@ -72,9 +72,6 @@ def problem(settings: Connection) -> str:
     return text
 
 
-# --- which cluster ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.tool("openssl")
 def test_the_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_pod(tmp_path, monkeypatch, "10.0.0.1", "443", Certificates(tmp_path).file("authority.crt"))
@@ -130,9 +127,6 @@ def test_the_environment_s_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert login._proxy_of("http://127.0.0.1:1/x") is None  # what this machine says to itself, no proxy is told
     monkeypatch.delenv("http_proxy")
     assert login._proxy_of("http://far") is None
-
-
-# --- who we are -------------------------------------------------------------------------------------------------------
 
 
 class Door:
@@ -328,9 +322,6 @@ def test_a_plugin_has_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         os.kill(int(pid.read_text()), 0)
 
 
-# --- where they may go ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "user",
     [
@@ -360,9 +351,6 @@ def test_who_has_no_credentials_may_speak_plain_http(tmp_path: Path) -> None:
 def test_a_proxy_is_not_told_what_this_machine_says_to_itself(tmp_path: Path) -> None:
     file = write(tmp_path / "config", server="http://localhost:1", cluster={"proxy-url": "http://proxy:3128"})
     assert "credentials are not sent over plain HTTP" in problem(Connection(kubeconfig=file))
-
-
-# --- TLS --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

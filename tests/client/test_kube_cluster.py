@@ -63,9 +63,6 @@ async def refusal(call: Callable[[Cluster], Awaitable[object]], *answers: Answer
     return caught.value
 
 
-# --- bind -------------------------------------------------------------------------------------------------------------
-
-
 def bind(client: Cluster) -> Awaitable[None]:
     return client.bind("shop", "web", "web-uid", "n1")
 
@@ -97,8 +94,6 @@ async def test_a_binding_that_is_put_off_is_sent_again() -> None:
     await bind(cluster(transport))
     assert transport.at == [0, 3]
 
-
-# --- status -----------------------------------------------------------------------------------------------------------
 
 UNSCHEDULABLE = PodCondition(
     type="PodScheduled", status="False", reason="Unschedulable", message="no", observed_generation=2
@@ -211,8 +206,6 @@ async def test_another_uid_is_a_conflict_to_the_caller_though_an_invalid_patch_t
     assert (error.status, str(error)) == (422, why)
 
 
-# --- events -----------------------------------------------------------------------------------------------------------
-
 TOLD, AGAIN = failed_scheduling(namespace="shop"), failed_scheduling(namespace="shop", count=2)
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
@@ -249,9 +242,6 @@ async def test_an_event_that_has_been_written_is_no_error() -> None:
     assert len(await sent(record(TOLD), refused(409, "AlreadyExists"))) == 1
     assert (await refusal(record(TOLD), refused(403, "Forbidden"))).status == 403
     assert (await refusal(record(AGAIN), refused(409, "Conflict"))).status == 409
-
-
-# --- objects ----------------------------------------------------------------------------------------------------------
 
 
 async def test_get() -> None:
@@ -408,9 +398,6 @@ async def test_delete() -> None:
         ("DELETE", "/api/v1/namespaces/shop/pods/web", {**options, "preconditions": {"uid": "web-uid"}}),
         ("DELETE", "/api/v1/nodes/n1", options),
     ]
-
-
-# --- watch ------------------------------------------------------------------------------------------------------------
 
 
 async def followed(

@@ -91,9 +91,6 @@ async def text(transport: KubeTransport, request: Request) -> list[bytes]:
         return [line async for line in stream.lines]
 
 
-# --- requests and answers ---------------------------------------------------------------------------------------------
-
-
 async def test_a_request_that_may_not_leave_once_it_has_its_connection_does_not() -> None:
     seen: list[str] = []
 
@@ -197,9 +194,6 @@ async def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch, declared:
         assert error == "GET /: the answer is longer than 10 bytes"
 
 
-# --- no answer --------------------------------------------------------------------------------------------------------
-
-
 async def test_nobody_there() -> None:
     async with serving(pieces()) as url:
         pass
@@ -236,9 +230,6 @@ async def test_no_address() -> None:
     transport = KubeTransport(Credentials("nonsense"), "test/1")
     assert (await no_answer(transport.send(get()))).startswith("GET /api: ")
     await transport.close()
-
-
-# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 async def test_lines_are_put_together_and_taken_apart() -> None:
@@ -293,9 +284,6 @@ async def test_leaving_a_stream_ends_it() -> None:
         async with transport.stream(get()) as stream:
             assert await anext(stream.lines) == b"1"
         await asyncio.wait_for(ended.wait(), 5)
-
-
-# --- credentials ------------------------------------------------------------------------------------------------------
 
 
 def door(*keys: str) -> tuple[Handle, list[str]]:

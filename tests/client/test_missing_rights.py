@@ -62,9 +62,6 @@ def stage(caplog: pytest.LogCaptureFixture) -> Stage:
     return Stage(caplog)
 
 
-# -- what is said ------------------------------------------------------------------------------------------------------
-
-
 def test_the_line_names_the_rule_and_the_remedy(stage: Stage) -> None:
     stage.refused(LEASE)
     (line,) = stage.said()
@@ -154,9 +151,6 @@ def test_what_admission_refuses_is_no_missing_right(stage: Stage, message: str) 
     assert (stage.said(), stage.rights.problem(), lacks_right(message)) == ([], None, False)
 
 
-# -- whether anything can be scheduled ---------------------------------------------------------------------------------
-
-
 def test_the_problem_is_what_nothing_can_be_scheduled_without(stage: Stage) -> None:
     assert stage.rights.problem() is None
     for request in (NODES, LEASE, bind()):
@@ -196,9 +190,6 @@ def test_what_nobody_asks_for_any_more_is_no_problem_for_ever(stage: Stage) -> N
     assert stage.rights.problem() == f"it may not create pods/binding in the namespace other; grant it: {COMMAND}"
     stage.clock.time += 1
     assert stage.rights.problem() is None
-
-
-# -- as requests pass --------------------------------------------------------------------------------------------------
 
 
 def refusal(request: Request) -> Response:

@@ -35,9 +35,6 @@ def errors(body: str) -> list[str]:
     return lines_of(HEADER + body)
 
 
-# --- sources ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_file_is_loaded_by_its_path_or_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEADER + "parallelism: 3\n")
@@ -65,9 +62,6 @@ def test_a_file_that_says_nothing_gives_the_default_configuration() -> None:
     assert config("") == default_configuration()
     assert config("profiles: []\nextenders:\nleaderElection: {}\n") == default_configuration()
     assert parse(OWN) == default_configuration()
-
-
-# --- kinds and versions -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -186,9 +180,6 @@ def test_the_current_version_has_no_bind_addresses() -> None:
     assert errors("healthzBindAddress: x\n") == ['c.yaml:3: healthzBindAddress: unknown field "healthzBindAddress"']
 
 
-# --- strictness -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -270,9 +261,6 @@ def test_several_errors_are_a_config_error_that_holds_them() -> None:
     assert str(caught.value) == f"{first}\n{second}"
 
 
-# --- defaults ---------------------------------------------------------------------------------------------------------
-
-
 def test_defaults() -> None:
     settings = default_configuration().settings
     assert settings.parallelism == 16
@@ -328,9 +316,6 @@ def test_given_values_are_kept() -> None:
     assert (settings.client_connection.qps, settings.client_connection.burst) == (-1, 7)
     assert settings.percentage_of_nodes_to_score == 40
     assert settings.delay_cache_until_active
-
-
-# --- rules ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

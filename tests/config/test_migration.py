@@ -35,8 +35,6 @@ def plugins(**keys: str) -> str:
     return f"{{plugins: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}}}"
 
 
-# --- translated -------------------------------------------------------------------------------------------------------
-
 TRANSLATED = {
     "most allocated": (
         plugins(
@@ -183,8 +181,6 @@ def test_the_first_version_took_constraints_for_a_list() -> None:
         written(parse(old("v1beta2", before)))
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
-
 FULL = """\
 plugins:
     filter:
@@ -233,9 +229,6 @@ def test_who_misses_selector_spread_is_told_where_it_is() -> None:
             " kframework-selector-spread has it) in v1; write: {name: PodTopologySpread}"
         ),
     )
-
-
-# --- refused ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

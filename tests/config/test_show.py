@@ -128,8 +128,6 @@ def test_our_own_document_is_shown_where_it_says_anything() -> None:
     ]
 
 
-# --- loading it again -------------------------------------------------------------------------------------------------
-
 NAMES = st.sampled_from([*sorted(IN_TREE_PLUGINS), "Mine", "Other", 'EBS: odd, "name"'])
 #: A name stands once in a key: twice is refused by the expansion, and so is never shown.
 ENTRIES = st.lists(

@@ -250,9 +250,6 @@ def test_room_that_only_memory_kept_is_free_when_the_pod_is_gone() -> None:
     assert stage.queue.nominated_to == ["a"], "queueing hints look at it"
 
 
-# -- assumed pods --------------------------------------------------------------------------------------------------
-
-
 DELETING = moved(POD, deletion_timestamp="2026-01-01T00:00:00Z")
 
 

@@ -145,9 +145,6 @@ def test_a_rejection_is_written_recorded_and_decided_in_the_same_words() -> None
     assert stage.events == [f"FailedScheduling pod: {text}"]
 
 
-# -- bindings ------------------------------------------------------------------------------------------------------
-
-
 def bound_stage(*plugins: type[Plugin]) -> Stage:
     stage = Stage(*plugins, objects=[make_node("a"), POD])
     stage.steps()
@@ -229,9 +226,6 @@ def test_a_failed_binding_frees_nothing_if_the_pod_was_bound_all_the_same(
     stage.engine.offer(BindingEnded(UID, 1, Status(Code.ERROR, ("timed out",))))
     stage.steps()
     assert len(stage.decisions) - attempts == woken
-
-
-# -- preemption ----------------------------------------------------------------------------------------------------
 
 
 VICTIM = make_pod("victim", node_name="a")
@@ -322,9 +316,6 @@ def test_an_assumed_pod_cannot_be_nominated() -> None:
     assert len(stage.engine.cluster.nominator) == 0
 
 
-# -- time ----------------------------------------------------------------------------------------------------------
-
-
 def test_an_idle_engine_has_nothing_due() -> None:
     assert Stage(objects=[make_node("a")]).engine.deadline is None
 
@@ -354,9 +345,6 @@ def test_a_wait_that_runs_out_is_rejected_on_time() -> None:
     assert verdict is not None
     assert (verdict.plugin, verdict.message) == ("A", "rejected due to timeout after waiting 7s at plugin A")
     assert stage.engine.deadline is None
-
-
-# -- what plugins ask for ------------------------------------------------------------------------------------------
 
 
 def waiting(ask: Callable[[PluginHandle, PendingPod], None]) -> Stage:
@@ -408,9 +396,6 @@ def test_touched_nodes_are_asked_again(names: tuple[str, ...], asked: int) -> No
     stage.engine.offer(Touched(names))
     stage.engine.step()
     assert len(questions) == asked
-
-
-# -- pods that are not tried ---------------------------------------------------------------------------------------
 
 
 def test_a_pod_that_is_on_a_node_already_is_let_go() -> None:

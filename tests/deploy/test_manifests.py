@@ -170,9 +170,6 @@ def test_resources_are_asked_for() -> None:
     assert "cpu" not in CONTAINER["resources"]["limits"]  # a scheduler that is throttled loses its lease
 
 
-# -- the README ----------------------------------------------------------------------------------------------------
-
-
 def shown() -> Iterator[str]:
     """Yield the commands of the program that the README shows."""
     for line in (DEPLOY / "README.md").read_text().splitlines():

@@ -90,9 +90,6 @@ def test_panels_have_ids_of_their_own_and_do_not_cover_each_other() -> None:
     assert max(x for x, _ in cells) < 24
 
 
-# -- how Prometheus gets there -------------------------------------------------------------------------------------
-
-
 def test_the_pods_say_where_their_metrics_are() -> None:
     (port,) = CONTAINER["ports"]
     assert POD["metadata"]["annotations"] == {

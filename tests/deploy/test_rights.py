@@ -54,9 +54,6 @@ def test_it_may_do_what_it_does_and_nothing_else() -> None:
     assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
 
 
-# -- two replicas ------------------------------------------------------------------------------------------------------
-
-
 def swift() -> Configuration:
     """Return what is deployed, but for a standby that asks at once; a machine that stalls costs nobody the lease."""
     return overridden(parse(deployed()), leader_election={"retry_period": 0.02}, client_connection={}, options={})

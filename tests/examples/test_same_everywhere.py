@@ -240,9 +240,6 @@ def ends_of(pods: Iterable[Pod]) -> Ends:
     return ends
 
 
-# -- against an API server -----------------------------------------------------------------------------------------
-
-
 async def run_over_http(files: Files, rights: Authorizer, attempts: Attempts, expected: Ends) -> MemoryCluster:
     """Schedule until the pods ended as expected, or until that takes too long."""
     clock = SystemClock()
@@ -276,9 +273,6 @@ def printed_rights(files: Files, capsys: pytest.CaptureFixture[str]) -> Authoriz
     with pytest.raises(SystemExit):
         main(["rbac", "--config", files.config])
     return Authorizer(list(yaml.safe_load_all(capsys.readouterr().out)), ("kube-system", "kframework"))
-
-
-# -- the tests -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.plugin)

@@ -72,12 +72,6 @@ def staged(*plugins: type[Plugin], number: int = 3) -> Stage:
     return stage
 
 
-# -- slices ------------------------------------------------------------------------------------------------------------
-
-
-# -- what is said ------------------------------------------------------------------------------------------------------
-
-
 def test_every_plugin_is_heard_on_every_node() -> None:
     evaluation = asked(staged(against_n0("A", NO, "node"), against_n0("B", NEVER)))
     row = evaluation.nodes.row("n0")
@@ -208,9 +202,6 @@ def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Non
     evaluation = finished(work)
     assert len(evaluation.names) == len(evaluation.rows) == 43
     assert len(evaluation.feasible) == 42
-
-
-# -- nothing is left behind --------------------------------------------------------------------------------------------
 
 
 def test_a_pod_on_a_node_is_asked_about_as_if_it_were_not() -> None:

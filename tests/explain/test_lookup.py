@@ -59,8 +59,6 @@ def test_it_is_said_why_a_pod_is_not_known(pod: Pod | None, line: str) -> None:
     assert not_found_message("default", "pod", pod, profiles) == line
 
 
-# -- as it was before it had a node ---
-
 CLAIMS = [
     Volume(name="a", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="first")),
     Volume(name="b"),

@@ -168,9 +168,6 @@ def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
     assert [each.examples for each in now.rejections] == [("n1",)]
 
 
-# -- in the plugins' own words ---
-
-
 class Sized(Plugin):
     """Reject all nodes, the larger ones for less."""
 

@@ -166,9 +166,6 @@ def test_a_node_that_goes_between_decision_and_binding_costs_nothing_but_the_pod
     assert len(held(working).nodes) == 0
 
 
-# -- PostBind ------------------------------------------------------------------------------------------------------
-
-
 def test_all_take_notice_in_order_whatever_they_do() -> None:
     journal: list[str] = []
 

@@ -142,9 +142,6 @@ def test_a_pod_without_a_node_is_tried_again_when_its_rejector_says() -> None:
     assert [decision.popped_at - result.decisions[0].popped_at for decision in result.decisions] == [0.0, 20.0]
 
 
-# -- columns -------------------------------------------------------------------------------------------------------
-
-
 def odd_rows(state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
     chosen = np.arange(nodes.capacity)[rows]
     return np.array([int(nodes[row].name[1:]) % 2 for row in chosen.tolist()], dtype=np.int64)
@@ -177,9 +174,6 @@ def test_words_that_fail_are_a_fault_of_the_plugin() -> None:
     columnar = plugin("A", filter_nodes=odd_rows, filter_status=ValueError("wordless"))
     result = run(columnar, nodes=("n1", "n3"))
     assert result.message_of("pod") == "plugin 'A', hook filter_status: ValueError: wordless"
-
-
-# -- nominated pods ------------------------------------------------------------------------------------------------
 
 
 def crowded(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:

@@ -32,9 +32,6 @@ def test_room_that_is_kept_no_longer_wakes_those_it_was_kept_from(happening: Act
     assert scenario.at(50.0, happening).run(until=60.0).node_of("kept-out") == "a"
 
 
-# -- what is written -----------------------------------------------------------------------------------------------
-
-
 async def slowly(state: CycleState, pod: PendingPod, node_name: str) -> None:
     await asyncio.sleep(1.0)
 

@@ -105,9 +105,6 @@ def test_a_refusal_undoes_the_reservation_and_drops_earlier_waits(
     assert list(held(plugins[0]).waiting_pods()) == []
 
 
-# -- waiting -------------------------------------------------------------------------------------------------------
-
-
 def test_a_pod_waits_on_its_node_and_others_are_scheduled_meanwhile() -> None:
     waiting = plugin("A", permit=lambda state, pod, name: Wait(10) if pod.name == "pod" else None)
     seen: list[tuple[str, str, tuple[str, ...]]] = []

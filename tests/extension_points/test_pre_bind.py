@@ -92,9 +92,6 @@ def test_others_are_scheduled_meanwhile() -> None:
     assert (result.place_of("pod"), result.place_of("other")) == ("neither", "bound")
 
 
-# -- PreBindPreFlight ----------------------------------------------------------------------------------------------
-
-
 def test_without_work_nothing_is_announced_and_nothing_done() -> None:
     journal: list[str] = []
     writes: list[str] = []
@@ -151,9 +148,6 @@ def test_a_pre_flight_that_fails_ends_the_wait_on_permit() -> None:
     result = run(both)
     failed(result, "SchedulerError", 'running PreBindPreFlight "A": broken')
     assert list(held(both).waiting_pods()) == []
-
-
-# -- groups --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

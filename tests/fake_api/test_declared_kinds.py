@@ -63,8 +63,6 @@ async def test_they_are_printed_as_they_say() -> None:
     assert [row["cells"] for row in table["rows"]] == [["crew", None]]
 
 
-# -- their status ------------------------------------------------------------------------------------------------------
-
 GANGS = "/apis/example.com/v1/namespaces/default/gangs"
 
 
@@ -114,9 +112,6 @@ async def test_where_there_is_none_there_is_no_path() -> None:
     path = "/apis/example.com/v1/quotas/all/status"
     assert (await served.send("GET", path)).status == 404
     assert (await served.send("PATCH", path, {"status": {}}, content_type=MERGE)).status == 404
-
-
-# -- two of the same name ----------------------------------------------------------------------------------------------
 
 
 @kind("first.example.com/v1", "troops")

@@ -86,8 +86,6 @@ class World:
         """Return what may happen, each as likely as the others."""
         return (self._new_job, self._new_job, self._pod_fails, self._pod_goes, self._node_goes)
 
-    # -- what happens ------------------------------------------------------------------------------------------------
-
     def _new_job(self) -> None:
         random = self._random
         self._jobs += 1
@@ -147,8 +145,6 @@ class World:
         error = ClusterError("not now", status=status, retryable=True) if random.random() < 0.8 else None
         done = status in (0, 500) and random.random() < 0.5
         return Fault(error=error, delay=random.choice([0.0, 0.1, 2.0]), done=done)
-
-    # -- books -------------------------------------------------------------------------------------------------------
 
     def _changed(self, change: Change) -> None:
         old, new = change.old, change.new

@@ -53,8 +53,6 @@ class DeviceBooks:
         cluster.subscribe([ResourceClaim], self._written)
         cluster.subscribe([Pod], self._bound)
 
-    # -- devices -------------------------------------------------------------------------------------------------------
-
     def _published(self, change: Change) -> None:
         if isinstance(change.new, ResourceSlice):
             spec = change.new.spec
@@ -109,8 +107,6 @@ class DeviceBooks:
                     taken.update({(each.counter_set, name): nano(of.value) for name, of in each.counters.items()})
         return taken
 
-    # -- pods ----------------------------------------------------------------------------------------------------------
-
     def _bound(self, change: Change) -> None:
         old, new = change.old, change.new
         if isinstance(new, Pod) and isinstance(old, Pod) and new.spec.node_name and not old.spec.node_name:
@@ -130,8 +126,6 @@ class DeviceBooks:
             selector = claim.status.allocation.node_selector
             if node is not None and selector is not None and not _reaches(node, selector):
                 yield f"{name} is bound to {node.metadata.name}, which does not reach the devices of {claim_name}"
-
-    # -- now and then --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Look again and again whether pods that wait have given back what was reserved for them.
@@ -155,8 +149,6 @@ class DeviceBooks:
                 for user in claim.status.reserved_for:
                     if user.uid in waiting:
                         yield f"{claim.metadata.name} is reserved for {user.name}, which waits"
-
-    # -- when all is over ----------------------------------------------------------------------------------------------
 
     def leftovers(self, scheduler: Scheduler) -> Iterator[str]:
         """Say what was left behind, and who waits, though nobody has anything any more."""

@@ -88,8 +88,6 @@ class DeviceWorld:
             self._begin_generation(pool, fewer=0)
             self._publish(pool)
 
-    # -- who asks for what -----------------------------------------------------------------------------------------
-
     def asking(self, pod: Pod) -> Pod:
         """Let a pod ask for devices, or leave it as it is."""
         random = self._random
@@ -138,8 +136,6 @@ class DeviceWorld:
             metadata = self._random.choice(claims).metadata
             self._cluster.remove(ResourceClaim, metadata.name, metadata.namespace)
             self._troubles["claims deleted"] += 1
-
-    # -- what there is ---------------------------------------------------------------------------------------------
 
     def _publish(self, pool: tuple[str, str]) -> None:
         for each in self._pools[pool]:
@@ -194,8 +190,6 @@ class DeviceWorld:
         for each in self._classes:
             self._cluster.put(each)
 
-    # -- the driver ------------------------------------------------------------------------------------------------
-
     def _allocated(self, change: Change) -> None:
         """Make devices ready in a while that were allocated now."""
         old, new = change.old, change.new
@@ -222,9 +216,6 @@ class DeviceWorld:
             if each.binding_conditions
         ]
         self._cluster.merge(ResourceClaim, metadata.name, {"status": {"devices": told}}, metadata.namespace)
-
-
-# -- what it consists of -----------------------------------------------------------------------------------------------
 
 
 def _exactly(device_class: str, **said: object) -> _Written:

@@ -131,8 +131,6 @@ class Life(Observer, Accounting, Generic[E]):
         await asyncio.sleep(self._random.uniform(0.0, UNAWARE))
         self._scope.cancel("the lease was lost")
 
-    # -- what it saw -----------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         self.counts["attempts"] += 1
         self.counts["preemptions"] += bool(decision.victims)

@@ -178,8 +178,6 @@ class WithSource(Plugin):
             wakes=self.helps if mine.hints else None,
         )
 
-    # -- the source ------------------------------------------------------------------------------------------------
-
     def poll(self) -> Awaitable[Mapping[str, int]]:
         self.ledger.fetches += 1
         if self.weather.at(self.handle.clock) is Fares.DEAD and self._random.random() < 0.3:
@@ -245,8 +243,6 @@ class WithSource(Plugin):
                 SourceChange({"web": 1, "node-0": "full"}),
             ]
         return self._random.choice(nonsense)
-
-    # -- what is made of it ----------------------------------------------------------------------------------------
 
     def open(self, key: str) -> bool:
         """Return whether this is open to pods."""

@@ -244,8 +244,6 @@ class OutsideRun(Observer):
         for task in asyncio.all_tasks():
             task.cancel()
 
-    # -- what happens ----------------------------------------------------------------------------------------------
-
     async def _happen(self) -> None:
         """Let pods and nodes come and go."""
         random, loop, number = self._random, asyncio.get_running_loop(), 0
@@ -277,8 +275,6 @@ class OutsideRun(Observer):
         status = self._random.choice([0, 409, 500, 504])
         error = ClusterError(f"binding failed with {status}", status=status, retryable=True)
         return Fault(error=error, delay=self._random.choice([0.0, 0.5]), done=status in (0, 409, 504))
-
-    # -- what must hold --------------------------------------------------------------------------------------------
 
     def _misplaced(self) -> Iterator[str]:
         """Name the pods that wait although something is open to them."""

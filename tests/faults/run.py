@@ -121,8 +121,6 @@ class FaultyRun(ABC, Generic[E]):
         """The files in which the inboxes are."""
         return []
 
-    # -- the run ---------------------------------------------------------------------------------------------------
-
     async def main(self) -> Report:
         """Let the world happen, wait until it is quiet, and look."""
         abandoned: list[str] = []

@@ -107,8 +107,6 @@ class World:
         (happening,) = self._random.choices(*zip(*happenings, strict=True))
         happening()
 
-    # -- pods ------------------------------------------------------------------------------------------------------
-
     def _make_burst(self) -> None:
         for _ in range(self._random.randint(2, 20)):
             self._make_pod()
@@ -155,8 +153,6 @@ class World:
             labels = {"app": self._random.choice(APPS)}
             self._cluster.replace(replace(pod, metadata=replace(pod.metadata, labels=labels)))
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
-
     def _delete_node(self) -> None:
         nodes = self._cluster.objects(Node)
         if len(nodes) > 1:
@@ -193,8 +189,6 @@ class World:
             labels = node.metadata.labels | {"pool": random.choice("xy")}
             node = replace(node, metadata=replace(node.metadata, labels=labels))
         self._cluster.replace(node)
-
-    # -- what controllers would do ---------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Delete what is over: ended pods, pods without a node, claims without a pod, volumes, events."""

@@ -41,8 +41,6 @@ from tests.support.objects_made import node, pod, taint
 
 A, R = ActionType, EventResource
 
-# -- resources -----------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("struct", "resource"),
@@ -57,9 +55,6 @@ A, R = ActionType, EventResource
 )
 def test_a_kind_has_kube_schedulers_name_or_plural_version_and_group(struct: type[ApiObject], resource: str) -> None:
     assert event_resource(kind_of(struct)) == resource
-
-
-# -- actions -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -90,9 +85,6 @@ def test_an_update_is_every_kind_of_update() -> None:
     kinds = [action for action in ActionType if action.name and action.name.startswith("UPDATE_")]
     assert sum(kinds) == A.UPDATE
     assert A.ADD | A.DELETE | A.UPDATE == A.ALL
-
-
-# -- matching ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -189,9 +181,6 @@ def test_only_everything_about_anything_is_a_wildcard(resource: str, action: Act
     assert Occurrence(resource, action).wildcard == wildcard
 
 
-# -- updates of nodes ----------------------------------------------------------------------------------------------
-
-
 def changed(of: Node, **parts: Mapping[str, object]) -> Node:
     """Change fields of a node's metadata, spec and status."""
     replaced = {part: msgspec.structs.replace(getattr(of, part), **fields) for part, fields in parts.items()}
@@ -253,9 +242,6 @@ def test_a_node_update_is_taken_apart(old: Node, new: Node, updates: list[Action
 @pytest.mark.parametrize(("old", "new", "updates"), NODE_UPDATES)
 def test_whatever_is_an_event_is_a_change_of_the_table_too(old: Node, new: Node, updates: list[ActionType]) -> None:
     assert not (updates and same_node(old, new))
-
-
-# -- updates of pods -----------------------------------------------------------------------------------------------
 
 
 def with_status(of: Pod, **fields: object) -> Pod:

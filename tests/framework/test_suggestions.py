@@ -152,9 +152,6 @@ def test_changes_are_suggested_alone_then_together() -> None:
     assert list(drop_volumes(pod)) == [drop_volume(DATA), (drop_volume(DATA),)]
 
 
-# -- patches -----------------------------------------------------------------------------------------------------------
-
-
 def test_uncordoning_removes_the_taint_too() -> None:
     freed = uncordon("node").patch(make_node(unschedulable=True, taints=[CORDON, GPU]))
     assert not freed.spec.unschedulable
@@ -238,18 +235,12 @@ def test_item_is_removed_from_list_and_mapping() -> None:
     assert remove_item("spec.node_selector", "a")(pod).spec.node_selector == {"b": "2"}
 
 
-# -- amounts -----------------------------------------------------------------------------------------------------------
-
-
 def test_amount_can_be_changed() -> None:
     cpu = free_resource("a", "cpu", 2, [WEB])
     assert cpu.amount == 2
     assert cpu.with_amount(7) == free_resource("a", "cpu", 7, [WEB])
     assert lower_request("cpu", 2, 5).with_amount(1) == lower_request("cpu", 1, 6)
     assert cpu.target == Target(node="a")
-
-
-# -- text --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

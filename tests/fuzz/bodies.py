@@ -36,8 +36,6 @@ class Bodies:
     def __init__(self, random: Random) -> None:
         self._random = random
 
-    # -- objects -------------------------------------------------------------------------------------------------------
-
     def object_of(self, kind: Kind[ApiObject], name: str, namespace: str) -> dict[str, object]:
         """Make an object that may be one of a kind, with a few values that are none."""
         name_of_type = definition_of(kind.api_version, kind.name)
@@ -105,8 +103,6 @@ class Bodies:
                 return
             made = made[place]
 
-    # -- patches -------------------------------------------------------------------------------------------------------
-
     def json_patch(self) -> object:
         """Make a JSON patch."""
         return [self._operation() for _ in range(self._random.randrange(4))]
@@ -128,8 +124,6 @@ class Bodies:
         place = self._random.choice([said, *(each for each in said.values() if isinstance(each, dict))])
         place[name] = self._random.choice(values)
         return said
-
-    # -- encodings -----------------------------------------------------------------------------------------------------
 
     def in_json(self, said: object) -> bytes:
         """Write JSON, and sometimes lose or change a little of it."""

@@ -67,9 +67,6 @@ def spec_of(spec: PodSpec, labels: dict[str, str] | None = None) -> PodSpec:
     return admit(Pod(metadata=ObjectMeta(name="web", labels=labels or {}), spec=spec)).spec
 
 
-# --- metadata ---------------------------------------------------------------------------------------------------------
-
-
 def test_metadata_is_filled_in() -> None:
     metadata = admit(Pod(metadata=NAMED)).metadata
     assert (metadata.namespace, metadata.creation_timestamp, metadata.generation) == ("default", NOW, 1)
@@ -164,9 +161,6 @@ def test_the_status_stays_with_who_keeps_it() -> None:
     assert of_main(old, new) == Node(spec=new.spec, status=old.status)
     lease = Lease(metadata=ObjectMeta(name="new"))
     assert of_main(Lease(), lease) is lease
-
-
-# --- pods -------------------------------------------------------------------------------------------------------------
 
 
 def test_plain_defaults() -> None:
@@ -264,8 +258,6 @@ def test_a_gated_pod_says_why_it_waits() -> None:
     )
 
 
-# --- priority ---------------------------------------------------------------------------------------------------------
-
 LOW = PriorityClass(metadata=ObjectMeta(name="low"), value=-5, preemption_policy="Never")
 HIGH = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
 DEFAULT = PriorityClass(metadata=ObjectMeta(name="usual"), value=3, global_default=True)
@@ -298,9 +290,6 @@ def test_an_unknown_priority_class_is_refused() -> None:
         admit(Pod(metadata=NAMED, spec=PodSpec(priority_class_name="top")), HIGH)
     assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
     assert str(caught.value) == 'pods "web" is forbidden: no PriorityClass with name top was found'
-
-
-# --- selectors that follow the pod's own labels -----------------------------------------------------------------------
 
 
 def expression(key: str, operator: str, value: str) -> LabelSelectorRequirement:
@@ -355,9 +344,6 @@ def test_label_keys_of_spread_constraints() -> None:
     assert filled.label_selector == selector(expression("hash", "In", "1"))
 
 
-# --- other kinds ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("allocatable", "expected"), [({}, {"cpu": "4", "pods": 110}), ({"cpu": "3"}, {"cpu": "3"})])
 def test_allocatable_comes_from_capacity(allocatable: ResourceList, expected: ResourceList) -> None:
     node = Node(metadata=NAMED, status=NodeStatus(capacity={"cpu": "4", "pods": 110}, allocatable=allocatable))
@@ -384,8 +370,6 @@ def test_defaults_of_other_kinds() -> None:
     assert admit(CSIDriver(metadata=NAMED)).spec.attach_required is True
     assert admit(PriorityClass(metadata=NAMED)).preemption_policy == PREEMPTS
 
-
-# --- what is refused --------------------------------------------------------------------------------------------------
 
 BAD_QUANTITY = PodSpec(containers=(Container(resources=Resources(requests={"cpu": "lots"})),))
 

@@ -55,9 +55,6 @@ def told(cluster: MemoryCluster, name: str = "web") -> dict[str, str | None]:
     return {each.name: each.resource_claim_name for each in statuses}
 
 
-# -- made from templates -------------------------------------------------------------------------------------------
-
-
 async def test_each_pod_gets_a_claim_of_its_own() -> None:
     web = claiming(claiming(pod(), template="one-gpu"), template="one-gpu", called="other")
     async with running(template(), web, claiming(pod("db"), template="one-gpu")) as cluster:
@@ -114,9 +111,6 @@ async def test_both_halves_of_a_long_name_are_shortened() -> None:
         assert made.metadata.name.startswith(base) and len(made.metadata.name) == len(base) + 5
 
 
-# -- users ---------------------------------------------------------------------------------------------------------
-
-
 def users(cluster: MemoryCluster) -> list[str]:
     return [each.name for each in cluster.read(ResourceClaim, "shared", "default").status.reserved_for]
 
@@ -163,9 +157,6 @@ async def test_users_of_other_kinds_stay() -> None:
     used = allocated(claim())
     async with running(replace(used, status=replace(used.status, reserved_for=(stranger,)))) as cluster:
         assert users(cluster) == ["g"]
-
-
-# -- the end -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "gone"])

@@ -53,9 +53,6 @@ def refusal(old: ApiObject, new: ApiObject) -> str:
     return str(refused.value).partition("is invalid: ")[2]
 
 
-# -- defaults ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("asked", "mode", "count"),
     [
@@ -86,9 +83,6 @@ def test_taints_are_dated() -> None:
     assert device_admission.filled(without, NOW) is without
 
 
-# -- who may ask ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("subject", [claim(EXACT, ADMIN), template(EXACT, ADMIN)])
 def test_devices_of_others_are_for_namespaces_of_admins(subject: ApiObject) -> None:
     with pytest.raises(ClusterError) as refused:
@@ -104,8 +98,6 @@ def test_who_asks_for_devices_of_its_own_needs_no_label() -> None:
     device_admission.check_admin_access(claim(EXACT), {})
     device_admission.check_admin_access(published(), {})
 
-
-# -- updates -------------------------------------------------------------------------------------------------------
 
 IMMUTABLE = "Invalid value: field is immutable"
 

@@ -108,9 +108,6 @@ async def test_what_comes_of_a_kind_that_is_new_is_followed_too() -> None:
         assert names(memory) == []
 
 
-# -- any tree ----------------------------------------------------------------------------------------------------------
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 7), st.booleans()), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["Background", "Foreground", "Orphan"])), max_size=4),

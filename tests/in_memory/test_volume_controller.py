@@ -75,9 +75,6 @@ def volume_of(cluster: MemoryCluster, name: str = "data") -> PersistentVolume | 
     return found
 
 
-# -- volumes that there are --------------------------------------------------------------------------------------------
-
-
 async def test_the_smallest_volume_that_will_do_is_bound() -> None:
     disks = [volume("large", "now", "9Gi"), volume("fits", "now", "3Gi"), volume("small", "now", "1Gi", phase="")]
     async with running(
@@ -157,9 +154,6 @@ async def test_a_claim_that_waits_for_its_pod_takes_what_the_scheduler_keeps() -
         await asyncio.sleep(0.1)
         found = volume_of(cluster)
         assert found is not None and found.metadata.name == "disk"
-
-
-# -- volumes that are made ---------------------------------------------------------------------------------------------
 
 
 async def test_a_volume_is_made_at_once() -> None:
@@ -250,9 +244,6 @@ async def test_a_claim_that_names_no_class_gets_the_default_one() -> None:
         found = volume_of(cluster)
         assert found is not None and found.spec.storage_class_name == "first"
         assert the_claim(cluster).spec.storage_class_name == "first"
-
-
-# -- ephemeral volumes -------------------------------------------------------------------------------------------------
 
 
 async def test_the_claim_of_an_ephemeral_volume_lives_as_long_as_its_pod() -> None:

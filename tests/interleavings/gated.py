@@ -132,8 +132,6 @@ class GatedCluster(Cluster):
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         await self._call("delete", name, self._store.delete(kind, name, namespace, uid=uid))
 
-    # -- the way there and back ------------------------------------------------------------------------------------
-
     async def _call(self, method: str, subject: str, work: Coroutine[object, object, A]) -> A:
         if method in self._at_once:
             return await work

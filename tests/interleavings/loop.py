@@ -108,8 +108,6 @@ class ExploringLoop(VirtualTimeLoop):
         finally:
             arrival.withdraw()
 
-    # -- between two turns -----------------------------------------------------------------------------------------
-
     def _run_once(self) -> None:
         while not self._stopping:
             options = list(self._options())

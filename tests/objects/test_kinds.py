@@ -56,9 +56,6 @@ def test_a_reference_names_an_object(subject: ApiObject, text: str) -> None:
     assert reference(subject) == text
 
 
-# -- kinds that somebody declares ----------------------------------------------------------------------------------
-
-
 def struct(name: str, module: str = "somewhere") -> type[ApiObject]:
     """Make a struct as if a module had written it."""
     return cast("type[ApiObject]", msgspec.defstruct(name, [], bases=(ApiObject,), module=module, frozen=True))

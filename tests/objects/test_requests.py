@@ -20,13 +20,10 @@ from kframework.objects.requests import (
     fit_requests,
     is_scalar,
     limits,
-    non_zero_requests,
     on_node_requests,
-    scoring_requests,
 )
 
 MI = 1 << 20
-DEFAULT = 200 * MI
 
 
 def container(name: str = "c", **requests: object) -> dict[str, Any]:
@@ -54,20 +51,7 @@ def spec(*containers: dict[str, Any], init: Sequence[dict[str, Any]] = (), **fie
 @pytest.mark.parametrize(
     ("pod", "requests"),
     [
-        (spec(), {}),
-        (spec(container()), {}),
-        (spec(container(cpu="1", memory="1Mi"), container(cpu="0.5")), {"cpu": 1500, "memory": MI}),
-        (spec(container(cpu="0")), {"cpu": 0}),
         (spec(container(gpu=1, huge="2Mi", pods="3", thing="4")), {"nvidia.com/gpu": 1, "hugepages-2Mi": 2 * MI}),
-        # A plain init container counts only where it needs more than what runs later.
-        (spec(container(cpu="1"), init=[container(cpu="2", memory="1Mi")]), {"cpu": 2000, "memory": MI}),
-        (spec(container(cpu="1"), init=[container(cpu="0.5")]), {"cpu": 1000}),
-        (spec(container(cpu="1"), init=[container(cpu="1"), container(cpu="2")]), {"cpu": 2000}),
-        # A sidecar counts with the containers, and with the init containers behind it.
-        (spec(container(cpu="1"), init=[sidecar(cpu="2")]), {"cpu": 3000}),
-        (spec(container(cpu="1"), init=[sidecar(cpu="2"), container(cpu="4")]), {"cpu": 6000}),
-        (spec(container(cpu="1"), init=[container(cpu="4"), sidecar(cpu="2")]), {"cpu": 4000}),
-        (spec(container(cpu="1"), init=[sidecar(cpu="1"), sidecar(cpu="3"), container(cpu="2")]), {"cpu": 6000}),
         # Overhead is added at the end, also under names nobody requests.
         (spec(container(cpu="1"), overhead={"cpu": "10m", "memory": "1Mi"}), {"cpu": 1010, "memory": MI}),
         # Pod-level requests replace the sum of the containers, name by name.
@@ -78,9 +62,6 @@ def spec(*containers: dict[str, Any], init: Sequence[dict[str, Any]] = (), **fie
         (spec(container(cpu="1"), resources={"requests": {"huge": 1}}), {"cpu": 1000}),
         (spec(container(cpu="1"), resources={"limits": {"cpu": "3"}}), {"cpu": 1000}),
         (spec(container(cpu="1"), overhead={"cpu": "1"}, resources={"requests": {"cpu": "3"}}), {"cpu": 4000}),
-        # The sum is rounded, not its parts.
-        (spec(container(cpu="0.4m"), container(cpu="0.4m")), {"cpu": 1}),
-        (spec(container(memory="100m"), container(memory="0.5")), {"memory": 1}),
     ],
 )
 def test_fit_requests(pod: PodSpec, requests: dict[str, int]) -> None:
@@ -143,41 +124,6 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
 def test_on_node_requests_count_a_resize(pod: PodSpec, pod_status: dict[str, Any], requests: dict[str, int]) -> None:
     resized = msgspec.convert({"status": pod_status}, Pod)
     assert on_node_requests(msgspec.structs.replace(resized, spec=pod)) == requests
-
-
-@pytest.mark.parametrize(
-    ("pod", "cpu", "memory"),
-    [
-        (spec(container()), 100, DEFAULT),
-        (spec(container(), container()), 200, 2 * DEFAULT),
-        (spec(container(cpu="0", memory="0")), 0, 0),
-        (spec(container(cpu="1"), container(memory="1Mi")), 1100, DEFAULT + MI),
-        (spec(container(), init=[sidecar(), container()]), 200, 2 * DEFAULT),
-        (spec(container(), overhead={"cpu": "10m"}), 110, DEFAULT),
-        # With pod-level requests only what the whole pod lacks has a default.
-        (spec(container(), resources={"requests": {"cpu": "2"}}), 2000, DEFAULT),
-        (spec(container(memory="1Mi"), container(), resources={"requests": {"cpu": "2"}}), 2000, MI),
-        (spec(container(), overhead={"memory": "1Mi"}, resources={"requests": {"cpu": "2"}}), 2000, MI),
-        (spec(container(), container(), resources={"requests": {"memory": "1Mi"}}), 200, MI),
-        (spec(container(), resources={"requests": {"nvidia.com/gpu": 2}}), 100, DEFAULT),
-    ],
-)
-def test_non_zero_requests(pod: PodSpec, cpu: int, memory: int) -> None:
-    assert non_zero_requests(Pod(spec=pod)) == (cpu, memory)
-
-
-@pytest.mark.parametrize(
-    ("pod", "requests"),
-    [
-        (spec(container()), {"cpu": 100, "memory": DEFAULT}),
-        (spec(container(cpu="0", gpu=1)), {"cpu": 0, "memory": DEFAULT, "nvidia.com/gpu": 1}),
-        (spec(container(), resources={"requests": {"cpu": "9"}}), {"cpu": 100, "memory": DEFAULT}),
-        (spec(container(cpu="1"), init=[sidecar()]), {"cpu": 1100, "memory": 2 * DEFAULT}),
-        (spec(container(), overhead={"cpu": "1"}), {"cpu": 1100, "memory": DEFAULT}),
-    ],
-)
-def test_scoring_requests_ignore_the_pod_level(pod: PodSpec, requests: dict[str, int]) -> None:
-    assert scoring_requests(pod) == requests
 
 
 def limited(**amounts: object) -> dict[str, Any]:

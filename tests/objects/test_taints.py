@@ -8,36 +8,11 @@ from kframework.objects.node import Taint
 from kframework.objects.pod import Toleration
 from kframework.objects.taints import first_untolerated, tolerates
 
-TAINT = Taint(key="gpu", value="a100", effect="NoSchedule")
-
-
-@pytest.mark.parametrize(
-    ("toleration", "tolerated"),
-    [
-        (Toleration(key="gpu", value="a100", effect="NoSchedule"), True),
-        (Toleration(key="gpu", operator="Equal", value="a100"), True),
-        (Toleration(key="gpu", value="h100"), False),
-        (Toleration(key="gpu", operator="Exists", value="h100"), True),
-        (Toleration(key="gpu", operator="Exists", effect="NoExecute"), False),
-        (Toleration(key="other", operator="Exists"), False),
-        (Toleration(operator="Exists"), True),
-        (Toleration(value="a100"), True),
-        (Toleration(), False),
-        (Toleration(key="gpu", operator="exists"), False),
-    ],
-)
-def test_tolerates(toleration: Toleration, tolerated: bool) -> None:
-    assert tolerates(toleration, TAINT) is tolerated
-
 
 @pytest.mark.parametrize("operator", ["Lt", "Gt"])
 def test_comparison_operators_are_off(operator: str) -> None:
     taint = Taint(key="level", value="5", effect="NoSchedule")
     assert not any(tolerates(Toleration(key="level", operator=operator, value=value), taint) for value in "4569")
-
-
-def test_an_empty_value_equals_an_empty_value() -> None:
-    assert tolerates(Toleration(key="node.kubernetes.io/unschedulable"), Taint(key="node.kubernetes.io/unschedulable"))
 
 
 def test_the_first_untolerated_taint_of_the_effects_counts() -> None:

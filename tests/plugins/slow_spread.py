@@ -56,8 +56,6 @@ class SlowSpread:
         self.defaults: Sequence[TopologySpreadConstraint] = SYSTEM if self.system else args.default_constraints
         self.nodes: list[NodeInfo] = list(cluster.nodes)
 
-    # -- the constraints ---------------------------------------------------------------------------------------------
-
     def constraints(self, action: str) -> list[Constraint]:
         own = self.pod.spec.topology_spread_constraints
         if own:
@@ -96,8 +94,6 @@ class SlowSpread:
             selector = stateful.spec.selector if stateful is not None else None
         return Selector([*exact(merged).requirements, *requirements(selector)])
 
-    # -- who counts where --------------------------------------------------------------------------------------------
-
     def count(self, node: NodeInfo, selector: Selector) -> int:
         if selector.empty:
             return 0
@@ -117,8 +113,6 @@ class SlowSpread:
                     if not any(tolerates(toleration, taint) for toleration in self.pod.spec.tolerations):
                         return False
         return True
-
-    # -- Filter ------------------------------------------------------------------------------------------------------
 
     def limits(self) -> list[Frozen]:
         """Count the pods of each domain; raises SelectorError."""
@@ -148,8 +142,6 @@ class SlowSpread:
             if each.domains.get(domain, 0) + own - each.fewest() > each.constraint.stated.max_skew:
                 return SKEWED
         return None
-
-    # -- Score -------------------------------------------------------------------------------------------------------
 
     def scores(self, feasible: Sequence[NodeInfo]) -> tuple[dict[str, int], dict[str, int]] | None:
         """Score the feasible nodes, raw and normalized; None to skip, raises SelectorError."""

@@ -94,8 +94,6 @@ class World:
         happenings = (self.add_node, self.change_node, self.remove_node, self.start_pod, self.end_pod, self.change_pod)
         self.random.choice((*happenings, self.assume_pod, self.change_other))()
 
-    # -- nodes -------------------------------------------------------------------------------------------------------
-
     def add_node(self) -> None:
         self.cluster.put_node(self.node(self._name("node")))
 
@@ -120,8 +118,6 @@ class World:
 
     def _some_node(self) -> str:
         return self.random.choice([node.name for node in self.cluster.nodes])
-
-    # -- pods --------------------------------------------------------------------------------------------------------
 
     def start_pod(self) -> None:
         self.cluster.put_pod(self.pod(node_name=self._some_node(), constrained=False))
@@ -188,8 +184,6 @@ class World:
         api_version, kind = self.random.choice(OWNERS)
         controls = self.random.random() < 0.9
         return owner(kind, api_version, name=self.random.choice("xy"), controller=controls)
-
-    # -- services and owners -----------------------------------------------------------------------------------------
 
     def change_other(self) -> None:
         random = self.random

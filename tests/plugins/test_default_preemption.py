@@ -22,8 +22,6 @@ from kframework.testing.scenario import Result
 from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit
 from tests.plugins.asking import made, on_node, pending
 
-# -- what it answers -----------------------------------------------------------------------------------------------
-
 
 def post_filter(stopped: Cycle, **args: int) -> Preempt | ClearNomination | Status:
     handle = SimpleNamespace(preemption=stopped.evaluator)
@@ -136,8 +134,6 @@ def test_the_end_of_a_pod_is_for_others_to_judge() -> None:
     assert event.hint is after_pod_is_gone
     assert after_pod_is_gone(pending(make_pod("x")), on_node(make_pod("y", node_name="a")), None) is QueueingHint.SKIP
 
-
-# -- from the first attempt to the landing -------------------------------------------------------------------------
 
 DOCUMENT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 

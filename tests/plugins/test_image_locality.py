@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.objects import ContainerImage, ImageSource, Node, NodeStatus, ObjectMeta, Pod, Volume
+from kframework.objects import ImageSource, Node, Pod, Volume
 from kframework.plugins.image_locality import ImageLocality
 from kframework.testing import check_plugin, make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, made, pending, scored
@@ -64,15 +64,6 @@ def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
     pod = running("web", *images, init=init, mounted=mounted)
     expected = {node.metadata.name: grade(node, nodes, pod) for node in nodes}
     assert scored(made(ImageLocality), cluster_of(nodes), pod) == expected
-
-
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
-def test_all_names_of_an_image_are_known() -> None:
-    image = ContainerImage(names=("a:1", "a@sha256:abc"), size_bytes=3000 * MEBI)
-    cluster = cluster_of([Node(metadata=ObjectMeta(name="n"), status=NodeStatus(images=(image,)))])
-    assert scored(made(ImageLocality), cluster, running("a@sha256:abc")) == {"n": 100}
 
 
 def test_an_image_that_another_node_has_received_is_worth_more_here_too() -> None:

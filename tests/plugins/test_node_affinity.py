@@ -13,7 +13,7 @@ from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from kframework.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from kframework.testing import check_plugin, make_node, make_pod
-from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
+from tests.plugins.asking import cluster_of, filtered, made, pending, scored
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
 NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -98,7 +98,7 @@ def matches(term: NodeSelectorTerm, node: Node) -> bool:
     return by_name and all(holds(one, node.metadata.labels) for one in term.match_expressions)
 
 
-def may_run(node: Node, pod: Pod) -> bool:
+def can_place_runs(node: Node, pod: Pod) -> bool:
     if not pod.spec.node_selector.items() <= node.metadata.labels.items():
         return False
     found = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -114,8 +114,6 @@ def preferences(pod: Pod) -> tuple[PreferredSchedulingTerm, ...]:
 def liking(node: Node, terms: tuple[PreferredSchedulingTerm, ...]) -> int:
     return sum(term.weight for term in terms if matches(term.preference, node))
 
-
-# -- compared on random clusters ---------------------------------------------------------------------------------------
 
 KEYS = st.sampled_from("ab")
 VALUES = st.sampled_from(["", "x", "y", "10", "9"])
@@ -174,17 +172,17 @@ def test_nodes_are_rejected_unless_they_match_the_added_affinity_and_the_pods(
     enforced = pod_of(added)
     answer = plugin.pre_filter(CycleState(), pending(pod), cluster_of(nodes).nodes)
     expected = {
-        node.metadata.name: NO_MATCH if may_run(node, enforced) else NOT_ENFORCED
+        node.metadata.name: NO_MATCH if can_place_runs(node, enforced) else NOT_ENFORCED
         for node in nodes
-        if not (may_run(node, enforced) and may_run(node, pod))
+        if not (can_place_runs(node, enforced) and can_place_runs(node, pod))
     }
     if isinstance(answer, Status) and answer != Skip:
         assert answer == CONFLICT
-        assert not any(may_run(node, pod) for node in nodes)
+        assert not any(can_place_runs(node, pod) for node in nodes)
     else:
         assert filtered(plugin, cluster_of(nodes), pod) == expected
     if isinstance(answer, frozenset):
-        assert answer >= {node.metadata.name for node in nodes if may_run(node, pod)}
+        assert answer >= {node.metadata.name for node in nodes if can_place_runs(node, pod)}
 
 
 @given(NODES, PODS, ADDED)
@@ -197,49 +195,6 @@ def test_what_a_node_meets_of_the_preferences_is_its_score(
     assert scored(plugin, cluster_of(nodes), pod) == expected
 
 
-# -- required ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("node_affinity", "answer"),
-    [
-        (None, Skip),
-        (affinity(), Skip),
-        (affinity([]), None),
-        (affinity([labelled(condition("a", "Exists"))]), None),
-        (affinity([named("a")]), frozenset("a")),
-        (affinity([named("a"), named("b")]), frozenset("ab")),
-        (affinity([named("a", "b")]), frozenset("ab")),
-        (affinity([named("a"), labelled(condition("a", "Exists"))]), None),
-        (affinity([named("a", operator="NotIn")]), None),
-        (affinity([{"matchFields": [condition("metadata.name", "In", name) for name in "ab"]}]), CONFLICT),
-        (affinity([named()]), CONFLICT),
-    ],
-)
-def test_pods_that_name_nodes_are_looked_at_there_only(
-    node_affinity: dict[str, Any] | None, answer: Status | frozenset[str] | None
-) -> None:
-    cluster = cluster_of([make_node("a")])
-    assert made(NodeAffinity).pre_filter(CycleState(), pending(pod_of(node_affinity)), cluster.nodes) == answer
-
-
-def test_with_an_added_affinity_no_pod_is_skipped() -> None:
-    plugin = made(NodeAffinity, adding(affinity([labelled(condition("a", "Exists"))])))
-    assert plugin.pre_filter(CycleState(), pending(pod_of()), cluster_of([]).nodes) is None
-
-
-# -- preferred ---------------------------------------------------------------------------------------------------------
-
-
-def test_weights_add_up_and_are_scaled_by_the_largest() -> None:
-    pod = pod_of(affinity(preferred={30: labelled(condition("a", "Exists")), 50: named("n1"), 7: {}}))
-    plugin = made(NodeAffinity, adding(affinity(preferred={10: labelled(condition("a", "In", "x"))})))
-    nodes = [make_node("n0", labels={"a": "x"}), make_node("n1", labels={"a": ""}), make_node("n2")]
-    assert scored(plugin, cluster_of(nodes), pod) == {"n0": 40, "n1": 80, "n2": 0}
-    assert normalized(plugin, [40, 80, 0]) == [50, 100, 0]
-    assert normalized(plugin, [0, 0]) == [0, 0]
-
-
 def test_a_preference_that_does_not_parse_is_an_error() -> None:
     pod = pending(pod_of(affinity(preferred={1: labelled(condition("a", "Nonsense"))})))
     nodes = cluster_of([make_node("n")]).nodes
@@ -247,8 +202,6 @@ def test_a_preference_that_does_not_parse_is_an_error() -> None:
     assert isinstance(answer, Status) and answer.code == Code.ERROR
     assert "Nonsense" in answer.message
 
-
-# -- signatures and events ---------------------------------------------------------------------------------------------
 
 SSD = affinity([labelled(condition("disk", "In", "ssd"))])
 

@@ -80,9 +80,6 @@ def test_a_node_must_declare_all_that_is_needed(declared: list[list[str]], pod: 
     assert skipped is (not needed(pod))
 
 
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
 def test_a_feature_that_a_node_comes_to_declare_is_seen() -> None:
     cluster, plugin = cluster_of([declaring()]), made(NodeDeclaredFeatures)
     assert filtered(plugin, cluster, RESTARTING) == {"n": LACKING}

@@ -73,9 +73,6 @@ def test_a_node_where_a_wanted_port_is_held_is_rejected(specs: list[list[Spec]],
     assert skipped is (not held(pod))
 
 
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
 def test_a_port_is_free_when_the_last_pod_that_holds_it_has_left() -> None:
     both = [holding(port(80), name=name, node_name="n") for name in ("one", "other")]
     cluster = cluster_of([make_node("n")], both)

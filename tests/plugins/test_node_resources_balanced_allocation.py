@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.objects import DeviceClass, Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.objects import DeviceClass, Node, Pod, RawQuantity
 from kframework.plugins.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
     NodeResourcesBalancedAllocationArgs,
@@ -61,9 +61,6 @@ def grade(node: Node, others: Sequence[Pod], pod: Pod, resources: Sequence[str])
     return 50 + (50 + evenness(node, [*others, pod], known) - evenness(node, others, known)) // 2
 
 
-# -- compared on random clusters ---------------------------------------------------------------------------------------
-
-
 def amounts(cpu: int, size: int, few: int) -> st.SearchStrategy[dict[str, RawQuantity]]:
     sizes = st.integers(0, size)
     known: dict[str, st.SearchStrategy[RawQuantity]] = {
@@ -99,23 +96,6 @@ def test_a_pod_that_makes_the_use_of_a_node_more_even_likes_it(
     skipped = not any(takes(pod, resource) for resource in weighed)
     found = scored(made(NodeResourcesBalancedAllocation, over(*resources)), cluster, pod)
     assert found == ({} if skipped else expected)
-
-
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
-def test_a_resource_that_the_pod_does_not_ask_for_counts_if_it_is_native() -> None:
-    cluster = cluster_of([make_node("n", cpu=10, memory=100, allocatable={GPU: 2, "ephemeral-storage": 100})])
-    pod = asking_for({"cpu": 10})
-    assert scored(made(NodeResourcesBalancedAllocation, over("cpu", GPU)), cluster, pod) == {"n": 75}
-    assert scored(made(NodeResourcesBalancedAllocation, over("cpu", "ephemeral-storage")), cluster, pod) == {"n": 50}
-
-
-def test_the_pod_level_resources_are_what_counts() -> None:
-    containers = (make_container(cpu=1, memory=100),)
-    pod = Pod(spec=PodSpec(containers=containers, resources=Resources(requests={"cpu": "10"})))
-    cluster = cluster_of([make_node("n", cpu=10, memory=100)])
-    assert scored(made(NodeResourcesBalancedAllocation), cluster, pod) == {"n": 75}
 
 
 @pytest.mark.parametrize(

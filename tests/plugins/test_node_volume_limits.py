@@ -83,110 +83,6 @@ def there(*volumes: str | Volume, name: str = "there") -> Pod:
 # -- what is counted -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2, 3, None])
-@pytest.mark.parametrize(
-    ("wanted", "needed"),
-    [
-        (using("c1"), 1),
-        (using("c1", "c1"), 1),
-        (using("c1", "c2"), 2),
-        (using("c3", "c1"), 2),
-        (using("c1", "c2", SECRET), 2),
-    ],
-)
-def test_a_node_attaches_so_many_volumes(limit: int | None, wanted: Pod, needed: int) -> None:
-    cluster = cluster_of(limit)
-    assert rejections(cluster, wanted) == ([EXCEEDED] if limit is not None and needed > limit else [])
-
-
-@pytest.mark.parametrize(
-    ("pods", "wanted", "fits"),
-    [
-        ([there("c1")], using("c2"), True),
-        ([there("c1", "c2")], using("c3"), False),
-        ([there("c1"), there("c2", name="other")], using("c3"), False),
-        ([there("c1"), there("c1", name="other")], using("c2"), True),
-        # A volume that is there already is not attached again, even beyond the limit.
-        ([there("c1", "c2", "c3")], using("c1"), True),
-        ([there("c1", "c2")], using("c1", "c3"), False),
-        ([there("gone", "c1")], using("c2"), True),
-    ],
-)
-def test_volumes_of_pods_that_are_there(pods: list[Pod], wanted: Pod, fits: bool) -> None:
-    assert rejections(cluster_of(2, *pods), wanted) == ([] if fits else [EXCEEDED])
-
-
-def test_nothing_is_limited_without_a_csi_node() -> None:
-    cluster = cluster_of(0)
-    assert rejections(cluster, using("c1")) == [EXCEEDED]
-    cluster.objects(CSINode).remove(csi_node("n", {}).metadata)
-    assert rejections(cluster, using("c1")) == []
-
-
-@pytest.mark.parametrize(
-    ("attached", "fits"),
-    [
-        ([], True),
-        ([attachment("x", "n", "v2")], False),
-        ([attachment("x", "n", "v2"), attachment("y", "n", "v2")], False),
-        ([attachment("x", "elsewhere", "v2")], True),
-        ([attachment("x", "n", "missing")], True),
-        ([attachment("x", "n", None)], True),
-        ([attachment("x", "n", "v2", attacher="")], True),
-        ([attachment("x", "n", "v2", attacher="b")], True),
-        # What a pod there uses is counted once.
-        ([attachment("x", "n", "v1")], True),
-        # What only an attachment tells of counts as new all the same.
-        ([attachment("x", "n", "v3")], False),
-    ],
-)
-def test_volumes_that_are_attached(attached: list[VolumeAttachment], fits: bool) -> None:
-    cluster = cluster_of(2, there("c1"))
-    put(cluster, *attached)
-    assert rejections(cluster, using("c3")) == ([] if fits else [EXCEEDED])
-
-
-@pytest.mark.parametrize(
-    ("bound_to", "class_name", "counted"),
-    [
-        ("", "fast", True),
-        ("", "missing", False),
-        ("", None, False),
-        ("", "in-tree", True),
-        ("", "file", False),
-        ("gone", "fast", True),
-        ("nfs", "fast", False),
-        ("ebs", None, True),
-        ("unzoned", "fast", False),
-    ],
-)
-def test_claims_without_a_volume_of_a_driver(bound_to: str, class_name: str | None, counted: bool) -> None:
-    cluster = ClusterState()
-    cluster.put_node(make_node("n"))
-    put(cluster, csi_node("n", {"a": 0, "ebs.csi.aws.com": 0, "file.csi.azure.com": 0, "pd.csi.storage.gke.io": 0}))
-    put(cluster, storage_class("fast", "a"), storage_class("in-tree", "kubernetes.io/aws-ebs"))
-    put(cluster, storage_class("file", "kubernetes.io/azure-file"))
-    put(cluster, volume("nfs", PersistentVolumeSpec(nfs=OpaqueSource())))
-    put(cluster, volume("ebs", PersistentVolumeSpec(aws_elastic_block_store=EBS.aws_elastic_block_store)))
-    odd = {"topology.kubernetes.io/zone": "eu__us"}
-    put(cluster, volume("unzoned", PersistentVolumeSpec(gce_persistent_disk=GCE.gce_persistent_disk), **odd))
-    put(cluster, claim("c", bound_to, storage_class=class_name))
-    assert rejections(cluster, using("c")) == ([EXCEEDED] if counted else [])
-
-
-@pytest.mark.parametrize(
-    ("inline", "driver", "counted"),
-    [
-        (EBS, "ebs.csi.aws.com", True),
-        (GCE, "pd.csi.storage.gke.io", True),
-        (GCE, "ebs.csi.aws.com", False),
-        (FILE, "file.csi.azure.com", False),
-    ],
-)
-def test_in_tree_volumes_of_the_pod_itself(inline: Volume, driver: str, counted: bool) -> None:
-    assert rejections(cluster_of(0, driver=driver), using(inline)) == ([EXCEEDED] if counted else [])
-
-
 def test_an_assumed_binding_is_not_counted_as_one() -> None:
     cluster = cluster_of(1)
     put(cluster, storage_class("fast", "b"), claim("c", storage_class="fast"), csi_node("n", {"a": 0, "b": 1}))
@@ -199,13 +95,6 @@ def test_an_assumed_binding_is_not_counted_as_one() -> None:
 
 
 # -- pods that cannot go anywhere ----------------------------------------------------------------------------------
-
-
-def test_a_missing_claim_is_named() -> None:
-    missing = unresolvable('looking up PVC default/gone: persistentvolumeclaim "gone" not found')
-    assert rejections(cluster_of(9), using("c1", "gone", "other")) == [missing]
-    unmade = unresolvable('looking up PVC default/pod-data: persistentvolumeclaim "pod-data" not found')
-    assert rejections(cluster_of(None), using(ephemeral("data"))) == [unmade]
 
 
 @pytest.mark.parametrize(
@@ -249,16 +138,6 @@ def test_a_profile_may_have_the_plugin_at_filter_alone(wanted: Pod, told: Status
     assert plugin.filter(CycleState(), pod, cluster.nodes[0]) == told
     (bits,) = plugin.filter_nodes(CycleState(), pod, cluster.nodes, cluster.nodes.order).tolist()
     assert (plugin.filter_status(pod, bits) if bits else None) == told
-
-
-def test_in_tree_volumes_are_looked_at_only_where_there_are_drivers() -> None:
-    cluster = cluster_of(1)
-    plugin, state, pod = made(NodeVolumeLimits, handle=cluster), CycleState(), pending(using(BROKEN, "gone"), cluster)
-    plugin.pre_filter(state, pod, cluster.nodes)
-    cluster.objects(CSINode).remove(csi_node("n", {}).metadata)
-    status = plugin.filter(state, pod, cluster.nodes[0])
-    assert status is not None
-    assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 @pytest.mark.parametrize("wanted", [using(), using(SECRET), make_pod()])

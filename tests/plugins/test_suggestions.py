@@ -132,9 +132,6 @@ def test_a_pod_may_go_where_too_many_volumes_are_attached() -> None:
     assert suggested("NodeVolumeLimits", make_pod(), make_node("a"), running) == [(deletion(running),)]
 
 
-# -- what only these plugins suggest -----------------------------------------------------------------------------------
-
-
 def test_gates_are_removed_together() -> None:
     pod = make_pod(gates=["a", "b"])
     ((one, other),) = suggested("SchedulingGates", pod, node="")

@@ -92,33 +92,14 @@ def rejections(cluster: ClusterState, pod: Pod) -> dict[str, Status]:
     return {name: status for name, status in answers.items() if status is not None}
 
 
-# -- disks ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("mounted", "wanted", "taken"),
     [
         (gce("a"), gce("a"), True),
-        (gce("a"), gce("b"), False),
-        (gce("a", read_only=True), gce("a"), True),
-        (gce("a"), gce("a", read_only=True), True),
-        (gce("a", read_only=True), gce("a", read_only=True), False),
-        (ebs("a"), ebs("a"), True),
-        (ebs("a"), ebs("b"), False),
         (ebs("a", read_only=True), ebs("a", read_only=True), True),
-        (iscsi("a"), iscsi("a"), True),
         (iscsi("a", "p"), iscsi("a", "q"), True),
-        (iscsi("a"), iscsi("b"), False),
-        (iscsi("a", read_only=True), iscsi("a"), True),
-        (iscsi("a", read_only=True), iscsi("a", read_only=True), False),
-        (rbd("x"), rbd("x"), True),
         (rbd("x", "y"), rbd("y", "z"), True),
-        (rbd("x"), rbd("y"), False),
         (rbd(), rbd(), False),
-        (rbd("x"), rbd("x", image="other"), False),
-        (rbd("x"), rbd("x", pool="other"), False),
-        (rbd("x"), rbd("x", read_only=True), True),
-        (rbd("x", read_only=True), rbd("x", read_only=True), False),
         (gce("a"), ebs("a"), False),
         (iscsi("a"), rbd("a"), False),
         (SECRET, gce("a"), False),
@@ -130,24 +111,6 @@ def test_a_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) ->
     assert rejections(cluster, using(SECRET, rbd("other"), wanted)) == ({"n": TAKEN} if taken else {})
     cluster.remove_pod(there(namespace="other").metadata.uid)
     assert rejections(cluster, using(wanted)) == {}
-
-
-# -- claims for one pod only ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("wanted", "rejected"),
-    [
-        (using("one"), True),
-        (using("shared", "more", "one"), True),
-        (using("more"), False),
-        (using("shared"), False),
-        (using("one", namespace="other"), False),
-    ],
-)
-def test_a_claim_in_use_keeps_the_pod_off_every_node(wanted: Pod, rejected: bool) -> None:
-    cluster = cluster_of(there("one", "shared"))
-    assert rejections(cluster, wanted) == ({"n": IN_USE, "m": IN_USE} if rejected else {})
 
 
 def test_a_disk_is_told_before_a_claim() -> None:
@@ -228,9 +191,6 @@ def test_pods_without_disks_and_claims_share_their_answers(one: Pod, other: Pod,
     assert (first is not None) is shared
 
 
-# -- events --------------------------------------------------------------------------------------------------------
-
-
 def test_events() -> None:
     assert made(VolumeRestrictions).events_to_register() == [
         ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
@@ -281,9 +241,6 @@ def test_no_wake_up_is_lost() -> None:
     pods = [using("one", name="one"), using("one", "more", name="both"), *disks]
     objects = [claim(name, modes=ONE_POD) for name in ("one", "more")]
     assert check_wake_ups(VolumeRestrictions, pods=pods, objects=objects, examples=10).woken
-
-
-# -- pods that have such disks -------------------------------------------------------------------------------------
 
 
 def important(pod: PodInfo) -> bool:

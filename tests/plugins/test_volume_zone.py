@@ -80,9 +80,6 @@ def test_the_zones_of_volumes_keep_nodes_out(nodes: list[dict[str, str]], volume
     assert filtered(plugin_of(cluster), cluster, pod) == expected
 
 
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("objects", "names", "answer"),
     [
@@ -130,9 +127,6 @@ def test_ephemeral_volumes_are_not_looked_at() -> None:
     assert plugin_of(cluster).sign(pending(using("data"))) is None
 
 
-# -- events ------------------------------------------------------------------------------------------------------------
-
-
 def test_events() -> None:
     change = ActionType.ADD | ActionType.UPDATE
     assert plugin_of(cluster_with([])).events_to_register() == [
@@ -173,6 +167,3 @@ def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) 
 )
 def test_a_volume_wakes(old: PersistentVolume | None, new: PersistentVolume, hint: QueueingHint) -> None:
     assert after_volume_change(pending(using("data")), old, new) is hint
-
-
-# -- the contract ------------------------------------------------------------------------------------------------------

@@ -184,9 +184,6 @@ def test_everything_happened_that_takes_a_right() -> None:
     assert {event.reason for event in memory.objects(Event)} == {"Scheduled", "FailedScheduling", "Preempted"}
 
 
-# -- a plugin of one's own ---------------------------------------------------------------------------------------------
-
-
 class Keeper(Plugin):
     """Keep account of the pods in a team of their name."""
 
@@ -250,9 +247,6 @@ def test_and_no_more() -> None:
     authorizer = held_to(parse(alone(Overreaching)), Overreaching)
     assert run_virtual(partial(tried, authorizer, Overreaching)) == ""
     assert authorizer.refused[0] == Attributes("patch", "example.com", "teams", "default", "web")
-
-
-# -- the rules themselves ----------------------------------------------------------------------------------------------
 
 
 def rules(config: str, *plugins: type[Plugin]) -> list[Rule]:

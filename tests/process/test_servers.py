@@ -97,9 +97,6 @@ def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
     assert not settings.leader_election.leader_elect
 
 
-# -- servers -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
     until, places, told = Until(1), list[Path](), list[str]()
@@ -160,8 +157,6 @@ def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_d
 
     asyncio.run(main())
 
-
-# -- rights that are missing -------------------------------------------------------------------------------------------
 
 ACCOUNT = "kube-system", "kframework"
 

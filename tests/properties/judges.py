@@ -66,8 +66,6 @@ class Judge(Plugin):
     def draws(self, question: str, sight: str, least: int = 0, most: int = 99) -> int:
         return least + crc32(f"{question} {sight}".encode()) % (most + 1 - least)
 
-    # -- what hooks are made of ------------------------------------------------------------------------------------
-
     def bits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         company = state.get(self.KEY)
         drawn = self.draws("filter", f"{self.sees_on(pod, node)} {company.number if company else 0}")

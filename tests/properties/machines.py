@@ -194,8 +194,6 @@ class StateMachine(RuleBasedStateMachine):
         """Tell what is true at this moment, what-ifs included."""
         return self.truth
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
-
     def put_node(self, new: Node) -> None:
         name = new.metadata.name
         assert self.state.put_node(new) == self.truth.nodes.get(name)
@@ -222,8 +220,6 @@ class StateMachine(RuleBasedStateMachine):
             self.truth.extra.pop(name, None)
             self.tree.remove(name)
             self.order = None
-
-    # -- pods ------------------------------------------------------------------------------------------------------
 
     def put_pod(self, new: Pod, node_name: str) -> None:
         uid = new.metadata.uid
@@ -272,8 +268,6 @@ class StateMachine(RuleBasedStateMachine):
         del self.truth.pods[uid]
         self.truth.placed.pop(uid, None)
 
-    # -- those who look on -----------------------------------------------------------------------------------------
-
     def look(self, at: str) -> None:
         """Ask for the column of a label, or start counting some pods."""
         if at in LABEL_KEYS:
@@ -281,8 +275,6 @@ class StateMachine(RuleBasedStateMachine):
             self.label_keys.add(at)
         else:
             self.counts[at] = self.state.nodes.counters.count(*SELECTIONS[at])
-
-    # -- what holds after every step -------------------------------------------------------------------------------
 
     @invariant()
     def readers_miss_nothing(self) -> None:

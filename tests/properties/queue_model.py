@@ -63,8 +63,6 @@ class QueueModel:
         """List the pods at these places."""
         return [pod for pod in self.pods.values() if pod.place in places]
 
-    # -- in and out ------------------------------------------------------------------------------------------------
-
     def add(self, name: str, priority: int) -> None:
         self.pods[name] = ModelPod(name, priority, self.now)
         self.enter(self.pods[name], "active", "PodAdd")
@@ -112,8 +110,6 @@ class QueueModel:
         while self.flight and self.flight[0][0] != "pod":
             self.flight.pop(0)
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     def verdict(self, pod: ModelPod, label: str, subject: str) -> str:
         """Say what an event, maybe about one pod only, means to a pod: nothing, `later` or `now`."""
         if subject and subject != pod.name:
@@ -157,8 +153,6 @@ class QueueModel:
         elif ("pod", name) in self.flight:
             self.on_event("ForceActivate", name)
 
-    # -- where a pod goes ------------------------------------------------------------------------------------------
-
     def requeue(self, pod: ModelPod, verdict: str, label: str) -> None:
         if verdict == "now" or not self.rests(pod):
             self.enter(pod, "active", label)
@@ -189,8 +183,6 @@ class QueueModel:
     def rests(self, pod: ModelPod) -> bool:
         failed = pod.errors or pod.rejections
         return bool(failed and self.backoff.maximum) and self.expiry(pod) >= math.floor(self.now)
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> list[tuple[float, dict[str, str]]]:
         """Let time go by; tell the moments at which a pod went elsewhere, and where all were then."""

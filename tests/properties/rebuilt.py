@@ -175,9 +175,6 @@ def _present(facts: Facts) -> Facts:
     return {name: fact for name, fact in facts.items() if fact}
 
 
-# -- what they do say ----------------------------------------------------------------------------------------------
-
-
 def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, PodCount]) -> dict[str, object]:
     """Read the tables in the form of `rebuilt`, by node name."""
     nodes = state.nodes

@@ -89,8 +89,6 @@ class SlowCycle:
             return Chosen({feasible[0].name}, {feasible[0].name: 0}, evaluated)
         return self.score(feasible, evaluated)
 
-    # -- PreFilter -------------------------------------------------------------------------------------------------
-
     def pre_filter(self) -> Status | None:
         remembered: Status | None = None
         for plugin in self.plugins("pre_filter"):
@@ -114,8 +112,6 @@ class SlowCycle:
         if remembered is not None:
             self.rejectors = {remembered.plugin, *self.narrowed_by}
         return remembered
-
-    # -- Filter ----------------------------------------------------------------------------------------------------
 
     def nominated_node(self) -> str:
         return self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
@@ -208,8 +204,6 @@ class SlowCycle:
         text = f"0/{len(nodes)} nodes are available: {', '.join(counted)}."
         return NoneFits(text, said, self.rejectors | self.narrowed_by, self.pending)
 
-    # -- Score -----------------------------------------------------------------------------------------------------
-
     def score(self, feasible: list[NodeInfo], evaluated: int) -> Chosen | Error:
         rows = np.array([node.row for node in feasible])
         skipped: set[str] = set()
@@ -250,8 +244,6 @@ class SlowCycle:
             return scores
         answer = self.ask(plugin, "normalize_score", self.state, self.pod, np.array(list(scores.values())))
         return dict(zip(scores, np.broadcast_to(answer, len(scores)).tolist(), strict=True))
-
-    # -- asking ----------------------------------------------------------------------------------------------------
 
     def plugins(self, point: str) -> list[Plugin]:
         return [self.profile.plugins[name] for name in self.profile.points[point]]

@@ -100,9 +100,6 @@ def test_what_seeds_stand_for() -> None:
     assert {engine_of(seed, "batch") for seed in range(40)} == {"batch"}
 
 
-# -- sums --------------------------------------------------------------------------------------------------------------
-
-
 def finished(seed: int, objects: int = 1000, complaints: list[str] | None = None, engine: Engine = "pod") -> Finished:
     lived = Lived(
         seed=seed,

@@ -48,8 +48,6 @@ def test_nothing_is_found_where_nothing_was_planted() -> None:
     assert not found()
 
 
-# -- the engine ----------------------------------------------------------------------------------------------------
-
 since, append = Log.since, Log.append
 
 
@@ -200,8 +198,6 @@ def test_a_fault_of_the_engine_is_found(plant: Plant, monkeypatch: pytest.Monkey
     plant(monkeypatch)
     assert found()
 
-
-# -- built-in plugins ----------------------------------------------------------------------------------------------
 
 filter_nodes, score_nodes = NodeResourcesFit.filter_nodes, NodeResourcesFit.score_nodes
 

@@ -49,8 +49,6 @@ class QueueMachine(RuleBasedStateMachine):
         for name, priority in zip(NAMES, crowd, strict=False):
             self.add(name, priority)
 
-    # -- pods come and go ------------------------------------------------------------------------------------------
-
     @rule(name=names, priority=priorities)
     def add(self, name: str, priority: int) -> None:
         if name not in self.model.pods:
@@ -85,8 +83,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.rig.gates.pop(name, None)
         if plugin is not None:
             self.rig.gates[name] = plugin
-
-    # -- attempts --------------------------------------------------------------------------------------------------
 
     @rule()
     def pop(self) -> None:
@@ -142,8 +138,6 @@ class QueueMachine(RuleBasedStateMachine):
         popped = sorted(self.rig.popped)
         return popped[number % len(popped)]
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @rule(event=events, priority=st.sampled_from([0, 1, 9]))
     def happen(self, event: Occurrence, priority: int) -> None:
         self.rig.queue.move(event, None if priority == 9 else lambda pod: pod.priority <= priority)
@@ -153,8 +147,6 @@ class QueueMachine(RuleBasedStateMachine):
     def activate(self, name: str) -> None:
         self.rig.queue.activate(pending(name).uid)
         self.model.activate(name)
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     @rule(seconds=pauses)
     def sleep(self, seconds: float) -> None:
@@ -181,8 +173,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.rig.now += seconds
         self.rig.queue.tick()
         self.model.incoming = self.rig.queue.incoming.copy()
-
-    # -- what holds after every step -------------------------------------------------------------------------------
 
     def places(self) -> dict[str, str]:
         binding = {name: "binding" for name, pod in self.model.pods.items() if pod.place == "binding"}

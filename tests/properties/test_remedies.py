@@ -192,9 +192,6 @@ def scheduled(simulation: Simulation) -> bool:
     return outcome.node is not None
 
 
-# -- random clusters -----------------------------------------------------------------------------------------------
-
-
 def cluster(random: Random) -> list[ApiObject]:
     """Make a few nodes that are mostly closed to a pod in one way or another, what runs there, and the pod."""
     return one_thing_wrong(random) if random.random() < 0.5 else much_wrong(random)

@@ -12,7 +12,7 @@ import pytest
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, Status, Wait, hookimpl
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.run import BoundRun, Run, RunObserver
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.pod_engine import PodEngine
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault
@@ -123,10 +123,10 @@ class _Lengths(RunObserver):
     def bound(self, binding: object) -> None:
         """Count runs alone."""
 
-    def decided_run(self, run: Run) -> None:
+    def on_run(self, run: Run) -> None:
         self._lengths[len(run)] += 1
 
-    def bound_run(self, bound: BoundRun) -> None:
+    def on_run_binding(self, bound: RunBinding) -> None:
         assert len(list(bound)) == len(bound.run)
 
 
@@ -139,7 +139,9 @@ def test_however_runs_are_cut_the_decisions_are_the_same(seed: int, plugins: tup
 
 
 def test_pods_that_are_taken_for_alike_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PodEngine, "_is_like", lambda self, pod, profile, search: pod.uid not in self.cluster.pods)
+    monkeypatch.setattr(
+        PodEngine, "_shares_signature", lambda self, pod, profile, search: pod.uid not in self.cluster.pods
+    )
     with pytest.raises(ExceptionGroup) as failed:
         for seed in range(4):
             World(seed, 64).run()

@@ -30,9 +30,6 @@ def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return accounts_of(request.param, tmp_path_factory.mktemp("accounts"))
 
 
-# -- what the recording says ---------------------------------------------------------------------------------------
-
-
 class Failure(NamedTuple):
     """An attempt that failed, in its cycle or while its pod was bound."""
 
@@ -69,9 +66,6 @@ def last(records: Iterable[Json]) -> dict[str, Json]:
 def differ(what: str, told: object, recorded: object) -> Iterator[str]:
     if told != recorded:
         yield f"{what}: told {told!r}, recorded {recorded!r}"
-
-
-# -- what others say -----------------------------------------------------------------------------------------------
 
 
 def stored_status(accounts: Accounts) -> Iterator[str]:
@@ -333,7 +327,6 @@ WAIT = "wait_on_permit"
 MOVED = "Pod moved to an internal scheduling queue"
 PREEMPTION = "The target node for the preemption is determined"
 
-# -- they agree ----------------------------------------------------------------------------------------------------
 
 ACCOUNTS = (stored_status, event_notes, spans, metrics, explanations, log)
 
@@ -352,9 +345,6 @@ def test_much_has_happened(accounts: Accounts) -> None:
     assert len(bound(accounts)) > 20
     assert {"Scheduled", "FailedScheduling"} <= {each["reason"] for each in accounts.events}
     assert {"bound", "gated"} <= {each["state"] for each in accounts.explanations.values()}
-
-
-# -- a lie is found ------------------------------------------------------------------------------------------------
 
 
 def with_lies(accounts: Accounts) -> Accounts:

@@ -115,8 +115,6 @@ class StatementMachine(StateMachine):
         elif self._try(not of.closed, of.statement.statement):
             self.opened.append(Opened(self.state.statements[-1], of))
 
-    # -- operations ------------------------------------------------------------------------------------------------
-
     def change_pod(self, which: int, how: str, new: Pod, place: int) -> None:
         """Put a pod on a node or take it off; on the last of the places the other way round, which is illegal."""
         of, (info, pod), now = self._pick(which), self._podded(new), self.now()
@@ -178,8 +176,6 @@ class StatementMachine(StateMachine):
         if self._try(self._may(of, operation), lambda: of.statement.write(column, row, value)):
             self.journal.append((of, operation))
 
-    # -- closing ---------------------------------------------------------------------------------------------------
-
     def commit(self, which: int) -> None:
         of = self._pick(which)
         if not self._try(self._may_close(of) and self._may_commit(of), of.statement.commit):
@@ -218,8 +214,6 @@ class StatementMachine(StateMachine):
             self.truth = self.now()
             self.opened, self.journal, self.loose = [], [], {}
 
-    # -- the rules -------------------------------------------------------------------------------------------------
-
     def _may(self, of: Opened, operation: Operation) -> bool:
         return not of.closed and not any(
             younger.within(of) or any(map(operation.depends_on, self._operations(younger)))
@@ -249,8 +243,6 @@ class StatementMachine(StateMachine):
 
     def _younger(self, of: Opened) -> Iterator[Opened]:
         return (each for each in self.opened[self.opened.index(of) + 1 :] if not each.closed)
-
-    # -- inside ----------------------------------------------------------------------------------------------------
 
     def _pick(self, which: int) -> Opened:
         """Pick a statement: the open ones first, the youngest before the others."""

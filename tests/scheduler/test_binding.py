@@ -289,9 +289,6 @@ def test_extenders_bind_before_the_plugins(first: Status | None, asked: list[str
     assert (reservations, journal) == (["a"], asked)
 
 
-# -- time limits -------------------------------------------------------------------------------------------------------
-
-
 async def never(state: CycleState, pod: PendingPod, node_name: str) -> None:
     await asyncio.Event().wait()
 

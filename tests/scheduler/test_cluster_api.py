@@ -103,9 +103,6 @@ def at_a_desk(work: Callable[[Desk], Awaitable[None]], *fates: Fate) -> None:
     run_virtual(main)
 
 
-# -- binds ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fates", "calls"),
     [
@@ -236,9 +233,6 @@ def test_a_bind_waits_for_the_status_in_flight() -> None:
     at_a_desk(work)
 
 
-# -- the end -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "write",
     [
@@ -274,8 +268,6 @@ def test_a_bind_without_an_answer_ends_with_the_scheduler(unread: int) -> None:
 
     at_a_desk(work, *["lost"] * 9)
 
-
-# -- with a whole scheduler -----------------------------------------------------------------------------------------
 
 NODES, PODS = "abc", ("p", "q", "r", "s")
 

@@ -190,9 +190,6 @@ def test_what_is_no_http_is_an_error(reply: bytes | None) -> None:
         Raw([reply], [reply]).ask(1)
 
 
-# -- TLS -----------------------------------------------------------------------------------------------------------
-
-
 class Certificates:
     """An authority of our own, and what it signed for server and client."""
 

@@ -71,9 +71,6 @@ def failed(at: float, error: str) -> tuple[float, Message]:
     return at, SourceFailed(KEY, error)
 
 
-# -- polled ------------------------------------------------------------------------------------------------------------
-
-
 def test_it_is_polled_and_what_has_changed_is_told() -> None:
     says = polled({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0}, {"a": 1.0}, {"a": 1.0})
     told = heard(says)
@@ -276,9 +273,6 @@ def test_a_generator_that_never_rests_does_not_flood_the_inbox() -> None:
             yield {}
 
     assert len(heard(fetch, 1.01)) == 21
-
-
-# -- all of them -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,6 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
-# -- what is given -----------------------------------------------------------------------------------------------------
-
-
 def test_it_takes_a_file_or_objects(cluster: Path) -> None:
     for objects in (cluster, str(cluster), [make_node("a"), make_pod("pod")]):
         assert [outcome.node for outcome in kframework.simulate(objects).outcomes] == ["a"]
@@ -65,9 +62,6 @@ def test_a_seed_draws_other_nodes() -> None:
 def test_devices_of_a_file_go_with_a_file() -> None:
     with pytest.raises(InputError, match=r"load\(\) reads both"):
         Simulation([make_node("a")], devices="devices.yaml")
-
-
-# -- going on ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_step_is_an_attempt() -> None:
@@ -124,9 +118,6 @@ def test_a_simulation_that_is_dropped_is_closed() -> None:
     del simulation
     assert dropped() is None
     assert loop.is_closed()
-
-
-# -- what is shown -----------------------------------------------------------------------------------------------------
 
 
 def test_it_explains_a_pod_as_it_is_now() -> None:

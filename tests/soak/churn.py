@@ -117,8 +117,6 @@ class Churn:
             await self._replace_node()
         await self._make_pod(number)
 
-    # -- what pods belong to ---------------------------------------------------------------------------------------
-
     async def _next_namespace(self) -> None:
         """Begin another namespace; the one before goes once its last pods have gone."""
         self._namespace += 1
@@ -150,8 +148,6 @@ class Churn:
     @property
     def _labels(self) -> dict[str, str]:
         return {"app": "web", "pod-template-hash": f"{self._template:x}-{self.shape.rate:g}"}
-
-    # -- pods ------------------------------------------------------------------------------------------------------
 
     async def _make_pod(self, number: int) -> None:
         name, random = f"pod-{number}-{random_suffix(self._random)}", self._random
@@ -211,8 +207,6 @@ class Churn:
         await self._create(_nameless(replace(pod, spec=spec)))
         self._mortal(random.uniform(0.5, 1.5) * self.shape.stay, (Pod, self._in, name))
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
-
     async def _replace_node(self) -> None:
         """Replace one node by a new one, and change one that stays; pods of the old one outlive it by seconds."""
         name = self._nodes.pop(self._random.randrange(len(self._nodes)))
@@ -239,8 +233,6 @@ class Churn:
         )
         await self._create(_nameless(node))
         self._nodes.append(node.metadata.name)
-
-    # -- through the API -------------------------------------------------------------------------------------------
 
     async def _create(self, subject: ApiObject) -> None:
         await self._tried(lambda: self._cluster.create(subject))

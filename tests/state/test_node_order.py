@@ -93,9 +93,6 @@ def test_any_history_gives_the_order_of_a_slow_tree(history: list[tuple[int, str
     assert list(order) == tree.listed()
 
 
-# -- places --------------------------------------------------------------------------------------------------------
-
-
 @given(st.data())
 def test_places_are_taken_in_turn_from_any_start(data: st.DataObject) -> None:
     nodes = data.draw(st.integers(0, 9))

@@ -40,9 +40,6 @@ READY = NodeCondition(type="Ready", status="True", last_heartbeat_time="2026-01-
 NODE = changed(node("a", zone="z", taints=(taint("spot"),)), "status", conditions=(READY,))
 
 
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
 def test_columns_mirror_the_node() -> None:
     nodes = table(node("a", {"cpu": "1500m", "memory": "1Gi", "pods": "9"}, unschedulable=True))
     row = nodes.row("a")
@@ -81,9 +78,6 @@ def test_a_row_has_the_zone_of_its_node() -> None:
     nodes = table(node("a", zone="x"), node("b", zone="x"))
     nodes.put(node("b", zone="y"))
     assert [nodes.zone(row) for row in range(2)] == [("r", "x"), ("r", "y")]
-
-
-# -- what is a change ----------------------------------------------------------------------------------------------
 
 
 #: Another value for every field of a node's status: all that is read of it is scheduled by, so none is a heartbeat.
@@ -161,9 +155,6 @@ def test_touch_is_noted_in_both_logs() -> None:
     ends = nodes.node_log.end, nodes.pod_log.end
     nodes.touch(0)
     assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([0], [0])
-
-
-# -- rows ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
@@ -258,9 +249,6 @@ def test_the_table_grows_with_all_its_columns() -> None:
     assert [label.meanings[code] for code in label.cells[:5]] == ["ssd", "hdd", "hdd", "hdd", "hdd"]
 
 
-# -- columns on demand ---------------------------------------------------------------------------------------------
-
-
 def test_a_label_column_is_made_on_demand_and_kept_current() -> None:
     nodes = table(node("a", labels={"disk": "ssd"}), node("b"))
     disk = nodes.label("disk")
@@ -328,9 +316,6 @@ def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
     nodes.settle(0)
     nodes.put(node("e", zone="y"))
     assert [info.name for info in nodes] == ["b", "c", "d", "a", "e"]
-
-
-# -- what no node has any more -----------------------------------------------------------------------------------------
 
 
 def test_what_no_node_has_any_more_is_forgotten() -> None:

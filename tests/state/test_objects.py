@@ -52,9 +52,6 @@ def test_a_callback_finds_the_change_made() -> None:
     assert found == ["one", None]
 
 
-# -- what is assumed ---------------------------------------------------------------------------------------------------
-
-
 def at(version: str, name: str = "a") -> ObjectMeta:
     return ObjectMeta(name=name, namespace="x", resource_version=version)
 

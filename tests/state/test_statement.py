@@ -55,9 +55,6 @@ def close(statement: Statement, kept: bool) -> None:
         statement.rollback()
 
 
-# -- operations ----------------------------------------------------------------------------------------------------
-
-
 def test_operations_show_at_once_and_are_undone(state: Cluster) -> None:
     ends, cells = state.log_ends(), state.nodes.column("own").cells
     with state.statement() as statement:
@@ -220,9 +217,6 @@ def test_a_pod_that_was_added_and_removed_is_no_hindrance(state: Cluster) -> Non
     assert (state.on("b"), "r" in state.pods) == ("", False)
 
 
-# -- the order of nodes --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("keep", "order"), [(True, ["b", "d", "c", "a"]), (False, ["a", "b", "d", "c"])])
 def test_a_what_if_moves_a_node_to_another_zone_with_its_commit(keep: bool, order: list[str]) -> None:
     state = ClusterState()
@@ -233,9 +227,6 @@ def test_a_what_if_moves_a_node_to_another_zone_with_its_commit(keep: bool, orde
     close(statement, keep)
     state.put_node(node("d", zone="z"))
     assert [info.name for info in state.nodes] == order
-
-
-# -- inner statements ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -263,9 +254,6 @@ def test_an_outer_statement_rests_while_an_inner_one_is_open(state: Cluster) -> 
         with pytest.raises(StatementError, match="an inner statement is still open"):
             act()
     assert (state.on("a"), inner.closed) == ("pq", False)
-
-
-# -- side by side --------------------------------------------------------------------------------------------------
 
 
 def test_independent_statements_are_closed_in_any_order(state: Cluster) -> None:
@@ -367,9 +355,6 @@ def test_a_pod_that_is_assumed_where_a_what_if_took_it_off_goes_back_there(
     assert (state.on("b"), pod.node_name) == ("r", node_name)
     older.rollback()
     assert (state.on("b"), pod.node_name, state.assumed) == ("", "", set())
-
-
-# -- the logs ------------------------------------------------------------------------------------------------------
 
 
 def test_a_reader_inside_a_what_if_is_told_what_was_restored(state: Cluster) -> None:

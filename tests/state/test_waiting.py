@@ -122,9 +122,6 @@ def test_a_reserved_pod_shows_what_it_waits_for() -> None:
     assert repr(waiting) == "<ReservedPod default/p on a: Unschedulable>"
 
 
-# -- preempted on the way ------------------------------------------------------------------------------------------
-
-
 def in_pre_bind() -> tuple[ReservedPod, list[str]]:
     going, cancelled = reserved(), list[str]()
     going.start_pre_bind(lambda: cancelled.append("cancelled"))

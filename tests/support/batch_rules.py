@@ -17,8 +17,6 @@ from kframework_batch.testing import Gang, Stage, make_node
 from kframework.objects import Node
 from kframework.values.status import unschedulable
 
-# -- plugins that say what they are told ------------------------------------------------------------------------------
-
 _SPECIFIED: dict[str, Callable[..., object]] = {
     hook: member for protocol in SPECIFICATIONS for hook, member in vars(protocol).items()
 }
@@ -70,8 +68,6 @@ _ANSWERS: dict[str, Callable[..., object]] = {
     "best_node": _row,
 }
 
-
-# -- the stage ---------------------------------------------------------------------------------------------------------
 
 #: A plugin of the configuration: one of its own or a stock one, perhaps with its flags.
 Entry = Voice | str | tuple[Voice, Mapping[str, bool]]

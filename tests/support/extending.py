@@ -106,9 +106,6 @@ def lets_pass(
 NO_ANSWER = ExtenderError("no answer")
 
 
-# -- over HTTP -----------------------------------------------------------------------------------------------------
-
-
 class Reply(msgspec.Struct):
     """An answer that is not just JSON with status 200; when it promises more than it holds, the rest never comes."""
 

@@ -107,8 +107,6 @@ class FaultyTransport(TransportLayer):
         async with self._inner.stream(request) as stream, aclosing(self._lines(request, stream.lines)) as lines:
             yield Stream(stream.status, lines, stream.headers)
 
-    # -- requests --------------------------------------------------------------------------------------------------
-
     def _connect(self) -> None:
         if self._clock.now() < self._back_at:
             self.counts["connection refused"] += 1
@@ -132,8 +130,6 @@ class FaultyTransport(TransportLayer):
     async def _no_answer(self, request: Request) -> None:
         await asyncio.sleep(request.timeout or _PATIENCE)
         raise _broken(f"no answer within {request.timeout or _PATIENCE:g} s")
-
-    # -- watches ---------------------------------------------------------------------------------------------------
 
     async def _lines(self, request: Request, lines: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         restarts = self._restarts
@@ -165,8 +161,6 @@ class FaultyTransport(TransportLayer):
             raise _broken("the connection was closed") from None
         finally:
             self._waiting.pop(limit, None)
-
-    # -- chance ----------------------------------------------------------------------------------------------------
 
     def _strikes(self, fault: str) -> bool:
         rate: float = getattr(self._rates, fault)

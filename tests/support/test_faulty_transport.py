@@ -99,9 +99,6 @@ def test_without_faults_all_goes_through() -> None:
     assert quiet.plain.closed and not quiet.faulty.counts
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("rates", "request_", "status", "reason"),
     [
@@ -146,9 +143,6 @@ def test_a_late_answer_comes_within_the_timeout() -> None:
     late = Try(Rates(late=1.0))
     assert late.send(POST).status == 200
     assert 0.0 < late.seconds < 10.0
-
-
-# -- watches -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rates", [Rates(expired=1.0), Rates(unavailable=1.0)])
@@ -196,9 +190,6 @@ def test_the_stream_below_is_left(rates: Rates) -> None:
     watch = Try(rates)
     watch.follow()
     assert watch.plain.streams == 0
-
-
-# -- restarts, the end, chance -----------------------------------------------------------------------------------------
 
 
 def test_a_restart_breaks_connections_and_refuses_new_ones_until_it_is_over() -> None:

@@ -52,9 +52,6 @@ __all__ = [
 EXCEEDED = "node(s) exceed max volume count"
 
 
-# -- objects -------------------------------------------------------------------------------------------------------
-
-
 def claim(
     name: str,
     volume_name: str = "",
@@ -125,9 +122,6 @@ def put(cluster: ClusterState, *objects: ApiObject) -> None:
     """Tell the cluster of these objects."""
     for obj in objects:
         cluster.objects(type(obj)).put(obj.metadata, obj)
-
-
-# -- the rules of NodeVolumeLimits, pod by pod and volume by volume --------------------------------------------------
 
 
 class _Missing(Exception):

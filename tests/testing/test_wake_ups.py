@@ -109,9 +109,6 @@ def test_a_plugin_without_registrations_is_woken_by_almost_everything() -> None:
     assert check_wake_ups(Everything).needless > 2 * check_wake_ups(Odd).needless
 
 
-# -- other kinds -------------------------------------------------------------------------------------------------------
-
-
 def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plugin]:
     """Make a plugin that lets pods in as long as there is an object with the label `team: a`."""
 
@@ -148,9 +145,6 @@ def test_events_of_other_kinds_are_among_them(kind: type[ApiObject], name: str, 
     for events in [(), (added,), (updated,)]:
         with pytest.raises(LostWakeUp, match="Needing registered no such event"):
             check_wake_ups(needing(kind, name, *events), objects=given, examples=200)
-
-
-# -- other points ------------------------------------------------------------------------------------------------------
 
 
 class Gate(Plugin):
@@ -235,9 +229,6 @@ class Turns(Plugin):
 
 def test_pods_that_wait_are_let_through_or_sent_back() -> None:
     assert check_wake_ups(Turns).queue.keys() >= {"Turns AssignedPodAdd", "Turns AssignedPodDelete"}
-
-
-# -- the profile -------------------------------------------------------------------------------------------------------
 
 
 def test_args_are_spelled_as_in_the_file() -> None:

@@ -78,9 +78,6 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-# -- what is imported ----------------------------------------------------------------------------------------------
-
-
 def test_its_help_imports_nothing_heavy() -> None:
     code = (
         f"import sys; sys.argv = ['kframework', 'batch', '--help']\ntry:\n    exec({MAIN!r})\nexcept SystemExit: pass\n"
@@ -90,9 +87,6 @@ def test_its_help_imports_nothing_heavy() -> None:
     imported = set(done.stderr.rpartition("imported: ")[2].split())
     assert "kframework_batch.cli" in imported
     assert not imported & {"kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometheus_client"}
-
-
-# -- simulate ------------------------------------------------------------------------------------------------------
 
 
 def test_a_simulation_is_printed_as_kframeworks_own(run: Command) -> None:
@@ -185,9 +179,6 @@ def test_wrong_usage_is_one_line(run: Command, arguments: list[str], message: st
     code, out, err = run("simulate", *arguments)
     assert (code, out, err[0]) == (2, "", f"error: {message}")
     assert err[1] == "See 'kframework batch simulate --help' for usage."
-
-
-# -- recordings ----------------------------------------------------------------------------------------------------
 
 
 def replayed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
@@ -287,9 +278,6 @@ def test_a_running_scheduler_traces_as_the_document_of_options_says(config: Path
     assert {"session", "action", "turn", "scheduling_attempt", "binding_cycle"} <= names
 
 
-# -- run -----------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
     """Start a command, and kill it in the end if it still runs."""
@@ -355,9 +343,6 @@ def test_what_cannot_run_is_one_line(run: Command, arguments: list[str], code: i
     result = run("run", *arguments)
     assert (result.code, result.out) == (code, "")
     assert result.err[0].startswith(line)
-
-
-# -- rbac ----------------------------------------------------------------------------------------------------------
 
 
 def rules(objects: list[Any]) -> list[tuple[str, tuple[str, ...]]]:

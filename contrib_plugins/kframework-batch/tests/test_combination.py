@@ -98,8 +98,6 @@ def in_tiers(answers: st.SearchStrategy[T]) -> st.SearchStrategy[list[list[T]]]:
     return st.lists(st.lists(answers, max_size=3), max_size=3)
 
 
-# -- orders ----------------------------------------------------------------------------------------------------------
-
 #: For each plugin, the key of each thing by its name; few, so that many are equal.
 KEYS = st.fixed_dictionaries({name: st.integers(0, 2) for name in NAMES})
 
@@ -199,8 +197,6 @@ def test_a_flag_takes_a_plugin_out_of_an_order() -> None:
     assert Combination(tiers, SESSION).job_key(job("a", "then")) == ("then", "ns/a")
 
 
-# -- victims ---------------------------------------------------------------------------------------------------------
-
 #: Whom a plugin names; None abstains.
 NAMED = st.none() | st.lists(st.sampled_from(NAMES), unique=True)
 HOOKS = ("preemptable", "reclaimable", "unified_evictable")
@@ -299,8 +295,6 @@ def test_victims_of_shuffling_are_all_that_a_tier_names(tiers: list[list[str]], 
     assert "".join(victim.name for victim in plugins.victim_tasks(list(everyone.values()))) == expected
 
 
-# -- votes and consents ----------------------------------------------------------------------------------------------
-
 VOTES = st.sampled_from([*Vote, ...])
 CONSENTS = st.sampled_from([True, False, ...])
 
@@ -343,9 +337,6 @@ def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]
     assert answering("job_starving", tiers).job_starving(JOB) is all(deciding)
 
 
-# -- rejections ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("tiers", "expected"),
     [
@@ -360,9 +351,6 @@ def test_the_first_tier_that_knows_of_starving_decides(tiers: list[list[object]]
 def test_the_first_rejection_counts(tiers: list[list[Status | None]], expected: Status | None) -> None:
     assert answering("job_valid", tiers).job_valid(JOB) == expected
     assert answering("pre_predicate", tiers).pre_predicate(TASK) == expected
-
-
-# -- notices ---------------------------------------------------------------------------------------------------------
 
 
 def bookkeeper(name: str, book: list[str], refusal: Status | None = None) -> BatchPlugin:
@@ -446,9 +434,6 @@ def test_the_first_choice_of_a_target_job_counts() -> None:
 @pytest.mark.parametrize(("answers", "expected"), [([], None), ([None], None), ([30.0, None, 20.0], 20.0)])
 def test_the_earliest_wish_to_wake_counts(answers: list[float | None], expected: float | None) -> None:
     assert answering("wakes_at", [[answer] for answer in answers]).wakes_at() == expected
-
-
-# -- faults ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_plugin_raises_is_its_fault() -> None:

@@ -49,9 +49,6 @@ def names(configuration: BatchConfiguration) -> list[list[str]]:
     return [[entry.name for entry in tier] for tier in configuration.tiers]
 
 
-# -- what is read ----------------------------------------------------------------------------------------------------
-
-
 OPTIONS = "---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 7"
 
 
@@ -120,9 +117,6 @@ def test_nulls_are_the_same_as_nothing() -> None:
     assert entry.arguments.value == {"b": 1}
 
 
-# -- what is passed over ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
@@ -172,9 +166,6 @@ def test_empty_metrics_are_nothing_to_tell() -> None:
 def test_the_first_arguments_of_an_action_count() -> None:
     read = parse("actions: allocate\nconfigurations: [{name: allocate, arguments: {a: 1}}, {name: allocate}]")
     assert read.action_arguments["allocate"].value == {"a": 1}
-
-
-# -- what is refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -265,9 +256,6 @@ def test_everything_wrong_is_told_at_once() -> None:
         'f.conf:4: tiers[0].plugins[0].enableJobOrder: expected true or false, got "perhaps"',
         "f.conf:5: tiers[0].plugins[1].name: Required value",
     ]
-
-
-# -- lines of a ConfigMap --------------------------------------------------------------------------------------------
 
 
 def test_lines_are_those_of_the_file_where_a_config_map_holds_a_block() -> None:

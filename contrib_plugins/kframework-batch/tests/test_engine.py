@@ -43,9 +43,6 @@ def run(stage: Stage) -> int:
     return stage.engine.sessions - before
 
 
-# -- when ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_session_begins_when_all_is_listed_and_the_next_when_something_has_changed() -> None:
     stage = staged(gangs=[make_gang("a", 2)])
     assert run(stage) == 1
@@ -127,9 +124,6 @@ def test_a_core_plugin_that_saw_something_outside_gets_another_session() -> None
     assert run(stage) == 1
 
 
-# -- around a session ------------------------------------------------------------------------------------------------
-
-
 def test_the_inbox_is_shut_while_a_session_is_open() -> None:
     stage = staged(gangs=[make_gang("a", 4)])
     assert stage.engine.step()
@@ -177,9 +171,6 @@ def test_what_an_action_raises_ends_the_session_and_is_told_once(caplog: pytest.
     caplog.clear()
 
 
-# -- reload ----------------------------------------------------------------------------------------------------------
-
-
 def test_another_program_holds_from_the_next_session_on() -> None:
     tainted = make_node("n1", cpu=4, taints=["dedicated=x:NoSchedule"])
     stage = staged(nodes=[tainted], gangs=[make_gang("a", 1)]).session()
@@ -198,9 +189,6 @@ def test_a_program_that_asks_the_core_for_the_same_keeps_its_plugins() -> None:
     stage.engine.reload(compile_program(parse(CONFIGURATION.replace("backfill", "shuffle"))))
     stage.session()
     assert stage.engine.profiles is before
-
-
-# -- bindings --------------------------------------------------------------------------------------------------------
 
 
 def test_a_bind_that_fails_is_undone_said_and_tried_again() -> None:
@@ -243,9 +231,6 @@ def test_a_gang_that_is_completed_in_time_stays() -> None:
     stage.time += 60.0
     stage.session()
     assert (stage.evicted, stage.engine._broken.deadline) == ({}, None)
-
-
-# -- what is written -------------------------------------------------------------------------------------------------
 
 
 def test_phases_and_conditions_are_written_when_they_are_new() -> None:

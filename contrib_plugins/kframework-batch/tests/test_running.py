@@ -77,9 +77,6 @@ class Until:
             self.reached()
 
 
-# -- the process ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_jobs_of_an_embedded_server_are_made_into_pods_and_scheduled() -> None:
     example = Path(__file__).parents[1] / "examples" / "training.yaml"
@@ -171,9 +168,6 @@ def read_url(url: str) -> str:
     with urlopen(url) as answer:
         text: str = answer.read().decode()
         return text
-
-
-# -- observers -----------------------------------------------------------------------------------------------------
 
 
 def test_metrics_and_the_page_are_shown() -> None:

@@ -44,9 +44,6 @@ def named(sections: tuple[Section, ...], name: str) -> Section:
     return found
 
 
-# -- the pods that wait ----------------------------------------------------------------------------------------------
-
-
 def test_pods_wait_in_their_queue_or_without_a_group() -> None:
     found = shown(stage())
     assert found.places() == {"queue red": 3, NO_GROUP: 1, "binding": 0}
@@ -153,9 +150,6 @@ def test_gated_pods_name_their_gates() -> None:
     assert [pod.message for pod in shown(made).waiting("queue default")] == ["gated by example.com/quota"]
 
 
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-
 def test_queues_are_shown_before_there_is_a_session() -> None:
     made = Stage(queues=[make_queue("blue", weight=3)])
     made.engine.catch_up()
@@ -215,9 +209,6 @@ def test_a_job_goes_by_the_name_of_its_owner() -> None:
     made = Stage(gangs=[(replace(group, metadata=owned), [])]).session()
     (row,) = named(shown(made).sections(), "jobs").rows
     assert row.cells[0] == Ref("job", "default/resnet-4711", "default/resnet")
-
-
-# -- one thing -------------------------------------------------------------------------------------------------------
 
 
 def test_a_session_is_known_by_its_number() -> None:

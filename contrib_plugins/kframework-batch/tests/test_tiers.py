@@ -114,9 +114,6 @@ def test_hooks_without_a_flag_are_those_of_volcano() -> None:
     assert HOOKS - flagged == lifecycle | {"job_valid", "queue_account", "victim_queue_order", "unified_evictable"}
 
 
-# -- the contract ----------------------------------------------------------------------------------------------------
-
-
 def broken(name: str, hook: str, function: Callable[..., object], **options: Any) -> type[BatchPlugin]:
     """Make a class of plugins with one method, which is marked as a hook."""
     method = FunctionType(function.__code__, globals(), hook)  # a copy, as the mark stands on the function

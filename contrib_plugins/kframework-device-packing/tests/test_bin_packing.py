@@ -50,8 +50,6 @@ def best(pod: Pod, *, nodes: int = NODES, objects: Sequence[ApiObject]) -> set[s
     return {name for name, score in decision.top if score == decision.top[0][1]}
 
 
-# -- partitions ----------------------------------------------------------------------------------------------------
-
 ALL_WHOLE = [f"{card}-whole-0" for card in range(1, CARDS)]
 
 
@@ -127,9 +125,6 @@ def less(card: Left, size: str) -> Left:
 
 def openness(card: Left) -> int:
     return sum(OPEN * card.room(size) // size.each for size in SIZES.values()) // len(SIZES)
-
-
-# -- other devices -------------------------------------------------------------------------------------------------
 
 
 def devices(name: str, each: Mapping[str, object], number: int) -> ResourceSlice:

@@ -48,9 +48,6 @@ def chosen(nodes: list[Node], pods: list[Pod], pod: Pod, args: str = "{}") -> se
     return {name for name, score in decision.top if score == decision.top[0][1]}
 
 
-# -- pods with GPUs --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("gpus", "taken", "best"),
     [
@@ -111,9 +108,6 @@ def test_the_resource_may_have_another_name() -> None:
 def test_args_that_make_no_sense_are_refused(args: Mapping[str, object]) -> None:
     with pytest.raises(ConfigError):
         Scenario(plugins=[GpuPacking], args={"GpuPacking": args}).run()
-
-
-# -- pods without ----------------------------------------------------------------------------------------------------
 
 
 def test_pods_without_gpus_stay_off_gpu_nodes() -> None:

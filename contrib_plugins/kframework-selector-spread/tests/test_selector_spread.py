@@ -70,9 +70,6 @@ def totals(nodes: Sequence[Node], pods: Sequence[Pod], objects: Sequence[ApiObje
 NODES = [make_node("a"), make_node("b"), make_node("c")]
 
 
-# -- which pods count ------------------------------------------------------------------------------------------------
-
-
 def test_the_fewer_pods_of_the_service_a_node_runs_the_better() -> None:
     assert totals(NODES, running({"a": 4, "b": 1}), [service(WEB)], make_pod("new", labels=WEB)) == {
         "a": 0,
@@ -179,9 +176,6 @@ def test_a_pod_with_constraints_of_its_own_is_left_to_them() -> None:
     assert set(totals(NODES, running({"a": 3}), [service(WEB)], pod).values()) == {0}
 
 
-# -- zones -----------------------------------------------------------------------------------------------------------
-
-
 def test_zones_count_for_two_thirds() -> None:
     nodes = [make_node("a", zone="x"), make_node("b", zone="x"), make_node("c", zone="y")]
     assert totals(nodes, running({"a": 3, "c": 2}), [service(WEB)], make_pod("new", labels=WEB)) == {
@@ -215,9 +209,6 @@ def test_region_and_zone_make_a_zone(first: Mapping[str, str], second: Mapping[s
     nodes = [make_node("a", labels=first), make_node("b", labels=second), make_node("c", zone="other")]
     found = totals(nodes, running({"a": 1}), [service(WEB)], make_pod("new", labels=WEB))
     assert found["b"] == (33 if together else 100)
-
-
-# -- what changes ----------------------------------------------------------------------------------------------------
 
 
 def placed(result: Result, names: Sequence[str]) -> Counter[str | None]:

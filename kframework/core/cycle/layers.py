@@ -257,12 +257,12 @@ class Layer:
         assert self.below is not None
         return self.below.raw_of(plugin)
 
-    def uniform_raw(self, plugin: str) -> int | None:
+    def uniform_raw_score(self, plugin: str) -> int | None:
         """Return the raw score of a plugin that normalises where it is the same on all nodes, else None."""
         if plugin in self.uniform:
             return self.uniform[plugin]
         assert self.below is not None
-        return self.below.uniform_raw(plugin)
+        return self.below.uniform_raw_score(plugin)
 
     @property
     def tables(self) -> tuple[StatusTable, ...]:

@@ -25,7 +25,7 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
     return max(nodes * percentage // 100, 100)
 
 
-def first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Places, int]:
+def find_first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Places, int]:
     """Return the places of the first nodes that pass, no more than are enough, and how many nodes were looked at.
 
     `passing` is by place in the order of all nodes, False for `rejected` of them. As in kube-scheduler the search ends

@@ -21,11 +21,11 @@ from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code, Status
 
 
-class Placing(Search):
+class RunSearch(Search):
     """A search that may go on with the next pods of its signature, once each has its node."""
 
     @property
-    def repeats(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether `again` may be asked about a pod of the same signature once this one has its node."""
         return self.extenders is None and not self.cluster.statements and self.is_remembered
 
@@ -39,7 +39,7 @@ class Placing(Search):
         self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index
         cache.catch_up(self.profile, self.plan.state, pod)
         nodes = len(self.nodes)
-        self.looked = self.look_by_columns(nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score))
+        self.looked = self.filter_by_columns(nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score))
         self.go_on_with(self.looked.candidates)
         if len(self.feasible) < 2 or cache.has_faults:
             return None
@@ -93,7 +93,7 @@ class Run(Sequence[Decision]):
         return len(self.attempts)
 
 
-class BoundRun(OwnMessage, frozen=True, eq=False):
+class RunBinding(OwnMessage, frozen=True, eq=False):
     """How the pods of a run were bound: all at `at` (seconds since 1970), in `took` nanoseconds together.
 
     `errors` has the error of each that was not, by its place.
@@ -160,8 +160,8 @@ class RunBinder(Protocol):
 class RunObserver(Protocol):
     """An observer that takes notice of runs as a whole; others are told of each attempt and binding."""
 
-    def decided_run(self, run: Run) -> None:
+    def on_run(self, run: Run) -> None:
         """Take notice of the attempts of a run."""
 
-    def bound_run(self, bound: BoundRun) -> None:
+    def on_run_binding(self, bound: RunBinding) -> None:
         """Take notice of the binding of a run."""

@@ -52,7 +52,7 @@ class Scoring(msgspec.Struct, eq=False):
 
     def _normalized(self, step: ScoreStep, cache: Layer) -> Scores | int | Status:
         """Let a plugin normalise its remembered scores; equal ones come to what they came to before."""
-        raw, nodes = cache.uniform_raw(step.name), len(self.rows)
+        raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:
             return step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
         known = self.plan.uniform_scores.get((step.name, raw, nodes))

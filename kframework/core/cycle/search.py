@@ -36,7 +36,7 @@ from kframework.core.cycle.rejections import (
     of_plugin,
     order_of,
 )
-from kframework.core.cycle.rotation import Rotation, first_passing, nodes_to_find, row_by_row
+from kframework.core.cycle.rotation import Rotation, find_first_passing, nodes_to_find, row_by_row
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
@@ -224,7 +224,7 @@ class Search:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
         enough = nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
         if self.is_remembered:
-            self.looked = self.look_by_columns(enough)
+            self.looked = self.filter_by_columns(enough)
             self.go_on_with(self.looked.candidates)
             self.rotation.next_start_index = (self.start_index + self.looked.evaluated) % nodes
             return None
@@ -252,11 +252,11 @@ class Search:
             and not self._rejected_nominee
         )
 
-    def look_by_columns(self, enough: int) -> Looked:
+    def filter_by_columns(self, enough: int) -> Looked:
         """Find the first nodes that pass by the plan's columns."""
         cache, nodes = self.plan.cache, self.nodes
         assert cache is not None
-        candidates, evaluated = first_passing(cache.passing, cache.rejected, self.start_index, enough)
+        candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
         places = in_turn(self.start_index, evaluated, len(nodes))
         return Looked(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
 

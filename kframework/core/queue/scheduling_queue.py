@@ -204,7 +204,7 @@ class SchedulingQueue:
         self.in_flight.add(event)
 
     @property
-    def anybody_listens(self) -> bool:
+    def has_listeners(self) -> bool:
         """Whether an event may matter to a pod: one that is held back, or in flight."""
         return bool(len(self._unschedulable) or len(self._gated) or len(self.in_flight))
 

@@ -195,7 +195,7 @@ class Profile:
             signature = self._signatures[key] = Signature(key)
         return signature
 
-    def without_silent(self, signature: Signature) -> Profile:
+    def without_silent_plugins(self, signature: Signature) -> Profile:
         """Return the profile without the plugins that signed with NOTHING, from Reserve on.
 
         Before that their answers are asked once for all pods of a signature.

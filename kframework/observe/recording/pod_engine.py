@@ -73,7 +73,7 @@ class RecordedPodEngine(RecordedEngine, PodEngine):
     """A pod engine that tells a recorder what reaches it from outside, and when it takes a step."""
 
     @property
-    def may_run(self) -> bool:
+    def can_place_runs(self) -> bool:
         """No: a recording has the messages about each pod in their order."""
         return False
 

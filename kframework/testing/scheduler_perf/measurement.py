@@ -13,7 +13,7 @@ from time import perf_counter, process_time
 import msgspec
 
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.run import BoundRun, Run, RunObserver
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Pod
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
@@ -82,7 +82,7 @@ class Collector(RunObserver, Observer):
         self._ends: dict[str, list[float]] = {}
         self._points: dict[str, list[float]] = {}
         self._begun: dict[int, Decision] = {}
-        self._begun_runs: set[int] = set()
+        self._started_runs: set[int] = set()
         self._rates: list[float] = []
         #: When the throughput was last sampled, and how many pods had been scheduled then; None before the first one.
         self._sampled: tuple[float, int] | None = None
@@ -110,7 +110,7 @@ class Collector(RunObserver, Observer):
         result = "scheduled" if binding.code == Code.SUCCESS else "error"
         self._ends.setdefault(result, []).append((ended - decision.started) / 1e6)
 
-    def decided_run(self, run: Run) -> None:
+    def on_run(self, run: Run) -> None:
         for attempt in run.attempts:
             phases = attempt.trace.phases
             spent = sum([nanoseconds for _, nanoseconds, _ in phases])
@@ -118,12 +118,12 @@ class Collector(RunObserver, Observer):
                 self._first = (perf_counter() - spent / 1e9, process_time() - spent / 1e9)
             self._cycles.append(spent / 1e3)
             self._note(phases)
-        self._begun_runs.add(id(run))
+        self._started_runs.add(id(run))
 
-    def bound_run(self, bound: BoundRun) -> None:
-        if id(bound.run) not in self._begun_runs:  # it began before this collector did
+    def on_run_binding(self, bound: RunBinding) -> None:
+        if id(bound.run) not in self._started_runs:  # it began before this collector did
             return
-        self._begun_runs.remove(id(bound.run))
+        self._started_runs.remove(id(bound.run))
         each = bound.took / len(bound.run)
         for place, attempt in enumerate(bound.run.attempts):
             result = "error" if place in bound.errors else "scheduled"

@@ -21,7 +21,7 @@ from kframework.clock import Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.run import BoundRun, Run, RunObserver
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
@@ -119,13 +119,13 @@ class Stage(RunObserver, Observer):
         if self._collector is not None:
             self._collector.bound(binding)
 
-    def decided_run(self, run: Run) -> None:
+    def on_run(self, run: Run) -> None:
         if self._collector is not None:
-            self._collector.decided_run(run)
+            self._collector.on_run(run)
 
-    def bound_run(self, bound: BoundRun) -> None:
+    def on_run_binding(self, bound: RunBinding) -> None:
         if self._collector is not None:
-            self._collector.bound_run(bound)
+            self._collector.on_run_binding(bound)
 
     def _changed(self, change: Change) -> None:
         old, new = change.old, change.new

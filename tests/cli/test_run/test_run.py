@@ -48,9 +48,6 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-# -- the configuration that takes effect ---------------------------------------------------------------------------
-
-
 def effective(run: Command, folder: Path, *arguments: object) -> tuple[list[dict[str, object]], list[str]]:
     """Write the effective configuration; return its documents, and the notices."""
     written = folder / "written.yaml"
@@ -100,9 +97,6 @@ def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
     assert "Unheard" in result.err
 
 
-# -- wrong usage ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
@@ -143,8 +137,6 @@ def test_a_kubeconfig_of_the_configuration_that_is_there_is_read(run: Command, c
     ]
 
 
-# -- a scheduler at work -------------------------------------------------------------------------------------------
-
 CLUSTER = """
 apiVersion: v1
 kind: Node
@@ -169,13 +161,6 @@ HUGE = (
 WAITING = "notice: waiting for the lease kube-system/kube-scheduler"
 IN_STEP = "notice: in step with the cluster (nodes: 1, pods: 2)"
 EXITING = "notice: Requested to terminate, exiting"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Path:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER)
-    return file
 
 
 @pytest.mark.slow

@@ -34,9 +34,6 @@ from tests.support.declared import Gang, GangStatus, Team, gang
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-# -- create, get, list -------------------------------------------------------------------------------------------------
-
-
 async def test_what_is_created_can_be_read(stage: Stage) -> None:
     created = await stage.client.create(pod())
     assert created.metadata.uid and created.metadata.resource_version and created.metadata.creation_timestamp
@@ -155,9 +152,6 @@ async def test_what_is_not_there(stage: Stage) -> None:
     )
 
 
-# -- namespaces --------------------------------------------------------------------------------------------------------
-
-
 async def test_namespaces(stage: Stage) -> None:
     there = {each.metadata.name for each in await stage.client.list(Namespace)}
     assert there == {"default", "kube-node-lease", "kube-public", "kube-system"}
@@ -175,9 +169,6 @@ async def test_all_in_a_namespace_goes_with_it(stage: Stage) -> None:
     assert sorted(words[words.index("synced") :]) == ["+marker", "-running", "-web", "synced"]
     assert {each.metadata.namespace for each in await stage.client.list(Pod)} == {"default"}
     assert await refusal(stage.client.get(Namespace, "team")) == (404, "NotFound", 'namespaces "team" not found')
-
-
-# -- update, patch -----------------------------------------------------------------------------------------------------
 
 
 async def test_an_update_replaces_the_object(stage: Stage) -> None:
@@ -291,9 +282,6 @@ async def test_a_patch_that_names_another_uid_is_invalid(stage: Stage) -> None:
     assert stage.store.read(Pod, "web", "default").metadata.labels == {}
 
 
-# -- status ------------------------------------------------------------------------------------------------------------
-
-
 async def test_a_status_is_patched_apart_from_the_rest(stage: Stage) -> None:
     created = await stage.client.create(replace(gang(color="red"), status=GangStatus(phase="Running")))
     assert created.status == GangStatus()
@@ -358,9 +346,6 @@ async def test_a_status_is_patched_only_of_the_object_that_is_meant(stage: Stage
     assert (await client.patch_status(Gang, "crew", {"phase": "Running"}, uid=uid)).status.phase == "Running"
 
 
-# -- delete ------------------------------------------------------------------------------------------------------------
-
-
 async def test_what_is_deleted_is_gone(stage: Stage) -> None:
     stage.store.add(PersistentVolume(metadata=ObjectMeta(name="disk")))
     await stage.client.delete(PersistentVolume, "disk")
@@ -376,9 +361,6 @@ async def test_a_deletion_may_name_a_uid(stage: Stage) -> None:
     assert f"the UID in the precondition (other) does not match the UID in record ({uid})" in message
     await stage.client.delete(Pod, "web", "default", uid=uid)
     assert stage.store.objects(Pod) == []
-
-
-# -- leases, where all depends on who comes first ----------------------------------------------------------------------
 
 
 async def test_a_lease_keeps_every_digit_of_its_times(stage: Stage) -> None:

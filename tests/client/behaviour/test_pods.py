@@ -32,9 +32,6 @@ def conditions(found: Pod) -> dict[str, PodCondition]:
     return {condition.type: replace(condition, last_transition_time=None) for condition in found.status.conditions}
 
 
-# -- binding -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_pod_is_bound(stage: Stage) -> None:
     web = await stored(stage)
     await stage.client.patch_pod_status(
@@ -103,9 +100,6 @@ async def test_a_uid_is_a_precondition_of_a_binding(stage: Stage) -> None:
     assert await stage.client.get(Pod, "web", "default") == web
 
 
-# -- status ------------------------------------------------------------------------------------------------------------
-
-
 async def test_condition_and_nominated_node_are_one_write(stage: Stage) -> None:
     web = await stored(stage)
     async with stage.watching(Pod) as watched:
@@ -167,9 +161,6 @@ async def test_a_uid_is_a_precondition_of_a_status(stage: Stage) -> None:
     assert await client.get(Pod, "web", "default") == web
 
 
-# -- the end -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_pod_on_a_node_gets_its_grace(stage: Stage) -> None:
     web = await stored(stage, node_name="n1")
     await stage.client.delete(Pod, "web", "default", uid=web.metadata.uid)
@@ -189,9 +180,6 @@ async def test_a_pod_that_does_not_run_goes_at_once(stage: Stage, place: str, ph
     stage.store.set_status(stage.store.read(Pod, "web", "default"), PodStatus(phase=phase))
     await stage.client.delete(Pod, "web", "default")
     assert await stage.client.list(Pod) == []
-
-
-# -- events ------------------------------------------------------------------------------------------------------------
 
 
 EVENT = failed_scheduling().event()

@@ -141,9 +141,6 @@ async def test_a_name_that_is_given_again_is_another_object(stage: Stage) -> Non
     assert changed == Changed(second)
 
 
-# -- connections that break --------------------------------------------------------------------------------------------
-
-
 async def test_a_broken_watch_misses_nothing_and_repeats_nothing(stage: Stage) -> None:
     stage.store.load([pod("a"), pod("b")])
     async with stage.watching(Pod) as watched:

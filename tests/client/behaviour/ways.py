@@ -88,9 +88,6 @@ def _word(message: Message) -> str:
     raise AssertionError(f"a watch does not tell {message}")
 
 
-# -- the ways --------------------------------------------------------------------------------------------------------
-
-
 @asynccontextmanager
 async def directly() -> AsyncIterator[Stage]:
     store = MemoryCluster(LoopClock(asyncio.get_running_loop()))
@@ -126,9 +123,6 @@ WAYS: Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
     "in process": in_process,
     "http": over_http,
 }
-
-
-# -- what the tests are about ------------------------------------------------------------------------------------------
 
 
 def pod(name: str = "web", *, namespace: str = "default", **spec: object) -> Pod:

@@ -107,9 +107,6 @@ def words(searching: Searching, pod: PendingPod) -> dict[str, str]:
     return {name: "" if rejection == PASS else search.status(rejection).message for name, rejection in said.items()}
 
 
-# -- in the order of the nodes -------------------------------------------------------------------------------------
-
-
 def test_a_search_goes_along_what_is_remembered_without_a_copy() -> None:
     zones = [make_node(f"n{n}", labels={"topology.kubernetes.io/zone": zone}) for n, zone in enumerate("aabbab")]
     searching = Searching(profile_of(Crowded), zones, [make_pod(f"p{n}", node_name="n2") for n in range(2)])
@@ -137,9 +134,6 @@ def test_what_must_be_asked_in_every_cycle_is_not_written_to_what_is_remembered(
     assert isinstance(search.run(), FitError)
     assert search.plan.cache is not None
     assert search.plan.cache.rejections.values.tolist() == [PASS, PASS]
-
-
-# -- catching up ---------------------------------------------------------------------------------------------------
 
 
 def test_only_the_rows_that_changed_are_asked_again() -> None:
@@ -216,9 +210,6 @@ def test_the_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tu
     assert words(searching, searching.pending(make_pod())) == {"a": said}
 
 
-# -- columns -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("number", "asked"), [(FEW, []), (FEW + 1, [FEW + 1])])
 def test_the_columnar_form_is_asked_about_many_rows(number: int, asked: list[int]) -> None:
     plugin = BothForms(lambda rows: np.full(rows, 4))
@@ -263,9 +254,6 @@ def test_columns_of_other_integers_are_taken(answer: object, column: list[int]) 
     taken = as_column(answer, 2)
     assert taken.dtype == np.int64
     assert taken.tolist() == column
-
-
-# -- memory --------------------------------------------------------------------------------------------------------
 
 
 def test_pods_that_differ_only_in_what_the_upper_layer_reads_share_the_lower_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.cycle.rotation import first_passing, nodes_to_find
+from kframework.core.cycle.rotation import find_first_passing, nodes_to_find
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ def test_the_first_that_pass_are_those_of_a_walk(passing: list[bool], start: int
                 break
             walked.append(place)
         looked_at += 1
-    places, evaluated = first_passing(np.array(passing), passing.count(False), start, enough)
+    places, evaluated = find_first_passing(np.array(passing), passing.count(False), start, enough)
     assert (np.arange(len(passing))[places].tolist(), evaluated) == (walked, looked_at)

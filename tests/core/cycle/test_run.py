@@ -8,7 +8,7 @@ import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, hookimpl
 from kframework.core.cycle.decision import Binding, Decision
-from kframework.core.cycle.run import BoundRun, Run, RunObserver
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Event, Pod
@@ -22,7 +22,7 @@ class Whole(RunObserver):
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
-        self.bound_runs: list[BoundRun] = []
+        self.bound_runs: list[RunBinding] = []
         self.single: list[Decision | Binding] = []
 
     def decided(self, decision: Decision) -> None:
@@ -31,10 +31,10 @@ class Whole(RunObserver):
     def bound(self, binding: Binding) -> None:
         self.single.append(binding)
 
-    def decided_run(self, run: Run) -> None:
+    def on_run(self, run: Run) -> None:
         self.runs.append(run)
 
-    def bound_run(self, bound: BoundRun) -> None:
+    def on_run_binding(self, bound: RunBinding) -> None:
         self.bound_runs.append(bound)
 
 

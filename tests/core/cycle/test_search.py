@@ -109,9 +109,6 @@ def scored(**scores: object) -> list[Node]:
 no, never = unschedulable("no"), unresolvable("never")
 
 
-# -- how many, and where the next search starts --------------------------------------------------------------------
-
-
 def test_without_score_plugins_the_first_feasible_node_is_enough() -> None:
     searching = Searching(profile_of(Remembers("A", on("abde", no))), map(make_node, "abcdefgh"))
     assert searching.run(make_pod()) == ScheduleResult("c", 0, 1, 5, 1)
@@ -197,9 +194,6 @@ def test_the_next_search_starts_behind_the_nominated_node_too() -> None:
     assert searching.rotation.next_start_index == 2  # `a`, and `d` which was tried first
 
 
-# -- nominations ---------------------------------------------------------------------------------------------------
-
-
 def test_the_nominated_node_is_taken_without_a_look_at_the_others() -> None:
     searching = Searching(profile_of(Remembers("A", lambda pod, node: None), Likes), scored(a=9, b=1))
     assert searching.run(make_pod(nominated_node_name="b")) == ScheduleResult("b", 0, 1, 1, 1)
@@ -225,9 +219,6 @@ def test_what_nominated_pods_rule_out_stands_whatever_is_said_without_them(plugi
     outcome = searching.run(make_pod())
     assert isinstance(outcome, FitError)
     assert (outcome.reasons, outcome.rejectors) == ({"no": 1}, frozenset("B"))
-
-
-# -- why not -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kinds", [(a, b) for a in (Says, Remembers) for b in (Says, Remembers)])
@@ -300,9 +291,6 @@ def test_reason_bits_without_words_are_a_fault(words: Callable[[], object]) -> N
     outcome = Searching(profile_of(Codes(words)), map(make_node, "ab")).run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.message.startswith("plugin 'Codes', hook filter_status: ")
-
-
-# -- which one -----------------------------------------------------------------------------------------------------
 
 
 def test_the_best_node_is_chosen_and_the_three_best_are_named() -> None:
@@ -384,9 +372,6 @@ def test_a_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
     outcome = searching.run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert outcome.status.message == 'running AddPod on PreFilter plugin "AddsUp": cannot add rival'
-
-
-# -- a pod for few nodes -------------------------------------------------------------------------------------------
 
 
 def test_a_pod_pinned_to_few_nodes_asks_only_those() -> None:

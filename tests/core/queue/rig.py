@@ -98,8 +98,6 @@ class Rig:
         self.popped: dict[str, QueuedPod] = {}
         self.queue = SchedulingQueue(self, lambda: self.now, backoff or Backoff(), max_unschedulable=max_unschedulable)
 
-    # -- the rules -------------------------------------------------------------------------------------------------
-
     def sort_key(self, queued: QueuedPod) -> Hashable:
         return self.sort(queued)
 
@@ -117,8 +115,6 @@ class Rig:
         """Answer as hints do that tell the update of this pod from that of another."""
         about_another = isinstance(event.new, PendingPod) and event.new.uid != pod.uid
         return registered(event, plugin) and not about_another
-
-    # -- what the engine does with the queue -----------------------------------------------------------------------
 
     def add(self, *names: str, priority: int = 0) -> None:
         for name in names:
@@ -161,8 +157,6 @@ class Rig:
         """When something is due next."""
         deadlines = (self.queue.retry_deadline, self.queue.flush_deadline)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-    # -- looking at it ---------------------------------------------------------------------------------------------
 
     def places(self) -> dict[str, str]:
         """Tell where each pod is; fail if one is in two places."""

@@ -104,9 +104,6 @@ def test_pods_that_come_and_go_behind_the_first_are_not_kept() -> None:
     assert sum(ref() is not None for ref in gone) <= 2
 
 
-# -- keys that do not compare --------------------------------------------------------------------------------------
-
-
 class Fragile:
     """A key whose comparisons fail whenever the script says so."""
 

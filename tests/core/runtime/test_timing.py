@@ -79,9 +79,6 @@ def timings(*plugins: type[Plugin]) -> set[PluginTiming]:
     return set(decision.plugins)
 
 
-# -- phases --------------------------------------------------------------------------------------------------------
-
-
 def test_phases_follow_each_other_without_a_gap(ticks: Ticks) -> None:
     trace = AttemptTrace(pending_pod(make_pod()), 1)
     ticks.moment += 10
@@ -102,9 +99,6 @@ def test_a_restarted_trace_measures_another_cycle_of_the_same_attempt(ticks: Tic
     trace.end_phase("b")
     assert trace.phases == [("b", 1, Code.SUCCESS)]
     assert (trace.attempt, trace.sample_value, trace.is_timed) == (7, 0.25, True)
-
-
-# -- plugins -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -233,8 +227,6 @@ def test_the_first_code_of_a_hook_that_is_called_again_is_kept(ticks: Ticks, tra
 def test_plugins_that_are_not_timed_are_not_told() -> None:
     assert decided(plugin("A", filter=None, permit=None), timed_share=0.0).plugins == ()
 
-
-# -- the current attempt -------------------------------------------------------------------------------------------
 
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1

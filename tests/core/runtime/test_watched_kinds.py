@@ -26,7 +26,7 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.state.objects import ObjectStore
-from kframework.testing import Scenario, make_node, make_pod
+from kframework.testing import Scenario, create, make_node, make_pod
 from tests.extension_points.scripted import plugin, profile, run
 from tests.support.declared import Quota, Team
 from tests.support.storage import claim, mounted, storage_class, volume
@@ -103,9 +103,6 @@ def test_events_of_known_kinds_pass(resource: str) -> None:
     kinds_of(watching("A", Watch(Team), events=[ClusterEvent(resource, ActionType.ADD)]))
 
 
-# -- the built-in plugins ------------------------------------------------------------------------------------------
-
-
 class Noting(PluginHandle):
     """A handle that notes which stores its plugin looks at."""
 
@@ -138,7 +135,7 @@ def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: 
     monkeypatch.setattr(plugin_handle, "PluginHandle", Noting)
     Noting.looked_at = defaultdict(set)
     owners = [OwnerReference(api_version=version, kind=kind, name="web", controller=True) for version, kind in OWNERS]
-    result = Scenario(
+    scenario = Scenario(
         nodes=[make_node("a", labels={"example.com/rack": "1"})],
         pods=[
             make_pod("stored", volumes=mounted("data")),
@@ -146,8 +143,10 @@ def test_built_in_plugins_look_at_what_they_watch_and_at_all_of_it(monkeypatch: 
         ],
         objects=[storage_class(), volume(), claim()],
         config=HARD_DEFAULTS,
-    ).run()
-    assert result.place_of("stored") == "bound"
+    )
+    # The second pod finds the claim bound, so its volume is looked at.
+    result = scenario.at(5, create(make_pod("again", volumes=mounted("data")))).run()
+    assert [result.place_of(name) for name in ("stored", "again")] == ["bound", "bound"]
     watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
     # The budgets, and the pods that it sends away, are looked at by the evaluator.
     assert watched.pop("DefaultPreemption") == {PodDisruptionBudget, Pod}

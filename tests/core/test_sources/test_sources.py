@@ -32,9 +32,6 @@ def attempts(result: Result, pod: str = "web") -> list[tuple[float, str]]:
     return [(each.popped_at - 1767225600.0, each.woken_by) for each in result.decisions_on(pod)]
 
 
-# -- waking ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("reads", ["node", "pods", None])
 @pytest.mark.parametrize("by", ["node", "key"])
 def test_a_change_wakes_those_whom_the_plugin_rejected(reads: Any, by: Any) -> None:
@@ -123,9 +120,6 @@ def test_a_change_while_the_pod_is_tried_is_not_lost() -> None:
     assert result.node_of("web") == "a"
 
 
-# -- what is remembered ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("by", ["node", "key"])
 def test_remembered_answers_are_forgotten_where_data_changed(by: Any) -> None:
     """Two equal pods: what was remembered for the first does not hold for the second."""
@@ -152,8 +146,6 @@ def test_only_the_named_nodes_are_asked_about_again() -> None:
     assert sorted(asked[:6]) == list("abcdef")
     assert set(asked[6:]) == {"c"}
 
-
-# -- absent and stale --------------------------------------------------------------------------------------------------
 
 #: By what is declared: where the pod goes and waits while the source has never told anything, and what is said of it.
 ABSENT: dict[WhenStale, tuple[str, str]] = {

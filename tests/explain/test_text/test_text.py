@@ -67,9 +67,6 @@ def wide(**fields: Any) -> list[str]:
     return text_of(msgspec.structs.replace(ONLY, **fields), wide=True).splitlines()
 
 
-# -- the pod -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_pod_comes_first() -> None:
     requests = {"cpu": "2", "memory": "1Gi"}
     assert lines(requests=requests, priority=7, nominated="n4", then=THEN)[:8] == [
@@ -144,9 +141,6 @@ def test_a_binding_that_failed_is_told() -> None:
         message="node is gone",
     )
     assert lines(then=CHOSEN, binding=failed)[4].endswith("looked at fitted; node is gone")
-
-
-# -- the nodes ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_stands_against_the_nodes_is_a_table() -> None:
@@ -258,9 +252,6 @@ def test_room_that_is_kept_is_told() -> None:
     assert "  On n1 room is kept for a/one, a/two, a/three and 1 more." in lines(now=now)
 
 
-# -- the way out -------------------------------------------------------------------------------------------------------
-
-
 def test_what_would_help_is_listed() -> None:
     text = lines(help=tuple(Remedy(f"do {n}", ()) for n in range(9)))
     assert text[text.index("WHAT WOULD HELP, each by itself:") + 1 :] == [f"  - do {n}" for n in range(5)]
@@ -295,8 +286,6 @@ def test_what_would_help_is_listed() -> None:
 def test_preemption_is_told(preemption: Preemption, words: list[str]) -> None:
     assert lines(preemption=preemption)[-len(words) :] == words
 
-
-# -- what it waits for -------------------------------------------------------------------------------------------------
 
 SINCE = "40 s, since 1970-01-01T00:16:00Z"
 SOON = "at 1970-01-01T00:16:44Z, in 4s"

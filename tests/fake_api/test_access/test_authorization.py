@@ -16,8 +16,6 @@ from kframework.fake_api.access import Grant, RoleBasedAuthorizer
 PODS = Rule(("",), ("pods",), ("get", "list"))
 
 
-# -- roles and bindings ------------------------------------------------------------------------------------------------
-
 ANN = User("ann", ("system:authenticated", "team"))
 WEB = service_account("shop", "web")
 
@@ -87,9 +85,6 @@ def test_grants(user: User, objects: list[dict[str, Any]], where: list[str]) -> 
 )
 def test_a_grant_holds_in_its_namespace(namespace: str, wanted: Attributes, allowed: bool) -> None:
     assert Grant(namespace, PODS).allows(wanted) is allowed
-
-
-# -- refusals ----------------------------------------------------------------------------------------------------------
 
 
 OF_THE_LEASE = (

@@ -48,9 +48,6 @@ def test_as_whom_a_request_is_answered() -> None:
     assert impersonated(CIMultiDict({"Impersonate-Group": "dev"})) is None
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_file_of_tokens(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text('secret,ann,7,"dev, ops"\n\nother,bob,8\n')

@@ -58,9 +58,6 @@ def container(name: str, image: str, state: Json, **more: object) -> Json:
     return told | {"state": state} | more
 
 
-# -- nodes -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_node_of_which_nobody_says_otherwise_is_ready() -> None:
     status = status_of(node(capacity={"cpu": "4"}))
     assert status["capacity"] == {"cpu": "4"}
@@ -86,9 +83,6 @@ def test_what_a_node_says_counts() -> None:
     assert status == {"conditions": [pressure, NOT_READY], "addresses": addresses}
     conditions = status_of(node(conditions=[pressure]))["conditions"]
     assert [each["type"] for each in conditions] == ["MemoryPressure", "Ready"]
-
-
-# -- pods --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_that_runs_has_addresses_and_containers() -> None:

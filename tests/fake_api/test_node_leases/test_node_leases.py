@@ -47,9 +47,6 @@ def stored(name: str = "n1", namespace: str = "kube-node-lease") -> Lease:
     return Lease(metadata=ObjectMeta(name=name, namespace=namespace))
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 async def test_the_lease_of_a_node() -> None:
     served = Alive(node())
     await asyncio.sleep(100)
@@ -138,9 +135,6 @@ async def test_who_is_not_heard_of_renews_no_more() -> None:
     assert 0 <= await served.renewed() < 10
     (again,) = (await served.ask("GET", f"{NODES}/n1"))["status"]["conditions"]
     assert 0 <= served.clock.now() - seconds_of(again["lastHeartbeatTime"]) < 300
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
 
 
 async def test_what_somebody_writes_in_its_place_counts() -> None:
@@ -240,9 +234,6 @@ async def test_what_somebody_wrote_stays_when_its_node_goes() -> None:
     assert await served.names() == []
 
 
-# -- watching ----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_watch_tells_what_comes_and_goes() -> None:
     served = Alive(node("a"))
     async with served.watching(LEASES) as events:
@@ -303,9 +294,6 @@ async def test_a_watch_can_be_taken_up_again() -> None:
     served.cluster.remove(Node, "a")
     async with served.watching(LEASES, resourceVersion=start) as events:
         assert await events.told(2) == ["ADDED b", "DELETED a"]
-
-
-# -- keeping -----------------------------------------------------------------------------------------------------------
 
 
 async def test_only_what_somebody_wrote_is_kept(tmp_path: Path) -> None:

@@ -24,9 +24,6 @@ def cluster(*objects: ApiObject) -> MemoryStore:
     return MemoryStore(StubClock(), objects)
 
 
-# --- loading ----------------------------------------------------------------------------------------------------------
-
-
 def test_loading_creates_the_namespaces_that_objects_name() -> None:
     shop = Namespace(metadata=ObjectMeta(name="shop", labels={"tier": "a"}))
     memory = cluster(pod("a", namespace="shop"), pod("b", namespace="team"), shop)

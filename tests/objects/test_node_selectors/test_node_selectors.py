@@ -40,32 +40,6 @@ def named(*names: str) -> Term:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
 
 
-BROKEN: Term = {"matchExpressions": [{"key": "zone", "operator": "Near"}]}
-
-
-@pytest.mark.parametrize(
-    ("pod", "matches"),
-    [
-        (spec(disk="ssd"), True),
-        (spec(disk="hdd"), False),
-        (spec([zone("a")]), True),
-        (spec([zone("b"), named("n1")]), True),
-        (spec([zone("b")]), False),
-        (spec([zone("a")], disk="ssd"), True),
-        (spec([zone("a")], disk="hdd"), False),
-        (spec([zone("b")], disk="ssd"), False),
-        (spec([]), False),
-        (spec([{}]), False),
-        (spec([BROKEN]), False),
-        (spec([BROKEN, zone("a")]), True),
-    ],
-)
-def test_required(pod: PodSpec, matches: bool) -> None:
-    predicate = required_node_affinity(pod)
-    assert predicate is not None
-    assert predicate({"zone": "a", "disk": "ssd"}, "n1") is matches
-
-
 def test_nothing_required_compiles_to_none() -> None:
     assert required_node_affinity(PodSpec()) is None
     assert required_node_affinity(spec(preferred=[{"weight": 1, "preference": zone("a")}])) is None
@@ -90,33 +64,8 @@ def test_pinned_nodes(pod: PodSpec, nodes: set[str] | None) -> None:
     assert pinned_nodes(pod) == nodes
 
 
-# -- terms ---------------------------------------------------------------------------------------------------------
-
-
 def terms(*several: Mapping[str, object]) -> list[NodeSelectorTerm]:
     return msgspec.convert(list(several), list[NodeSelectorTerm])
-
-
-LABELS = {"zone": "a", "gen": "007", "odd": "x1", "big": "9223372036854775808"}
-
-
-@pytest.mark.parametrize(
-    ("requirements", "matches"),
-    [
-        ([("gen", "Gt", "6")], True),
-        ([("gen", "Gt", "7")], False),
-        ([("gen", "Lt", "8")], True),
-        ([("gen", "Lt", "7")], False),
-        ([("odd", "Lt", "8")], False),
-        ([("big", "Gt", "1")], False),
-        ([("none", "Lt", "8")], False),
-        ([("zone", "In", "a"), ("gen", "Exists")], True),
-        ([("zone", "In", "b"), ("gen", "Exists")], False),
-    ],
-)
-def test_node_labels(requirements: list[tuple[Any, ...]], matches: bool) -> None:
-    compiled = NodeSelectorTerms(terms({"matchExpressions": expressions(*requirements)}))
-    assert compiled.matches(LABELS, "n1") is matches
 
 
 @pytest.mark.parametrize(
@@ -156,24 +105,6 @@ def test_a_term_that_does_not_parse_hides_no_other(term: dict[str, object]) -> N
     assert NodeSelectorTerms(terms(term, {"matchExpressions": expressions(("a", "Exists"))})).matches({"a": "2"}, "n1")
     with pytest.raises(SelectorError):
         preferred_node_score(msgspec.convert([{"weight": 1, "preference": term}], list[PreferredSchedulingTerm]))
-
-
-def test_terms_are_alternatives_and_empty_ones_match_nothing() -> None:
-    here, there = ({"matchExpressions": expressions(("zone", "In", zone))} for zone in "ab")
-    assert NodeSelectorTerms(terms(there, here)).matches(LABELS, "n1")
-    assert not NodeSelectorTerms(terms({}, there)).matches(LABELS, "n1")
-    assert not NodeSelectorTerms([]).matches(LABELS, "n1")
-
-
-def test_the_score_adds_the_weights_of_matching_terms() -> None:
-    near = {"matchExpressions": expressions(("zone", "In", "a"))}
-    named = {"matchFields": expressions(("metadata.name", "In", "n1"))}
-    broken = {"matchExpressions": expressions(("zone", "Near"))}
-    preferred = [(5, near), (30, named), (100, {}), (0, broken)]
-    score = preferred_node_score(
-        msgspec.convert([{"weight": w, "preference": p} for w, p in preferred], list[PreferredSchedulingTerm])
-    )
-    assert (score(LABELS, "n1"), score(LABELS, "n2"), score({}, "n2")) == (35, 5, 0)
 
 
 @given(requirements, some_labels)

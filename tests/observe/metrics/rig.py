@@ -58,8 +58,6 @@ class Rig:
         """Let everything happen that is due within some seconds of virtual time: a pod's first rest ends."""
         await asyncio.sleep(20)
 
-    # -- what is shown ---------------------------------------------------------------------------------------------
-
     def values(self, name: str) -> dict[tuple[str, ...], float]:
         return values(self.series, name)
 

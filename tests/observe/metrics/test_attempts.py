@@ -97,9 +97,6 @@ def told(*records: Decision | Binding) -> Attempts:
     return attempts
 
 
-# -- how attempts end ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("records", "result"),
     [
@@ -135,9 +132,6 @@ def test_profiles_are_told_apart() -> None:
         ("batch", "unschedulable"): 2,
         ("default-scheduler", "unschedulable"): 1,
     }
-
-
-# -- how long they took --------------------------------------------------------------------------------------------
 
 
 def test_an_attempt_lasts_from_the_pop_until_the_pod_is_bound() -> None:
@@ -204,9 +198,6 @@ def test_pre_enqueue_is_told_by_the_queue() -> None:
     assert count_of(attempts.series, POINTS) == {("PreEnqueue", "default-scheduler", "Unschedulable"): 1}
 
 
-# -- what pods went through ----------------------------------------------------------------------------------------
-
-
 def test_the_life_of_a_pod_ends_with_its_binding() -> None:
     attempts = told(decision(tries=3), binding())
     assert sum_of(attempts.series, LIFE) == {("3",): pytest.approx(3 - 20e-6)}
@@ -237,8 +228,6 @@ def test_preemption_is_counted_whether_it_helps_or_not() -> None:
     assert sum_of(attempts.series, "scheduler_preemption_victims") == {(): 3}
 
 
-# -- plugins -------------------------------------------------------------------------------------------------------
-
 PLUGINS = (
     ("pre_filter", "Fit", 5 * MICROSECOND, OK),
     ("pre_filter", "Spread", MICROSECOND, Code.SKIP),
@@ -268,9 +257,6 @@ def test_a_timed_attempt_stands_for_all_since_the_one_before() -> None:
     }
 
 
-# -- memory --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_nothing_is_kept_that_nobody_asks_for() -> None:
     attempts = Attempts()
@@ -283,9 +269,6 @@ def test_nothing_is_kept_that_nobody_asks_for() -> None:
         assert tracemalloc.get_traced_memory()[0] < 500_000
     finally:
         tracemalloc.stop()
-
-
-# -- all of it -----------------------------------------------------------------------------------------------------
 
 
 def test_a_reset_forgets_all() -> None:

@@ -92,9 +92,6 @@ async def served(
         tasks.cancel_scope.cancel()
 
 
-# -- /metrics ------------------------------------------------------------------------------------------------------
-
-
 async def test_attempts_the_queue_the_process_and_the_build_are_shown() -> None:
     async with served() as scheduler:
         shown = await scheduler.samples()
@@ -154,9 +151,6 @@ async def test_delete_begins_to_count_anew() -> None:
     assert shown['scheduler_pending_pods{queue="unschedulable"}'] == 1
 
 
-# -- /metrics/resources and /metrics/slis --------------------------------------------------------------------------
-
-
 async def test_what_pods_ask_for_has_a_page_of_its_own() -> None:
     async with served() as scheduler:
         shown = await scheduler.samples("/metrics/resources")
@@ -184,9 +178,6 @@ async def test_health_checks_are_counted_until_a_reset() -> None:
         }
         await scheduler.reset("/metrics/slis")
         assert total not in await scheduler.samples("/metrics/slis")
-
-
-# -- beside the scheduler ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -46,9 +46,6 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
-# -- counters ------------------------------------------------------------------------------------------------------
-
-
 def test_a_counter_has_a_line_for_each_key() -> None:
     counts = Counts(FRUIT, as_it_is)
     counts["pear", "sweet"] += 2
@@ -88,9 +85,6 @@ def test_any_text_may_be_a_label(kind: str, taste: str) -> None:
     counts = Counts(FRUIT, as_it_is)
     counts[kind, taste] += 1
     assert samples(text(counts)) == {("fruit_total", (("kind", kind), ("taste", taste))): 1}
-
-
-# -- histograms ----------------------------------------------------------------------------------------------------
 
 
 def meals(*milliseconds: int) -> Histograms[tuple[str, ...]]:
@@ -173,9 +167,6 @@ def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
     return counts
 
 
-# -- what is read off ----------------------------------------------------------------------------------------------
-
-
 def test_a_gauge_is_read_off_when_somebody_asks_and_knows_no_reset() -> None:
     baskets = {("red",): 3}
     readings = Readings(BASKETS, lambda: baskets)
@@ -193,9 +184,6 @@ def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
     eaten["pear", "sweet"] += 2
     eaten["apple", "sour"] = 1
     assert list(samples(text(readings)).values()) == [1, 2]
-
-
-# -- numbers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,6 @@ def test_a_line_that_is_not_finished_is_left_out(recorded: Report, tmp_path: Pat
     assert short.cut_off
 
 
-# -- what cannot be read -----------------------------------------------------------------------------------------------
-
-
 def newer(lines: list[Line]) -> None:
     lines[0]["version"] = VERSION + 1
 

@@ -173,9 +173,6 @@ def test_extenders_are_not_asked(file: Path) -> None:
         reconsider(record(file, [LARGE, POD]), EXTENDED)
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_part_that_begins_in_the_middle_knows_what_was(

@@ -55,9 +55,6 @@ async def names(tab: Tab, selector: str) -> list[str]:
     return [text.rpartition("/")[2] for text in await tab.texts(f"{selector} .pod")]
 
 
-# -- what is there -------------------------------------------------------------------------------------------------
-
-
 async def test_everything_is_shown_at_once(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
@@ -109,9 +106,6 @@ async def test_results_may_be_chosen(browser: Browser) -> None:
         assert "→ a" in await tab.text("#attempts tr")
 
 
-# -- what happens --------------------------------------------------------------------------------------------------
-
-
 async def test_decisions_come_by_themselves(browser: Browser) -> None:
     made = scene()
     async with served(made) as url, browser.open(url) as tab:
@@ -161,9 +155,6 @@ async def test_a_scheduler_that_does_not_answer_is_told(browser: Browser) -> Non
         assert (await tab.text("#state")).startswith("no answer since ")
         assert await names(tab, "#pods") != []
         tab.complaints.clear()  # that nobody answers is what was tried
-
-
-# -- one pod, one node ---------------------------------------------------------------------------------------------
 
 
 async def test_a_pod_is_explained(browser: Browser) -> None:
@@ -258,9 +249,6 @@ async def test_a_pod_of_a_node_leads_to_its_explanation(browser: Browser) -> Non
         assert "binding" in await tab.text("dialog .standing")
 
 
-# -- the picture of many nodes -------------------------------------------------------------------------------------
-
-
 def many(count: int) -> Scene:
     """Let there be many nodes in three zones, each fuller than the one before."""
     nodes = [make_node(f"node-{number}", zone=f"z{number % 3}", cpu=100, pods=110) for number in range(count)]
@@ -308,9 +296,6 @@ async def test_five_thousand_nodes_stay_readable(browser: Browser, screen: Scree
         assert await tab.run(f"{cells}.every(each => each.getBoundingClientRect().width >= 5)")
         assert await tab.run("document.querySelector('.cells').getBoundingClientRect().height") < 1200
         assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
-
-
-# -- for everybody -------------------------------------------------------------------------------------------------
 
 
 @SCREENS
@@ -402,8 +387,6 @@ async def test_what_is_not_found_is_told(browser: Browser) -> None:
         assert await tab.run("document.querySelector('#found').hidden")
 
 
-# -- nothing gets in -----------------------------------------------------------------------------------------------
-
 NASTY = "<img src=x onerror=alert(1)>'\"`${1}&amp;"
 
 
@@ -471,9 +454,6 @@ async def test_the_policy_is_in_force(browser: Browser) -> None:
         assert await tab.run("fetch('http://127.0.0.1:9/').then(() => 'let out', (fault) => fault.name)") == "TypeError"
         assert len(tab.complaints) > 0
         tab.complaints.clear()  # that it complains is what was tried
-
-
-# -- outside data --------------------------------------------------------------------------------------------------
 
 
 async def test_outside_data_are_shown_with_their_age(browser: Browser) -> None:

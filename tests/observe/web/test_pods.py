@@ -139,9 +139,6 @@ def test_without_a_remembered_attempt_the_condition_says_why() -> None:
     assert pod.message == "said before"
 
 
-# -- by name -------------------------------------------------------------------------------------------------------
-
-
 def found(made: Scene, text: str) -> list[Found]:
     return list(finished(find_pods(PodEngineShown(made.engine, made.history), text)))
 

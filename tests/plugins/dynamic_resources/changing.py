@@ -126,8 +126,6 @@ class ChangingCluster:
         self._version += 1
         return str(self._version)
 
-    # -- nodes, classes, slices ------------------------------------------------------------------------------------
-
     def _put_class(self) -> None:
         made = msgspec.convert({"metadata": {"name": "gpu"}}, DeviceClass)
         self.state.objects(DeviceClass).put(made.metadata, made)
@@ -195,8 +193,6 @@ class ChangingCluster:
         slices = self.state.objects(ResourceSlice)
         if len(slices):
             slices.remove(self.random.choice(list(slices)).metadata)
-
-    # -- claims ----------------------------------------------------------------------------------------------------
 
     def _new_claim(self) -> ResourceClaim:
         name = f"c{self.random.randint(0, 9)}"

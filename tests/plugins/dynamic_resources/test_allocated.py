@@ -93,8 +93,6 @@ def test_a_device_that_others_gave_twice_is_given_back_twice() -> None:
     assert not found.is_in_use(X)
 
 
-# -- what is about to be written -----------------------------------------------------------------------------------
-
 #: What happens to the claim `a`, which may get x and a share of y: the scheduler's side and the cluster's.
 RESULTS = ({"device": "x"}, share("1"))
 Step = Callable[[ObjectStore[ResourceClaim], AllocatedDevices], object]

@@ -112,9 +112,6 @@ def test_what_makes_no_sense_is_told() -> None:
         here.answers(here.cycle(claim))
 
 
-# -- extended resources --------------------------------------------------------------------------------------------
-
-
 def asking(**requests: int) -> PendingPod:
     named = {"gpu": GPU, "fpga": FPGA}
     return pending_pod(make_pod(requests={named[name]: amount for name, amount in requests.items()}))
@@ -164,9 +161,6 @@ def test_a_claim_is_thought_of_for_extended_resources() -> None:
     ]
     names = [request.name for request in made.spec.devices.requests]
     assert names == [mapping.request_name for mapping in cycle.mappings(here.nodes[0])] == ["container-0-request-1"]
-
-
-# -- what they get -------------------------------------------------------------------------------------------------
 
 
 def test_what_claims_get() -> None:
@@ -235,9 +229,6 @@ def test_on_each_node_they_get_what_a_search_made_anew_finds(seed: int) -> None:
             if expected is not None:
                 assert cycle.ranks(cluster.state.nodes, np.array([node.row]))[0] == rank(expected)
         cluster.change()
-
-
-# -- what-ifs ------------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_that_would_be_gone_gives_its_devices_back() -> None:

@@ -151,9 +151,6 @@ def test_a_crowd_of_changes_is_not_lost() -> None:
     assert counts(columns, cluster) == {"a": (2, 2)}
 
 
-# -- single cases ------------------------------------------------------------------------------------------------------
-
-
 def test_a_resource_behind_which_no_class_stands_is_as_the_table_has_it() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a", allocatable={GPU: 2}))

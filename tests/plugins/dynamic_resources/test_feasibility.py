@@ -109,9 +109,6 @@ def assert_as_searched_anew(random: Random, changes: int) -> Counter[object]:
     return met
 
 
-# -- how long, and how much ----------------------------------------------------------------------------------------
-
-
 def cluster(*slices: ResourceSlice, nodes: Iterable[str] = "ab") -> ClusterState:
     state = ClusterState()
     for name in nodes:

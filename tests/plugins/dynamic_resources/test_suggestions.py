@@ -190,8 +190,6 @@ def test_nodes_come_first_where_enough_devices_are_in_use() -> None:
     assert UNFIXABLE < unused < none
 
 
-# -- changes of claims -------------------------------------------------------------------------------------------------
-
 ON = "default/c"
 TAINT = DeviceTaint(key="worn", value="very", effect="NoSchedule")
 ASKED = {"deviceClassName": "gpu", "count": 4, "selectors": [{"cel": {"expression": "a && b"}}]}

@@ -121,9 +121,6 @@ def written(
     return replace(found, seconds=seconds)
 
 
-# -- binding -------------------------------------------------------------------------------------------------------
-
-
 def test_a_claim_gets_its_devices_for_a_pod() -> None:
     found = written(bind)
     assert found.claim is not None and found.claim.status.allocation is not None
@@ -267,9 +264,6 @@ def test_an_unanswered_write_that_comes_too_late_is_not_done() -> None:
     assert found.claim is not None and users(found.claim) == ["other"]
 
 
-# -- giving back ---------------------------------------------------------------------------------------------------
-
-
 def unreserve(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, None]:
     return writes.unreserve(claim, pending_pod(POD))
 
@@ -353,8 +347,6 @@ def test_a_claim_that_cannot_be_deleted(method: str, text: str) -> None:
     assert written(delete, (method, failing(403), 1)).text == text
 
 
-# -- claims for extended resources ---------------------------------------------------------------------------------
-
 USES = ContainerExtendedResourceRequest(
     container_name="main", resource_name="example.com/gpu", request_name="container-0-request-0"
 )
@@ -428,9 +420,6 @@ def test_who_is_bound_keeps_what_an_earlier_attempt_is_still_giving_back(seen_la
 
     left, _ = with_api(wanting(**reserved_for(POD)), do=do)
     assert left == ["web"]
-
-
-# -- until it is known what is written -----------------------------------------------------------------------------
 
 
 def of_version(version: int, uid: str = "uid-c") -> ResourceClaim:

@@ -208,9 +208,6 @@ def _constraints_hold(here: World, number: int, solution: Solution) -> bool:
     return True
 
 
-# -- drawn ---------------------------------------------------------------------------------------------------------
-
-
 def drawn(random: Random) -> World:
     """Draw a world of up to two pools with three devices each, and up to two claims."""
     slices = [_slice(random) for _ in range(random.randint(1, 2))]

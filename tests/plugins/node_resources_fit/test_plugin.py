@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kframework import ActionType, Code, Status, unresolvable, unschedulable
 from kframework.framework.events import ClusterEvent, QueueingHint
-from kframework.objects import ApiObject, Container, DeviceClass, Node, Pod, PodSpec, RawQuantity, Resources
+from kframework.objects import ApiObject, Container, DeviceClass, Node, Pod, RawQuantity
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit, after_class_change, after_pod_change
 from kframework.state.cluster import ClusterState
@@ -126,8 +126,8 @@ CONTAINERS = st.lists(
 )
 PODS = CONTAINERS.map(lambda containers: make_pod(containers=containers))
 #: Of each node what it offers, how many pods it allows, and the containers of the pods on it.
-NODES = st.tuples(amounts(4000, 4000 * MEBI, 6), st.integers(0, 4), st.lists(CONTAINERS, max_size=4))
-Drawn = Sequence[tuple[dict[str, RawQuantity], int, list[list[Container]]]]
+NODES = st.tuples(amounts(4000, 4000 * MEBI, 6), st.none() | st.integers(0, 4), st.lists(CONTAINERS, max_size=4))
+Drawn = Sequence[tuple[dict[str, RawQuantity], int | None, list[list[Container]]]]
 
 WEIGHTS = st.dictionaries(st.sampled_from([*RESOURCES, "pods", "unknown"]), st.integers(1, 100), min_size=1)
 SHAPES = st.dictionaries(st.integers(0, 100), st.integers(0, 10), min_size=1, max_size=4)
@@ -213,22 +213,6 @@ def test_room_on_a_half_full_node(pod: Pod, status: Status | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "cpu", "status"),
-    [
-        (2, "1", None),
-        (1, "1", unschedulable("Too many pods")),
-        (0, "1", unschedulable("Too many pods")),
-        (None, "1", unschedulable("Too many pods")),
-        (1, "3", unschedulable("Too many pods", "Insufficient cpu")),
-        (1, "5", unresolvable("Too many pods", "Insufficient cpu")),
-    ],
-)
-def test_too_many_pods_alone_is_never_hopeless(pods: int | None, cpu: str, status: Status | None) -> None:
-    state = cluster_of([make_node("n", cpu=4, pods=pods)], [HALF_FULL])
-    assert filtered(made(NodeResourcesFit), state, make_pod(cpu=cpu)) == ({"n": status} if status else {})
-
-
-@pytest.mark.parametrize(
     ("resource", "ignored"),
     [
         ("example.com/gpu", True),
@@ -264,13 +248,6 @@ def test_no_resource_is_missed_however_many_a_pod_asks_for() -> None:
     assert found.keys() == {"n0", "n1"}
 
 
-def test_pod_level_resources_count_for_room_but_not_for_scores() -> None:
-    spec = PodSpec(containers=(make_container(cpu=1, memory=0),), resources=Resources(requests={"cpu": "3"}))
-    pod, state = Pod(spec=spec), cluster_of([make_node("n", cpu=2)])
-    assert filtered(made(NodeResourcesFit), state, pod) == {"n": unresolvable("Insufficient cpu")}
-    assert scored(made(NodeResourcesFit, scoring("MostAllocated", {"cpu": 1})), state, pod) == {"n": 50}
-
-
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
@@ -287,15 +264,6 @@ def test_pods_with_the_same_requests_share_their_answers(one: Pod, other: Pod, a
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------
-
-
-def test_containers_that_ask_for_nothing_count_as_small_ones() -> None:
-    node = make_node("n", cpu=1, memory="1000Mi")
-    there = make_pod("there", cpu=None, memory=None, node_name="n")
-    pod = make_pod(containers=[make_container("a"), make_container("b", cpu=0, memory=0)])
-    for resource, score in {"cpu": 20, "memory": 40}.items():
-        args = scoring("MostAllocated", {resource: 1})
-        assert scored(made(NodeResourcesFit, args), cluster_of([node], [there]), pod) == {"n": score}
 
 
 def test_amounts_beyond_floating_point_are_divided_exactly() -> None:

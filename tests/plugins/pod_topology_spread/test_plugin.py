@@ -148,9 +148,6 @@ def compare_scores(
     assert final.tolist() == [evened[node.name] for node in feasible]
 
 
-# -- what-ifs ----------------------------------------------------------------------------------------------------------
-
-
 def state_of_filter(plugin: PodTopologySpread, pod: PendingPod, slow: SlowSpread) -> CycleState | None:
     state = CycleState()
     return state if plugin.pre_filter(state, pod, slow.cluster.nodes) is None else None
@@ -193,22 +190,8 @@ def compare_live(plugin: PodTopologySpread, state: CycleState, pod: PendingPod, 
     assert rejections(plugin, state, pod, slow.nodes) == [slow.rejection(limits, node) for node in slow.nodes]
 
 
-# -- single cases ------------------------------------------------------------------------------------------------------
-
 WEB: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "web"}}}
 REASON = "node(s) didn't match pod topology spread constraints"
-
-
-def cluster_with(*, pods: Mapping[str, int], **more: Any) -> ClusterState:
-    """Make two nodes each in the zones a and b, one in none, with so many web pods on them."""
-    cluster = ClusterState()
-    for name in ("a1", "a2", "b1", "b2", "nowhere"):
-        zone = name[0] if name != "nowhere" else ""
-        cluster.put_node(make_node(name, zone=zone, taints=["full:NoSchedule"] if name == "b2" else ()))
-    for name, number in pods.items():
-        for place in range(number):
-            cluster.put_pod(web(f"{name}-{place}", node_name=name, **more))
-    return cluster
 
 
 def web(
@@ -217,67 +200,7 @@ def web(
     return make_pod(name, labels={"app": "web"} if labels is None else labels, topology_spread=spread, **more)
 
 
-def rejected(cluster: ClusterState, pod: Pod, plugin: PodTopologySpread | None = None) -> dict[str, Code]:
-    plugin, state, asked = plugin or plugin_of(cluster), CycleState(), PendingPod(pod, cluster.interned)
-    if plugin.pre_filter(state, asked, cluster.nodes) == Skip:
-        return {}
-    nodes = list(cluster.nodes)
-    answers = rejections(plugin, state, asked, nodes)
-    return {node.name: status.code for node, status in zip(nodes, answers, strict=True) if status is not None}
-
-
 U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-ONLY_A = {"b1": U, "b2": U, "nowhere": UU}
-NOT_A = {"a1": U, "a2": U, "nowhere": UU}
-
-
-@pytest.mark.parametrize(
-    ("pods", "stated", "labels", "expected"),
-    [
-        ({}, {}, None, {"nowhere": UU}),
-        ({"a1": 1}, {}, None, NOT_A),
-        ({"a1": 1, "b1": 1}, {}, None, {"nowhere": UU}),
-        ({"a1": 1, "nowhere": 5}, {}, None, NOT_A),
-        ({"a1": 1}, {}, {"app": "db"}, {"nowhere": UU}),
-        ({"a1": 2}, {}, {"app": "db"}, NOT_A),
-        ({"a1": 2}, {"maxSkew": 2}, None, NOT_A),
-        ({"a1": 1}, {"maxSkew": 2}, None, {"nowhere": UU}),
-        ({"a1": 1, "b1": 1}, {"minDomains": 2}, None, {"nowhere": UU}),
-        ({"a1": 1, "b1": 1}, {"minDomains": 3}, None, NOT_A | ONLY_A),
-        ({"a1": 5}, {"labelSelector": {}}, None, {"nowhere": UU}),
-        ({"a1": 5}, {"labelSelector": None}, None, {"nowhere": UU}),
-        ({"b2": 1}, {}, None, ONLY_A),
-        ({"b2": 1}, {"nodeTaintsPolicy": "Honor"}, None, {"nowhere": UU}),
-        ({"a1": 2, "b2": 1}, {"nodeTaintsPolicy": "Honor"}, None, NOT_A),
-    ],
-)
-def test_the_spread_that_must_be(
-    pods: Mapping[str, int], stated: dict[str, Any], labels: Mapping[str, str] | None, expected: dict[str, Code]
-) -> None:
-    cluster = cluster_with(pods=pods)
-    assert rejected(cluster, web("new", constraint(**WEB | stated), labels=labels)) == expected
-
-
-@pytest.mark.parametrize("ignored", [{"namespace": "other"}, {"deletion_timestamp": "2026-01-02T03:04:05Z"}])
-def test_pods_elsewhere_and_pods_that_go_do_not_count(ignored: dict[str, Any]) -> None:
-    assert rejected(cluster_with(pods={"a1": 3}, **ignored), web("new", constraint(**WEB))) == {"nowhere": UU}
-
-
-@pytest.mark.parametrize(("policy", "expected"), [("Honor", {"nowhere": UU}), ("Ignore", NOT_A)])
-def test_nodes_that_the_pod_does_not_want_count_by_policy(policy: str, expected: dict[str, Code]) -> None:
-    cluster = cluster_with(pods={"a1": 1})
-    pod = web("new", constraint(nodeAffinityPolicy=policy, **WEB), node_selector={HOSTNAME: "a1"})
-    assert rejected(cluster, pod) == expected
-
-
-def test_the_first_constraint_that_does_not_hold_is_the_reason() -> None:
-    cluster = cluster_with(pods={"a1": 1})
-    zone, absent = constraint(**WEB), constraint("absent", **WEB)
-    assert rejected(cluster, web("new", absent, zone)) == dict.fromkeys(("a1", "a2", "b1", "b2", "nowhere"), UU)
-    # No node has both labels, so none counts and nothing is skewed.
-    assert rejected(cluster, web("new", zone, absent)) == dict.fromkeys(("a1", "a2", "b1", "b2", "nowhere"), UU)
-    skewed = web("new", constraint(HOSTNAME, **WEB), zone)
-    assert rejected(cluster, skewed) == NOT_A
 
 
 def test_the_words_are_kube_schedulers() -> None:
@@ -288,7 +211,8 @@ def test_the_words_are_kube_schedulers() -> None:
 
 @pytest.mark.parametrize(("when", "hook"), [("DoNotSchedule", "pre_filter"), ("ScheduleAnyway", "pre_score")])
 def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str, hook: str) -> None:
-    cluster = cluster_with(pods={})
+    cluster = ClusterState()
+    cluster.put_node(make_node("n", zone="a"))
     plugin, state = plugin_of(cluster), CycleState()
     pod = PendingPod(web("new", constraint(when=when, labelSelector=INVALID)), cluster.interned)
     answers = {
@@ -298,9 +222,6 @@ def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str
     said = answers.pop(hook)
     assert said is not None and said.code == Code.ERROR and "unknown operator" in said.message
     assert list(answers.values()) == [Skip]
-
-
-# -- signatures and events ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -450,8 +371,6 @@ def test_selectors_wake_a_pod_that_is_spread_by_default(
 ) -> None:
     assert after_selector_change(PendingPod(pod, Interned()), old, new) is hint
 
-
-# -- the contract ------------------------------------------------------------------------------------------------------
 
 PODS = [
     web("hard", constraint(**WEB)),

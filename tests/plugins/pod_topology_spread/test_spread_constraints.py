@@ -20,7 +20,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
-from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
+from tests.support.selecting import owner, replica_set, service
 
 WEB = {"matchLabels": {"app": "web"}}
 INVALID = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w*"]}]}
@@ -33,9 +33,6 @@ def stated(key: str = "zone", when: str = DO_NOT_SCHEDULE, **more: object) -> To
 
 def pending(pod: Pod, interned: Interned | None = None) -> PendingPod:
     return PendingPod(pod, Interned() if interned is None else interned)
-
-
-# -- a pod's own -------------------------------------------------------------------------------------------------------
 
 
 def compiled(labels: Mapping[str, str] | None = None, **more: Any) -> SpreadConstraint:
@@ -114,9 +111,6 @@ def test_keys_are_listed_once() -> None:
     assert topology_keys(own_constraints(pod, DO_NOT_SCHEDULE)) == ("b", "a")
 
 
-# -- the default ones --------------------------------------------------------------------------------------------------
-
-
 def meta(name: str, namespace: str = "default", version: str = "") -> ObjectMeta:
     return ObjectMeta(name=name, namespace=namespace, resource_version=version)
 
@@ -133,54 +127,6 @@ def owned(api_version: str = "apps/v1", kind: str = "ReplicaSet", controls: bool
 
 
 DEFAULTS = [stated("zone"), stated("host", SCHEDULE_ANYWAY, matchLabelKeys=["app"], minDomains=2)]
-
-
-def selectors(cluster: ClusterState, pod: Pod) -> set[str]:
-    """Return the selectors of the default constraints for a pod, as text."""
-    defaults, asked = DefaultConstraints(DEFAULTS, cluster), pending(pod)
-    found = [constraint for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY) for constraint in defaults.of(asked, action)]
-    assert topology_keys(found) in ((), ("zone", "host"))
-    return {str(constraint.selector) for constraint in found}
-
-
-@pytest.mark.parametrize(
-    ("objects", "pod", "expected"),
-    [
-        ([], owned(), set()),
-        ([service({"app": "web"})], owned(), {"app=web"}),
-        ([service({"app": "db"})], owned(), set()),
-        ([service(None)], owned(), set()),
-        ([service({})], owned(), set()),
-        ([service({"app": "web"}, meta("x", "other"))], owned(), set()),
-        ([service({"app": "web"}), service({"tier": "front"}, meta("t"))], owned(), {"app=web,tier=front"}),
-        ([service({"app": "web"}), service({"app": "web", "tier": "back"}, meta("t"))], owned(), {"app=web"}),
-        ([replica_set(WEB)], owned(), {"app=web"}),
-        ([replica_set(WEB)], owned(controls=False), set()),
-        ([replica_set(WEB)], owned("apps/v1beta1"), set()),
-        ([replica_set(WEB)], make_pod(labels={"app": "web"}), set()),
-        ([replica_set({})], owned(), set()),
-        ([replica_set(None)], owned(), set()),
-        ([replica_set(INVALID)], owned(), set()),
-        ([replica_set(INVALID), service({"app": "web"})], owned(), {"app=web"}),
-        ([replica_set(WEB), service({"tier": "front"})], owned(), {"app=web,tier=front"}),
-        ([stateful_set(WEB)], owned(kind="StatefulSet"), {"app=web"}),
-        ([stateful_set(WEB)], owned(), set()),
-        ([replication_controller({"app": "web"})], owned("v1", "ReplicationController"), {"app=web"}),
-        ([replication_controller({})], owned("v1", "ReplicationController"), set()),
-        (
-            [replication_controller({"app": "db"}), service({"app": "web", "tier": "front"})],
-            owned("v1", "ReplicationController"),
-            {"app=db,tier=front"},
-        ),
-        ([replication_controller({"app": "web"})], owned("apps/v1", "ReplicationController"), set()),
-    ],
-)
-def test_default_constraints_are_about_the_pods_of_services_and_owner(
-    objects: Sequence[ApiObject], pod: Pod, expected: set[str]
-) -> None:
-    cluster = ClusterState()
-    put(cluster, *objects)
-    assert selectors(cluster, pod) == expected
 
 
 def test_default_constraints_have_the_other_fields_that_the_args_give_them() -> None:

@@ -56,35 +56,6 @@ def rounded(score: float) -> int:
     return math.floor(score + 0.5)
 
 
-def test_a_domain_scores_by_the_pods_in_it(cluster: ClusterState) -> None:
-    a, b = rounded(3 * math.log(4) + 1), rounded(math.log(4) + 1)
-    assert scored(cluster, wish(ZONE, 2)) == ({"a1": a, "a2": a, "b": b, "n1": 0, "n2": 0}, ["n1", "n2"])
-
-
-def test_only_domains_of_the_feasible_nodes_count(cluster: ClusterState) -> None:
-    a = rounded(3 * math.log(3))
-    assert scored(cluster, wish(ZONE), among="a2 n1") == ({"a2": a, "n1": 0}, ["n1"])
-
-
-def test_a_host_scores_by_its_own_pods(cluster: ClusterState) -> None:
-    scores = {name: rounded(number * math.log(7) + 2) for name, number in PODS.items()}
-    assert scored(cluster, wish(HOSTNAME, 3)) == (scores, [])
-
-
-def test_hosts_that_are_ignored_are_not_among_those_that_count(cluster: ClusterState) -> None:
-    scores, ignored = scored(cluster, wish(HOSTNAME), wish(ZONE))
-    assert ignored == ["n1", "n2"]
-    assert scores["a1"] == rounded(3 * math.log(5) + 3 * math.log(4))
-    assert scores["n1"] == 0
-
-
-def test_where_no_label_is_needed_the_nodes_without_are_one_domain(cluster: ClusterState) -> None:
-    scores, ignored = scored(cluster, wish(HOSTNAME, 3), wish(ZONE, 5), needs_labels=False)
-    assert ignored == []
-    assert scores["a1"] == rounded(3 * math.log(7) + 2 + 3 * math.log(5) + 4)
-    assert scores["n1"] == rounded(5 * math.log(7) + 2)
-
-
 def test_the_empty_value_names_the_domain_of_the_nodes_without_the_label(cluster: ClusterState) -> None:
     cluster.put_node(make_node("nameless", labels={ZONE: ""}))
     among = "a1 b n1 nameless"

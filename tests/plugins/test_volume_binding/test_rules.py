@@ -36,7 +36,6 @@ from tests.support.storage import (
     HOSTNAME,
     capacity,
     claim,
-    controlled,
     driver,
     ephemeral,
     migrated,
@@ -67,14 +66,7 @@ def using(*names: str, volumes: Sequence[Volume] = ()) -> Pod:
     return make_pod("web", volumes=[*mounted(*names), *volumes])
 
 
-# -- the pod as a whole ------------------------------------------------------------------------------------------------
-
-WEB = "default/web"
-FOREIGN = unresolvable(f"PVC default/web-scratch was not created for pod {WEB} (pod is not owner)")
-AWAITED = unresolvable('waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch"')
 UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
-SCRATCH = claim("web-scratch", bound="v")
-DELETED = claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
 
 
 @pytest.mark.parametrize(
@@ -82,26 +74,9 @@ DELETED = claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     [
         ([], make_pod("web"), Skip),
         ([], using(volumes=[Volume(name="c", csi=CSISource(driver="d"))]), Skip),
-        ([], using("data"), unresolvable('persistentvolumeclaim "data" not found')),
         ([claim(namespace="other")], using("data"), unresolvable('persistentvolumeclaim "data" not found')),
-        (
-            [claim(bound="gone", phase="Lost")],
-            using("data"),
-            unresolvable('persistentvolumeclaim "data" bound to non-existent persistentvolume "gone"'),
-        ),
-        ([DELETED], using("data"), unresolvable('persistentvolumeclaim "data" is being deleted')),
-        ([], using(volumes=[ephemeral("scratch")]), AWAITED),
-        ([SCRATCH], using(volumes=[ephemeral("scratch")]), FOREIGN),
-        ([controlled(SCRATCH, make_pod("other"))], using(volumes=[ephemeral("scratch")]), FOREIGN),
-        ([controlled(SCRATCH, make_pod("web"))], using(volumes=[ephemeral("scratch")]), None),
         # The first volume that is wrong says so.
         ([claim("one", phase="Lost")], using("other", "one"), unresolvable('persistentvolumeclaim "other" not found')),
-        ([claim(bound="v")], using("data"), None),
-        ([claim(of=None)], using("data"), UNBOUND),
-        ([claim(of="")], using("data"), UNBOUND),
-        ([claim(of="unknown")], using("data"), UNBOUND),
-        ([claim(of="now"), storage_class("now", mode="Immediate")], using("data"), UNBOUND),
-        ([claim(), storage_class()], using("data"), None),
         (
             [claim(annotations={"volume.beta.kubernetes.io/storage-class": "local"}, of="x"), storage_class()],
             using("data"),
@@ -138,9 +113,6 @@ def test_claims_that_cannot_be_used(objects: Sequence[ApiObject], pod: Pod, answ
 )
 def test_pods_without_claims_share_their_answers(volumes: Sequence[Volume], signature: object) -> None:
     assert plugin_of(cluster_with([])).sign(pending(make_pod(volumes=volumes))) == signature
-
-
-# -- the nodes ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -196,9 +168,6 @@ def test_scores_are_skipped() -> None:
     plugin, state, pod = plugin_of(cluster), CycleState(), pending(using("data"), cluster)
     assert {plugin.score(state, pod, node) for node in cluster.nodes} == {0}
     assert plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order) == 0
-
-
-# -- events ------------------------------------------------------------------------------------------------------------
 
 
 def test_events() -> None:

@@ -28,9 +28,6 @@ def nodes_of(objects: Iterable[ApiObject]) -> dict[str, str | None]:
     return {outcome.pod.removeprefix("default/"): outcome.node for outcome in simulation.outcomes}
 
 
-# -- simulations -------------------------------------------------------------------------------------------------------
-
-
 def test_every_local_volume_takes_one_pod_to_its_node() -> None:
     count = 30
     nodes = [make_node(f"n{number}") for number in range(count)]
@@ -69,8 +66,6 @@ def test_labels_of_volumes_keep_pods_in_their_zones() -> None:
     went = nodes_of([*nodes, *disks, claim(bound="disk"), make_pod("web", volumes=mounted("data"))])
     assert went == {"web": "b"}
 
-
-# -- step by step ------------------------------------------------------------------------------------------------------
 
 LOCAL = (volume(on=near(HOSTNAME, "a")), storage_class(), claim())
 WEB = make_pod("web", volumes=mounted("data"))

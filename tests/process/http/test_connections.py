@@ -224,9 +224,6 @@ async def test_answers_under_way_make_way_for_nobody() -> None:
     assert port.connections.under_way == len(port.connections) == 0
 
 
-# -- over a network ------------------------------------------------------------------------------------------------
-
-
 async def test_a_port_of_ones_own() -> None:
     connections = Connections()
 

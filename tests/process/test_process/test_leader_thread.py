@@ -212,9 +212,6 @@ def _held(hold: threading.Event) -> None:
     hold.wait(30)
 
 
-# -- hanging -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_scheduler_that_hangs_loses_the_lease(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -258,9 +255,6 @@ async def test_the_lease_goes_to_others_while_the_loop_is_still_blocked() -> Non
         assert released.wait(30)
         assert side.holder == ""
         await leader.lost()
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 async def test_whoever_waits_for_the_lease_is_told_why_there_is_no_election() -> None:

@@ -116,9 +116,6 @@ class Slow:
         await self._stage.cluster.watch(kinds, offer, ended_pods=ended_pods)
 
 
-# -- from start to end ---------------------------------------------------------------------------------------------
-
-
 def test_it_schedules_until_it_is_stopped() -> None:
     async def main() -> None:
         stage = Stage()
@@ -207,9 +204,6 @@ def test_a_configuration_that_cannot_be_used_is_refused() -> None:
     run_virtual(main)
 
 
-# -- companions ------------------------------------------------------------------------------------------------------
-
-
 class Companion:
     """Works beside a scheduler until it is cancelled."""
 
@@ -255,9 +249,6 @@ def test_companions_wait_for_the_lease() -> None:
 
     elected(work, held=True, companions=[companion.run])
     assert companion.cancelled
-
-
-# -- endpoints -----------------------------------------------------------------------------------------------------
 
 
 def answer(url: str) -> tuple[int, str]:
@@ -307,8 +298,6 @@ def test_it_says_whether_it_is_ready() -> None:
 
     asyncio.run(main())
 
-
-# -- leader election -----------------------------------------------------------------------------------------------
 
 SWIFT = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -426,9 +415,6 @@ def test_a_scheduler_that_has_lost_its_lease_writes_nothing_more() -> None:
     with pytest.raises(ExceptionGroup) as raised:
         elected(work, held=False)
     assert raised.group_contains(LeadershipLost, match="Leaderelection lost")
-
-
-# -- garbage -------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_stays_frozen() -> None:

@@ -121,9 +121,6 @@ def test_a_pod_that_does_not_get_as_far_is_retried_in_vain() -> None:
     assert not simulate([make_node("a"), make_pod()], parse(alone(failing)), registry=Registry.of(failing)).stuck
 
 
-# -- controllers -------------------------------------------------------------------------------------------------------
-
-
 class Crew:
     """Does something every 1500 seconds, `steps` times."""
 
@@ -208,9 +205,6 @@ def test_any_engine_says_what_it_retries() -> None:
     assert [outcome.node for outcome in simulation.outcomes] == ["a"]
 
 
-# -- observers ---------------------------------------------------------------------------------------------------------
-
-
 def test_observers_and_progress_see_it_happen() -> None:
     class Seeing:
         def __init__(self) -> None:
@@ -281,9 +275,6 @@ def test_the_same_input_gives_the_same_decisions(seed: int) -> None:
     assert nodes() != [decision.node for decision in simulate(objects, other).decisions], "the seed decides ties"
 
 
-# -- work and limits ---------------------------------------------------------------------------------------------------
-
-
 def test_the_end_waits_for_a_script_however_long_it_pauses() -> None:
     """Pods that are retried in vain do not end a simulation in which something is still to happen."""
     failing = plugin("F", filter=error("broken"))
@@ -323,8 +314,6 @@ def test_only_so_many_records_are_kept() -> None:
         assert [decision.attempt for decision in simulation.run().decisions] == [4, 5]
         assert len(simulation.bindings) == 2
 
-
-# -- extenders -----------------------------------------------------------------------------------------------------
 
 #: With DefaultPreemption, whether it is installed or not.
 PREEMPTING = Registry.of(DefaultPreemption)

@@ -150,9 +150,6 @@ def test_labels_that_no_term_names_any_more_take_no_room() -> None:
     assert len(state.nodes.existing_terms._by_pair) < 1200
 
 
-# -- what the number of terms costs --------------------------------------------------------------------------------
-
-
 def test_others_see_one_tally_for_each_role_sign_and_topology_however_many_terms_there_are() -> None:
     state = cluster()
     weighted = [(1 + n % 100, not_in(f"none-{n}", key=("zone", "host")[n % 2])) for n in range(400)]

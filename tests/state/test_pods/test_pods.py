@@ -172,9 +172,6 @@ def test_an_assigned_pod_lets_its_object_go() -> None:
     assert not any(referred is made or referred is made.spec for referred in gc.get_referents(infos))
 
 
-# -- requests ------------------------------------------------------------------------------------------------------
-
-
 def test_requests_are_worked_out_once() -> None:
     info = PodInfo(pod("a", {"cpu": "500m", "example.com/gpu": "1"}), Interned())
     assert info.on_node == info.template.on_node == (("cpu", 500), ("example.com/gpu", 1))
@@ -214,9 +211,6 @@ def test_a_template_computes_a_thing_once() -> None:
     results = [template.once("key", lambda spec: [spec]) for _ in range(2)]
     assert results[0] is results[1]
     assert template.once("other", lambda spec: None) is None
-
-
-# -- the pending pod -----------------------------------------------------------------------------------------------
 
 
 def test_facts_of_a_pod() -> None:

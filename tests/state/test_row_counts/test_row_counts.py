@@ -25,9 +25,6 @@ def test_things_are_counted_where_they_occur(history: list[tuple[str, int, int]]
     assert len(counts._rows) == len({key for (key, _), n in truth.items() if n})
 
 
-# -- claims of the pods on nodes --------------------------------------------------------------------------------------
-
-
 def using(uid: str, node_name: str, *claims: str, namespace: str = "default") -> Pod:
     """Make an assigned pod that uses these claims."""
     made = pod(uid, namespace=namespace, node_name=node_name)

@@ -270,8 +270,6 @@ def test_a_selector_that_does_not_parse_is_a_fault_where_it_is_asked() -> None:
             ask()
 
 
-# -- anything at all ---------------------------------------------------------------------------------------------------
-
 SIZES, CLASSES = (
     st.sampled_from(["1Gi", "1.5Gi", "2Gi", "2048Mi"]),
     st.sampled_from(["local", "local", "csi", "counted"]),

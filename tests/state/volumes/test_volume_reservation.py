@@ -56,9 +56,6 @@ def complete(cluster: ClusterState, reservation: VolumeReservation) -> bool:
     return reservation.is_complete(node)
 
 
-# -- assuming ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_volume_is_kept_and_a_claim_is_placed() -> None:
     cluster = cluster_with(DISK, DATA, NEW)
     reservation = reserved(cluster)
@@ -144,8 +141,6 @@ def test_patches_name_the_version_that_they_were_made_of() -> None:
     }
     assert claim_patch(reservation.claims[0]) == {"metadata": {"resourceVersion": "8", "annotations": {SELECTED: "n"}}}
 
-
-# -- waiting -----------------------------------------------------------------------------------------------------------
 
 BOUND = claim(bound="disk", version="20")
 MADE = claim("new", "csi", bound="pvc-1", selected="n", version="21")

@@ -77,8 +77,6 @@ class Replay:
             assert nonzero(state.held) == held
             assert state.dominant == (stands.dominant(held) if held else 0)
 
-    # -- queues --------------------------------------------------------------------------------------------------------
-
     def queues(self) -> None:
         """They stand as the model has them, in the order of what they have."""
         stands = self.stands
@@ -104,8 +102,6 @@ class Replay:
             due, off = stands.deserved(name, resource)
             assert abs(state.deserved.get(resource, 0) - due) <= off, f"{name} is due {due} {resource}"
         assert state.share == stands.share(name)
-
-    # -- turns ---------------------------------------------------------------------------------------------------------
 
     def next(self, job: Job, *outcomes: Outcome, plugin: str = "", message: str = "") -> Turn:
         """Take the next turn, which is this job's."""
@@ -167,8 +163,6 @@ class Replay:
                 self.passed(job, Outcome.ADMITTED)
             if waiting[queue]:
                 queues.put(queue)
-
-    # -- allocate and backfill -----------------------------------------------------------------------------------------
 
     def allocate(self) -> None:
         stands = self.stands
@@ -297,8 +291,6 @@ class Replay:
                         else:
                             self.had_none(task, verdict, set())
                 self.over(job, turn, tried, Outcome.COMMITTED if job.is_complete() else Outcome.DISCARDED)
-
-    # -- preempt and reclaim -------------------------------------------------------------------------------------------
 
     def starving(self) -> dict[str, list[Job]]:
         found: dict[str, list[Job]] = {}

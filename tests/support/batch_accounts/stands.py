@@ -106,8 +106,6 @@ class Stands:
         for job in self.able:
             self.room.sub(job.still_claimed)
 
-    # -- what happens --------------------------------------------------------------------------------------------------
-
     def place(self, task: Task, node: str, status: str) -> None:
         task.node, task.status = node, status
 
@@ -116,8 +114,6 @@ class Stands:
 
     def evict(self, task: Task) -> None:
         task.status, task.evicted = "Releasing", True
-
-    # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def _on(self, node: str) -> list[Task]:
         return [task for task in self.tasks.values() if task.node == node and task.status not in ENDED]
@@ -168,8 +164,6 @@ class Stands:
             free = self.free(node, later=True)
             counts.update(name for name, amount in {**task.request, "pods": 1}.items() if free.get(name, 0) < amount)
         return counts, sum(self.fits(task, node, later=True) for node in self.nodes)
-
-    # -- queues --------------------------------------------------------------------------------------------------------
 
     def upwards(self, queue: str) -> list[str]:
         """Name a queue, and those above it but for the root."""
@@ -282,8 +276,6 @@ class Stands:
             for name, more in task.request.items()
         )
         return "" if all(within) else self.fair
-
-    # -- jobs ----------------------------------------------------------------------------------------------------------
 
     @property
     def plugins(self) -> list[str]:

@@ -245,8 +245,6 @@ def test_it_is_told_how_many_pods_are_scheduled(run: Run, monkeypatch: pytest.Mo
     assert run(NODES + "- {opcode: createPods, count: 5}").told == [(2, 5), (4, 5)]
 
 
-# -- devices -------------------------------------------------------------------------------------------------------
-
 CLASS = """\
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass

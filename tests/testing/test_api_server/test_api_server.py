@@ -62,9 +62,6 @@ def test_a_file_that_cannot_be_read_is_an_error_at_once() -> None:
         FakeApi("nowhere.yaml")
 
 
-# -- who may ask -------------------------------------------------------------------------------------------------------
-
-
 def test_with_tls_its_clients_trust_it() -> None:
     with FakeApi([make_node("a")], tls=True) as api:
         assert api.url.startswith("https://127.0.0.1:")
@@ -93,9 +90,6 @@ def test_the_clients_of_others_leave_no_file_behind() -> None:
         (other,) = folder.glob(f"{stem}-*.yaml")
         assert other.stat().st_mode & 0o077 == 0
     assert not list(folder.glob(f"{stem}*"))
-
-
-# -- back to the beginning ---------------------------------------------------------------------------------------------
 
 
 def test_it_is_put_back_to_where_it_began() -> None:

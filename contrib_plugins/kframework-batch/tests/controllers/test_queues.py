@@ -128,9 +128,6 @@ async def test_the_root_cannot_be_closed_nor_a_queue_be_its_own_parent() -> None
         assert await states(memory) == {"q": "Closed", "root": "Open", "default": "Open"}
 
 
-# -- commands ------------------------------------------------------------------------------------------------------
-
-
 def command(action: str, name: str) -> Command:
     target = OwnerReference(api_version="scheduling.volcano.sh/v1beta1", kind="Queue", name=name)
     return Command(metadata=ObjectMeta(name=action.lower(), namespace="default"), action=action, target=target)

@@ -78,9 +78,6 @@ def victims_of(plugin: Capacity, session: Session, reclaimer: JobInfo, *victims:
     return [task.uid for task in named]
 
 
-# -- room -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("queue", "request_", "may"),
     [
@@ -190,9 +187,6 @@ def test_jobs_enter_as_long_as_all_queues_above_may_hold_them() -> None:
     assert plugin.job_enqueueable(session, job_of("b")) is Vote.PERMIT
 
 
-# -- order ------------------------------------------------------------------------------------------------------------
-
-
 def test_queues_go_by_what_they_lack_of_their_due_then_priority_then_share() -> None:
     due = {"cpu": 4}
     queues = {
@@ -234,9 +228,6 @@ def test_near_relatives_give_way_first() -> None:
     assert keys["b"] < keys["c"] == keys["d"]
     alone = opened(session)
     assert len({alone.victim_queue_order(session, session.queues[name], mine) for name in "bcd"}) == 1
-
-
-# -- taking back ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -350,9 +341,6 @@ def test_sums_of_a_tree_are_those_of_all_below(data: st.DataObject) -> None:
     found = {account.name: account.allocated.get("cpu", 0) for chain in plugin._chains.values() for account in chain}
     below = {"y": held["b"] + held["c"], "x": sum(held.values()), "root": sum(held.values())}
     assert found == {**held, **below}
-
-
-# -- arguments --------------------------------------------------------------------------------------------------------
 
 
 def test_arguments_have_the_names_that_they_have_with_volcano(caplog: pytest.LogCaptureFixture) -> None:

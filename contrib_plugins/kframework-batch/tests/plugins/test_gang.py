@@ -154,9 +154,6 @@ def test_who_is_spared_is_counted_down_one_by_one(roles: list[str], minimum: int
     assert spared(list(made.tasks.values())) == expected
 
 
-# -- subgroups -------------------------------------------------------------------------------------------------------
-
-
 def divided(minimum: int, needed: int, size: int, *parts: tuple[str, TaskStatus]) -> JobInfo:
     """Make a job with a task in each of these subgroups, "" for none, of these statuses."""
     made = JobInfo("default", "a")

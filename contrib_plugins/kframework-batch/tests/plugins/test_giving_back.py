@@ -274,9 +274,6 @@ def test_no_queue_takes_back_what_was_taken_back_from_it(name: str, data: st.Dat
     assert not {(loser, taker) for taker, loser in made.moves} & set(made.moves)
 
 
-# -- books ------------------------------------------------------------------------------------------------------------
-
-
 def answers(pool: Pool) -> list[object]:
     """Ask everything that depends on what queues and jobs hold."""
     queues, tasks = pool.queues.values(), pool.tasks

@@ -73,9 +73,6 @@ def deserved(session: Session) -> dict[str, dict[str, int]]:
     return {name: dict(plugin.deserved(name)) for name in session.queues}
 
 
-# -- what is due ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("queues", "asked", "due"),
     [
@@ -144,9 +141,6 @@ def test_shares_add_up_and_keep_to_limits(
         if sum(kept) <= there_is:
             assert all(amount >= least for amount, least in zip(due, kept, strict=True))
             assert sum(due) == min(there_is, sum(wanted))
-
-
-# -- what follows from it ----------------------------------------------------------------------------------------------
 
 
 def test_queues_go_by_priority_and_then_by_the_share_that_they_have_of_their_due() -> None:

@@ -128,8 +128,6 @@ class World(Stage):
             for _ in range(random.randint(2, 7)):
                 self._new_gang()
 
-    # -- what is drawn -----------------------------------------------------------------------------------------------
-
     def _number(self) -> int:
         self._count += 1
         return self._count
@@ -269,8 +267,6 @@ class World(Stage):
             )
             self.put(pod)
 
-    # -- what sessions do --------------------------------------------------------------------------------------------
-
     def of(self, kind: type[Pod] | type[Node] | type[Queue] | type[PodGroup]) -> list:  # type: ignore[type-arg]  # of it
         """List the objects of a kind."""
         return [obj for obj in self.objects.values() if isinstance(obj, kind)]
@@ -314,8 +310,6 @@ class World(Stage):
         if event.reason == "Evict":
             self.log.append(("evict", event.pod.name, event.note.removeprefix("Evicted because of ")))
         super().record(event)
-
-    # -- what happens between two sessions ---------------------------------------------------------------------------
 
     def happen(self) -> None:
         """Let the cluster go on, and some things befall it."""

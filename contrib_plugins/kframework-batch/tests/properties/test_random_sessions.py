@@ -60,8 +60,6 @@ class Books:
                 if not _goes(pod):
                     self.keeping[name] = node
 
-    # -- gangs ---------------------------------------------------------------------------------------------------------
-
     def group_of(self, name: str) -> PodGroup | None:
         """Return the group of a pod of ours."""
         pod = self.pods[name]
@@ -96,8 +94,6 @@ class Books:
     def is_broken(self, group: PodGroup) -> bool:
         """Return whether members hold room, but not enough of them."""
         return not self.is_complete(group) and any(name in self.keeping for name in self.members(group))
-
-    # -- sums ----------------------------------------------------------------------------------------------------------
 
     def on(self, node: str) -> list[str]:
         """Name the pods that take room on a node."""
@@ -161,8 +157,6 @@ class Books:
         spec = self.queues[queue].spec
         return Resource.parse(spec.guarantee.resource).at_most(Resource.parse(spec.capability))
 
-    # -- what a session does -------------------------------------------------------------------------------------------
-
     def bind(self, name: str, node: str) -> None:
         self.there[name] = self.keeping[name] = node
 
@@ -176,9 +170,6 @@ def _goes(pod: Pod) -> bool:
 
 def _role(pod: Pod) -> str:
     return pod.metadata.annotations.get(ROLE, "")
-
-
-# -- what holds of every commit ----------------------------------------------------------------------------------------
 
 
 def judge_commits(world: World, books: Books, log: list[tuple[str, str, str]]) -> None:
@@ -245,9 +236,6 @@ def judge_queue(world: World, books: Books, name: str) -> None:
         for resource, amount in request.items():
             limit = most.get(resource, inf if world.fair == "capacity tree" else 0)
             assert held.get(resource, 0) + amount <= limit, f"{name} takes {queue} above its {resource}"
-
-
-# -- victims -----------------------------------------------------------------------------------------------------------
 
 
 def judge_eviction(world: World, books: Books, name: str, reason: str) -> None:
@@ -339,9 +327,6 @@ RECLAIMABLE: dict[object, Vote] = {
     "capacity": keeps_guarantee,
     "drf": anything,
 }
-
-
-# -- what holds after every session ------------------------------------------------------------------------------------
 
 
 def judge_state(world: World) -> None:

@@ -78,8 +78,6 @@ class World:
         ]
         return replace(group, spec=spec), labelled
 
-    # -- the model -----------------------------------------------------------------------------------------------------
-
     def room(self, rack: str) -> int:
         return sum(self.free[node] for node in self.racks[rack])
 

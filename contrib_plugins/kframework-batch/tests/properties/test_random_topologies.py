@@ -67,8 +67,6 @@ class World:
         topology = NetworkTopology(mode=mode, highest_tier_allowed=tier)
         return replace(group, spec=replace(group.spec, network_topology=topology)), pods
 
-    # -- the model -----------------------------------------------------------------------------------------------------
-
     def allowed(self, job: str) -> list[str]:
         """Name the hypernodes in which a job may be, the lowest tier first."""
         _, highest = self.limits[job]

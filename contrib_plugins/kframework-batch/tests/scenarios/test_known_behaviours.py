@@ -26,9 +26,6 @@ RECLAIM = f"actions: allocate, backfill, reclaim{TIERS}"
 QUEUES = [make_queue("borrower"), make_queue("owner")]
 
 
-# -- reclaim -----------------------------------------------------------------------------------------------------------
-
-
 def one_for_three() -> Record:
     """One victim leaves room for all three tasks of a gang."""
     there = [make_job(f"large{number}", 1, cpu=3, queue="borrower") for number in (1, 2)]
@@ -81,9 +78,6 @@ def test_by_amounts_alone_the_wrong_one_goes(monkeypatch: pytest.MonkeyPatch) ->
     assert record.running("other") == 0
 
 
-# -- allocate and enqueue ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("actions", ["allocate, backfill", "enqueue, allocate, backfill"])
 def test_small_jobs_are_not_blocked_by_a_big_one_before_them(actions: str) -> None:
     """#1294: whatever has no room stands aside."""
@@ -91,9 +85,6 @@ def test_small_jobs_are_not_blocked_by_a_big_one_before_them(actions: str) -> No
     record = scenario.at(10.0, create(make_job("small", 3))).run(30.0)
     assert (record.running("big"), record.running("small")) == (0, 3)
     assert record.bound["small-worker-0"][0] < 14.0
-
-
-# -- plugins that do not agree -----------------------------------------------------------------------------------------
 
 
 class All(BatchPlugin):

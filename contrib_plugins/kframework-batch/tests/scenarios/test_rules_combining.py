@@ -15,8 +15,6 @@ from msgspec.structs import replace
 from kframework.objects import Pod
 from tests.support.batch_rules import Entry, Rule, Voice, configured, outcome, rule, voice
 
-# -- the stage ---------------------------------------------------------------------------------------------------------
-
 
 def one(name: str, *, queue: str = "default", age: float = 0.0) -> Gang:
     """Make a job of one task; jobs are let in from the start, and Running so that they are not listed as let in."""
@@ -41,8 +39,6 @@ P_AND_Q = [make_queue("p"), make_queue("q")]
 WAITING = one("w", age=9)
 TWO_QUEUES = (one("p", queue="p"), one("q", queue="q"))
 
-
-# -- who goes first: there is room for one -----------------------------------------------------------------------------
 
 X_FIRST, Y_FIRST, EQUAL = {"x": 0, "y": 1}, {"x": 1, "y": 0}, {"x": 1, "y": 1}
 TASK_0, TASK_1 = {"j-0": 0, "j-1": 1}, {"j-0": 1, "j-1": 0}
@@ -146,7 +142,6 @@ ORDERS = [
     rule("queues: of the same age the uid decides", [[]], *TWO_QUEUES, queues=P_AND_Q[::-1], bound={"n1": "p-0"}),
 ]
 
-# -- where to ----------------------------------------------------------------------------------------------------------
 
 THREE = [make_node("n1", cpu=1), make_node("n2", cpu=1), make_node("n3", cpu=1)]
 NOT_N1, NOT_N2 = voice("a", predicate={"n1": "a minds"}), voice("b", predicate={"n2": "b minds"})
@@ -195,8 +190,6 @@ NODES = [
         bound={"n3": "x-0"},
     ),
 ]
-
-# -- who is in the way -------------------------------------------------------------------------------------------------
 
 
 def victims(action: str, name: str, tiers: Sequence[Sequence[str | None]], evicted: str) -> Rule:
@@ -262,7 +255,6 @@ VICTIM_QUEUES = [
     ),
 ]
 
-# -- yes and no --------------------------------------------------------------------------------------------------------
 
 ALL, NOBODY = {"n1": "x-0"}, None
 
@@ -382,8 +374,6 @@ def test_combining(rule: Rule) -> None:
     assert outcome(stage, rule.expected["says"]) == rule.expected
 
 
-# -- flags -------------------------------------------------------------------------------------------------------------
-
 #: What a plugin would say that keeps everything as it is, and the flag that silences it.
 SILENCED: list[tuple[str, str, dict[str, object]]] = [
     ("allocate", "enablePredicate", {"predicate": {"n1": "no"}, "pre_predicate": {"w-0": "no"}}),
@@ -413,9 +403,6 @@ def test_a_flag_that_is_off_silences_a_plugin(
         configuration, nodes=[make_node("n1", cpu=1)], queues=P_AND_Q, gangs=[*there, WAITING], classes=classes
     ).session()
     assert bool(stage.bound or stage.evicted) is not enabled
-
-
-# -- everybody is told -------------------------------------------------------------------------------------------------
 
 
 def telling(name: str, told: list[str]) -> Voice:

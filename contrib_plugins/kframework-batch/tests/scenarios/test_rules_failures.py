@@ -28,9 +28,6 @@ tiers:
 """
 
 
-# -- somebody refuses in the middle of a gang --------------------------------------------------------------------------
-
-
 class Ledger(BatchPlugin):
     """Counts what it is told of each task."""
 
@@ -151,9 +148,6 @@ def test_for_a_promise_that_is_refused_nobody_goes(action: str) -> None:
     stage.check()
 
 
-# -- what was begun fails ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("minimum", "unbindable", "gone"),
     [
@@ -202,9 +196,6 @@ def test_a_victim_that_cannot_be_deleted_stays_and_whoever_waits_for_it_waits(ac
     stage.session()
     assert stage.bound == {"w-0": "n1"}
     stage.check()
-
-
-# -- somebody raises ---------------------------------------------------------------------------------------------------
 
 
 class Fuse(BatchPlugin):

@@ -43,8 +43,6 @@ def counts(pods: Mapping[str, str]) -> dict[str, int]:
     return {job: jobs.count(job) for job in sorted({*jobs})}
 
 
-# -- what is due -------------------------------------------------------------------------------------------------------
-
 EIGHT = node(cpu=8)
 BOTH = [many("j", 8, queue="p"), many("k", 8, queue="q")]
 BORROWED = [many("v", 8, on=8, queue="p"), many("w", 8, queue="q", age=9)]

@@ -63,8 +63,6 @@ def node(name: str = "n1", cpu: int = 4, **more: Any) -> list[Node]:
     return [make_node(name, cpu=cpu, **more)]
 
 
-# -- who is important --------------------------------------------------------------------------------------------------
-
 CRITICAL = of("v", critical(make_task("v-0", "v", node="n1")), make_task("v-1", "v", node="n1", cpu=1))
 W = many("w", 1, priority_class="high", age=9)
 IMPORTANT_TASK = of(
@@ -132,8 +130,6 @@ IMPORTANCE = [
         nodes=node(cpu=1),
     ),
 ]
-
-# -- who is let in -----------------------------------------------------------------------------------------------------
 
 
 def over(factor: float | None, there: int, asked: int, *, let_in: bool) -> Rule:

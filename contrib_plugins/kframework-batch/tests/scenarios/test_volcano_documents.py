@@ -244,9 +244,6 @@ def test_partitions_have_a_rack_each_and_are_restarted_each_by_itself() -> None:
     assert racks_of["j-worker-0"] == racks_of["j-worker-1"] != racks_of["j-worker-2"] == racks_of["j-worker-3"]
 
 
-# -- the example ---------------------------------------------------------------------------------------------------
-
-
 def example(until: float, *blows: tuple[float, Blow]) -> Record:
     objects: list[ApiObject] = read([str(EXAMPLE)]).objects
     scenario = Scenario(objects=objects)

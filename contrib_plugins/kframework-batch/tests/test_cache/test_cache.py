@@ -192,9 +192,6 @@ def test_a_pod_that_went_is_known_by_its_uid_alone() -> None:
     assert (stage.cluster.pods, stage.cache.tasks) == ({}, {})
 
 
-# -- bindings ----------------------------------------------------------------------------------------------------------
-
-
 def test_updates_do_not_disturb_a_binding() -> None:
     stage = Stage(NODE, GROUP, PENDING)
     stage.assume()
@@ -277,9 +274,6 @@ def test_what_is_said_of_pods_that_are_gone_is_passed_over() -> None:
     stage.cache.binding_failed("x")
     stage.cache.eviction_failed("x")
     assert stage.cache.tasks == {}
-
-
-# -- evictions ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_victim_counts_as_going_until_it_is_gone() -> None:

@@ -86,8 +86,6 @@ class Cluster(RuleBasedStateMachine):
         self.bound: set[str] = set()
         self.evicting: set[str] = set()
 
-    # -- what the cluster says ---------------------------------------------------------------------------------------
-
     def tell(self, obj: ApiObject) -> None:
         """Tell the cache of a change, and check whether it sees what a session would see of it."""
         before = self.visible()
@@ -152,8 +150,6 @@ class Cluster(RuleBasedStateMachine):
         self.version += 1
         metadata = replace(pod.metadata, resource_version=str(self.version))
         return replace(pod, metadata=metadata, status=replace(pod.status, **status))
-
-    # -- pods --------------------------------------------------------------------------------------------------------
 
     @initialize()
     def begins(self) -> None:
@@ -233,8 +229,6 @@ class Cluster(RuleBasedStateMachine):
         if pod := self.of(self.pods, at):
             self.tell_gone(self.pods, pod.metadata.uid)
 
-    # -- what the scheduler does -------------------------------------------------------------------------------------
-
     @rule(at=pick, node=st.sampled_from(["a", "b"]), waits=st.booleans())
     def commits(self, at: int, node: str, waits: bool) -> None:
         pending = [uid for uid, task in self.cache.tasks.items() if task.status is TaskStatus.PENDING]
@@ -286,8 +280,6 @@ class Cluster(RuleBasedStateMachine):
         uid = sorted(self.evicting)[at % len(self.evicting)]
         self.evicting.discard(uid)
         self.cache.eviction_failed(uid)
-
-    # -- other kinds -------------------------------------------------------------------------------------------------
 
     @rule(name=names, cpu=st.integers(1, 4), cordoned=st.booleans())
     def put_node(self, name: str, cpu: int, cordoned: bool) -> None:

@@ -129,9 +129,6 @@ def test_it_shows_where_its_tasks_stand() -> None:
     assert isinstance(job.allocated, Resource)
 
 
-# -- its parts -------------------------------------------------------------------------------------------------------
-
-
 def by_part(*keys: str, size: int = 1, needed: int = 0) -> tuple[SubGroups, ...]:
     return compiled((SubGroupPolicy(name="w", match_label_keys=keys, sub_group_size=size, min_sub_groups=needed),))
 

@@ -58,9 +58,6 @@ def task(job: JobInfo, at: int) -> TaskInfo:
     return list(job.tasks.values())[at]
 
 
-# -- phases ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("statuses", "before", "phase"),
     [([], "Inqueue", "Inqueue"), ([P], "Inqueue", "Inqueue"), ([S], "Running", "Completed")],
@@ -94,9 +91,6 @@ def test_the_phase_is_that_of_the_rule_written_slowly(
     else:
         expected = before if before == "Inqueue" else "Pending"
     assert next_phase(job) == expected
-
-
-# -- the verdict -------------------------------------------------------------------------------------------------------
 
 
 READY = Verdict(True, "tasks in gang are ready to be scheduled", "")
@@ -249,9 +243,6 @@ def test_a_task_that_was_not_tried_says_which_was_tried_in_vain() -> None:
     )
 
 
-# -- Volcano's kind ----------------------------------------------------------------------------------------------------
-
-
 def test_the_status_of_a_pod_group() -> None:
     job = job_of(2, [R, R, S, F, P])
     status = group_status(job, "session", NOW, PodGroupStatus(phase="Inqueue"))
@@ -293,9 +284,6 @@ def test_without_tasks_there_is_no_condition() -> None:
     assert group_status(job_of(1, []), "s", NOW, PodGroupStatus(phase="Inqueue")) is None
     status = group_status(job_of(1, [], ""), "s", NOW, PodGroupStatus())
     assert status == PodGroupStatus(phase="Pending")
-
-
-# -- the kinds of others -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -387,9 +375,6 @@ def test_the_condition_of_kubernetes_says_of_which_version_it_is() -> None:
     assert [condition.observed_generation for condition in status.conditions] == [3]
     later = tuple(replace(condition, last_transition_time="later") for condition in status.conditions)
     assert kube_group_status(job, NOW, KubePodGroupStatus(conditions=later)) is None
-
-
-# -- closing -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [PodGroupStatus(), SigsPodGroupStatus(), KubePodGroupStatus()])

@@ -102,9 +102,6 @@ def test_full_nodes_may_be_preferred() -> None:
     assert full("leastrequested").bound == {"new-0": "free"}
 
 
-# -- memory ----------------------------------------------------------------------------------------------------------
-
-
 def remembered(pod: Pod, *others: Pod, nodes: tuple[Any, ...] = ()) -> tuple[bool, bool]:
     """Return whether memory answers for a pod: before and after a pod with terms of its own has come to a node."""
     seen: list[bool] = []

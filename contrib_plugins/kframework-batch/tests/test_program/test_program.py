@@ -125,9 +125,6 @@ def test_a_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bo
     assert program.tiers.plugins[0].hierarchical is hierarchical
 
 
-# -- arguments -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -175,9 +172,6 @@ def test_unknown_arguments_are_passed_over_and_told(arguments: str, notices: lis
     program = compiled(f"[{{plugins: [{{name: pack, arguments: {arguments}}}]}}]")
     assert len(program.notices) == len(notices)
     assert all(told.startswith(notice) for told, notice in zip(program.notices, notices, strict=True))
-
-
-# -- names -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -251,9 +245,6 @@ def test_everything_wrong_is_told_at_once() -> None:
     ]
 
 
-# -- notices ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_the_file_is_warned_of_is_told_too() -> None:
     assert compiled(more="metrcs: {}").notices == (
         "f.conf:3: metrcs: unknown field \"metrcs\" is passed over (did you mean 'metrics'?)",
@@ -286,9 +277,6 @@ def test_arguments_of_an_action_that_nobody_offers_are_told() -> None:
 
 def test_arguments_of_an_action_that_is_not_run_are_nothing_to_tell() -> None:
     assert compiled(more="configurations: [{name: push, arguments: {maxPushes: 2}}]").notices == ()
-
-
-# -- faults of plugins -----------------------------------------------------------------------------------------------
 
 
 def test_a_plugin_that_cannot_be_made_is_named() -> None:

@@ -98,9 +98,6 @@ def test_a_plugin_that_is_not_there_any_more_is_named(file: Path, tmp_path: Path
         replay(changed(file, tmp_path / "changed", rename))
 
 
-# -- what differs ----------------------------------------------------------------------------------------------------
-
-
 def other_node(lines: list[Line]) -> None:
     placed = next(
         verdict
@@ -154,9 +151,6 @@ def test_what_was_measured_may_differ(file: Path, tmp_path: Path) -> None:
                 line["with"] |= {"started": 1, "parts": []}
 
     assert replay(changed(file, tmp_path / "changed", slower)).difference is None
-
-
-# -- to be looked at -------------------------------------------------------------------------------------------------
 
 
 def test_it_is_left_as_it_was_after_a_session(file: Path) -> None:

@@ -93,9 +93,6 @@ def test_there_is_something_to_tell(tmp_path: Path) -> None:
     assert said[f"{JOBS}_count"] == 8 and said[f'{TASKS}_sum{{stage="Bound"}}'] > 0
 
 
-# -- lies --------------------------------------------------------------------------------------------------------------
-
-
 def of_turns(**changes: object) -> Lie:
     """Lie about each turn."""
 

@@ -38,9 +38,6 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return batch_runs.crowded(tmp_path_factory.mktemp("same") / "crowded.rec")
 
 
-# -- what each says ----------------------------------------------------------------------------------------------------
-
-
 def account_facts(accounts: Sequence[SessionAccount]) -> list[Fact]:
     return [
         (account.uid, turn.action, turn.job, turn.outcome.value, turn.had, turn.minimum)
@@ -119,8 +116,6 @@ def disagreements(run: Run, lied_to: str, lied: Run) -> list[str]:
         found.append("metrics")
     return found
 
-
-# -- tasks, queues, and what came of a session -------------------------------------------------------------------------
 
 #: Anything that is said, with the session of which it is.
 Said = tuple[object, ...]
@@ -307,9 +302,6 @@ def test_somebody_was_sent_away_and_phases_changed(crowded: Run) -> None:
 def ordered(said: Sequence[Said]) -> list[str]:
     """Sort what was said: a page has the newest session first."""
     return sorted(map(repr, said))
-
-
-# -- the tests ---------------------------------------------------------------------------------------------------------
 
 
 def test_all_say_the_same(run: Run) -> None:

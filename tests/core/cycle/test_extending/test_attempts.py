@@ -150,8 +150,6 @@ def test_a_cycle_that_is_broken_off_is_not_under_way(error: BaseException) -> No
     assert staged.engine.under_way is None and staged.engine.current is None
 
 
-# -- preemption ----------------------------------------------------------------------------------------------------
-
 FULL = plugin("Full", filter=unschedulable("full"))
 
 

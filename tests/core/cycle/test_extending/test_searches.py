@@ -113,9 +113,6 @@ def test_equals_are_drawn_from() -> None:
     assert drawn == {"a", "c"}
 
 
-# -- nobody fits ---------------------------------------------------------------------------------------------------
-
-
 def test_a_refusal_stands_against_its_node() -> None:
     refusing = extender({"filter": lets_pass("none", failed={"c": "no c"}, unresolvable={"d": "never d"})})
     other = extender({"filter": NO_ANSWER})
@@ -205,9 +202,6 @@ def test_without_nodes_nobody_is_asked() -> None:
     assert outcome == ScheduleError(unresolvable("no nodes available to schedule pods"))
 
 
-# -- the nominated node --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answer", "asked", "node"),
     [
@@ -241,9 +235,6 @@ def test_a_nominated_node_that_the_filters_refuse_is_not_asked_about() -> None:
     _, outcome = extended.run_with(extender({"filter": lets_pass()}, journal), pod=pod)
     assert isinstance(outcome, ScheduleResult)
     assert (outcome.node, [names_in(question) for _, question in journal]) == ("c", [["c"]])
-
-
-# -- random clusters -----------------------------------------------------------------------------------------------
 
 
 def gives(points: Mapping[str, int]) -> Answer:

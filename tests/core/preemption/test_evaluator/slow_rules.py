@@ -110,8 +110,6 @@ class World:
             disrupted=(f"pod-{random.randint(0, 10)}",),
         )
 
-    # -- the rules
-
     def rejection(self, node: Node, pods: list[Record]) -> tuple[Code, list[str]] | None:
         """Say what stands against the preemptor on a node with these pods, first beside its nominated pods."""
         pod = record(self.preemptor)

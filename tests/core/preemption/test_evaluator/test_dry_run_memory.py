@@ -64,8 +64,6 @@ class Course:
         #: How many dry runs were made, and how many candidates came out.
         self.made = self.found = 0
 
-    # -- what happens
-
     def happen(self) -> None:
         happenings = [
             self.come,
@@ -118,8 +116,6 @@ class Course:
 
     def names(self) -> list[str]:
         return [node.name for node in self.cluster.nodes]
-
-    # -- who tries
 
     def compare(self) -> None:
         """Let one of the preemptors ask, with what is remembered and without."""
@@ -198,9 +194,6 @@ def test_a_planted_fault_is_found(
 ) -> None:
     monkeypatch.setattr(owner, name, fault)
     assert fails(range(30))
-
-
-# -- what is asked again -------------------------------------------------------------------------------------------
 
 
 class Counted:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.queue.scheduling_queue import Backoff
-from tests.core.queue.rig import START, Rig, queued
+from tests.core.queue.rig import START, queued
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,6 @@ def test_half_a_second_of_backoff_may_end_in_the_next_window() -> None:
     assert backoff.expiry(queued(rejections=1, timestamp=START + 0.5)) == START + 1
 
 
-def test_a_pod_that_never_failed_does_not_rest() -> None:
-    assert not Backoff().resting(queued(), 0.0)
-
-
-def test_a_maximum_of_zero_turns_backoff_off() -> None:
-    rig = Rig(backoff=Backoff(1, 0))
-    rig.add("pod")
-    rig.pop()
-    rig.put_back("pod")
-    assert rig.place() == "active"
-
-
 def test_the_expiry_is_worked_out_once_and_with_the_counts_of_then() -> None:
     backoff = Backoff()
     resting = queued(rejections=1)
@@ -91,14 +79,3 @@ def test_the_expiry_is_worked_out_once_and_with_the_counts_of_then() -> None:
     assert backoff.expiry(resting) == START + 1
     resting.backoff_expiry = None
     assert backoff.expiry(resting) == START + 10
-
-
-def test_each_return_starts_a_new_rest() -> None:
-    rig = Rig()
-    rig.add("pod")
-    for seconds in (1, 2, 4, 8, 10, 10):
-        rig.pop()
-        rig.put_back("pod")
-        assert rig.queue.retry_deadline == rig.now + seconds + 1
-        rig.sleep(seconds + 1)
-        assert rig.place() == "active"

@@ -18,8 +18,6 @@ from tests.core.queue.rig import (
 )
 from tests.core.queue.states import LONG, STATES, failed, gated
 
-# -- events while the pod waits ----------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("rejectors", "event", "wakes"),
@@ -58,9 +56,6 @@ def test_an_event_for_which_a_plugin_waits_skips_the_rest(event: Occurrence, pla
     assert rig.place() == place
 
 
-# -- events while the pod is in flight ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("rejectors", "waiting_for", "events", "place"),
     [
@@ -88,9 +83,6 @@ def test_what_happened_meanwhile_counts_on_return(
     rig.put_back("pod", *rejectors, pending=waiting_for)
     assert rig.place() == place
     assert rig.queue.in_flight.events == 0
-
-
-# -- gates -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_gated_pod_waits_and_has_made_no_attempt() -> None:
@@ -122,9 +114,6 @@ def test_only_events_of_the_gating_plugin_release_a_gated_pod(gate: str, event: 
     assert rig.place() == place
 
 
-# -- own updates -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("rejector", "event", "wakes"),
     [
@@ -152,9 +141,6 @@ def test_the_update_of_an_unknown_pod_is_ignored() -> None:
     rig = Rig()
     rig.update(pending())
     assert rig.places() == {}
-
-
-# -- activate and delete -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -6,8 +6,6 @@ import pytest
 
 from tests.core.queue.rig import NODE_ADD, START, Rig
 
-# -- the end of a rest -------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.75])
 @pytest.mark.parametrize("after_error", [False, True])
@@ -26,9 +24,6 @@ def test_a_rest_ends_at_a_whole_second(fraction: float, after_error: bool) -> No
     rig.queue.tick()
     assert rig.place() == "active" and rig.queue.retry_deadline is None
     assert rig.queue.incoming["active", "BackoffComplete"] == 1
-
-
-# -- the flush ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from kframework.state.pods import QueuedPod
 from tests.core.queue.rig import NODE_ADD, START, Rig, pending
 from tests.core.queue.states import LONG, STATES, failed, place_of, resting
 
-# -- order -------------------------------------------------------------------------------------------------------------
-
 
 def test_priority_first_then_the_time_of_queueing_then_arrival() -> None:
     rig = Rig()
@@ -40,9 +38,6 @@ def test_an_update_asks_for_the_key_anew(state: str) -> None:
     rig.update(pending("pod", label="new"))
     assert set(rig.places().values()) == {state}
     assert rig.drain() == ["other", "pod"]
-
-
-# -- pop ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_pop_counts_the_attempt_and_puts_the_pod_in_flight() -> None:
@@ -81,9 +76,6 @@ def test_what_stands_in_the_queue_of_a_pod_in_flight_is_dropped(caplog: pytest.L
     assert len(rig.queue) == 0 and len(rig.queue.in_flight) == 2
 
 
-# -- put_back ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("rejectors", "place", "rejections", "errors"),
     [((), "backoff", 0, 1), (("Fit",), "unschedulable", 1, 0), (("Deaf",), "unschedulable", 1, 0)],
@@ -107,9 +99,6 @@ def test_a_pod_that_is_queued_already_is_not_put_back(state: str, caplog: pytest
     assert "Pod default/pod is already present in the queue" in caplog.text
 
 
-# -- sort keys that do not compare -------------------------------------------------------------------------------------
-
-
 def test_a_key_that_does_not_compare_takes_no_pod_out_of_its_turn_and_is_reported() -> None:
     keys = {"a": (0, 5), "b": (1, "x"), "c": (1, 3), "d": (2, 0)}
     rig = Rig(sort=lambda queued: keys[queued.pod.name])
@@ -129,9 +118,6 @@ def test_such_keys_do_not_disturb_the_end_of_rests() -> None:
     assert rig.queue.retry_deadline == START + 2
     rig.sleep(LONG)
     assert sorted(rig.drain()) == [*"abcd"]
-
-
-# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_pods_of_each_queue_are_counted() -> None:

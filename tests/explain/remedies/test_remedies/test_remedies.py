@@ -291,9 +291,6 @@ def test_examples_are_only_given_where_they_would_do() -> None:
     assert line == "free 1 cpu on a"
 
 
-# -- text and JSON -----------------------------------------------------------------------------------------------------
-
-
 def test_changes_are_joined_in_one_line() -> None:
     web, db, far = deletion(running("web")), deletion(running("db")), deletion(running("far", "b"))
     assert format_proposal([web]) == "delete pod default/web on a"
@@ -318,9 +315,6 @@ def test_remedies_are_read_back_from_json(case: str) -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=list[Remedy]) == found
 
 
-# -- other plugins -----------------------------------------------------------------------------------------------------
-
-
 def objecting(status: Status) -> type[Plugin]:
     class Objecting(Plugin):
         """Objects to nodes with a pod called noisy."""
@@ -339,9 +333,6 @@ def test_for_a_plugin_that_is_not_known_single_pods_are_tried() -> None:
     objects = [A, running("calm"), running("noisy")]
     assert lines(make_pod(), *objects, plugins=[objecting(unschedulable("noise"))]) == ["delete pod default/noisy on a"]
     assert lines(make_pod(), *objects, plugins=[objecting(unresolvable("noise"))]) == []
-
-
-# -- looking on --------------------------------------------------------------------------------------------------------
 
 
 def busy() -> tuple[PodEngine, Pod]:

@@ -55,9 +55,6 @@ A: Json = {"f:data": {"f:a": {}}}
 B: Json = {"f:data": {"f:b": {}}}
 
 
-# -- applying ------------------------------------------------------------------------------------------------------
-
-
 async def test_what_is_not_there_is_created() -> None:
     served = Served()
     response = await served.server.answer(
@@ -243,9 +240,6 @@ async def test_a_field_twice_and_values_of_a_wrong_type() -> None:
     twice = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1", "a": "2"}}'
     assert (await refused(served, f"{MAPS}/m", twice, fieldValidation="Strict"))[0] == 422
     assert (await refused(served, f"{MAPS}/m", config_map() | {"data": {"a": 1}}))[0] == 422
-
-
-# -- other writes --------------------------------------------------------------------------------------------------
 
 
 async def test_who_creates_and_changes_owns_what_he_says() -> None:

@@ -132,9 +132,6 @@ def test_what_was_written_is_there_when_the_process_dies(file: Path) -> None:
     recording.close()
 
 
-# -- trouble -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         RecordingFile(tmp_path / "nowhere" / "recording")

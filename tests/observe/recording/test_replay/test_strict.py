@@ -85,9 +85,6 @@ def test_all_is_told(recorded: Report) -> None:
     assert {"Allowed", "Judged"} < set(told)
 
 
-# -- what differs ------------------------------------------------------------------------------------------------------
-
-
 def other_node(lines: list[Line]) -> None:
     lines[nth(lines, "Decision", 7)]["with"]["message"] = "elsewhere"
 
@@ -191,9 +188,6 @@ class Never(Plugin):
     @hookimpl
     def filter(self, state: object, pod: object, node: object) -> Status:
         return unschedulable("never")
-
-
-# -- outside data ------------------------------------------------------------------------------------------------------
 
 
 def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:

@@ -120,9 +120,6 @@ def tree(spans: Iterable[ReadableSpan]) -> dict[str, str | None]:
     return {span.name: names[span.parent.span_id] if span.parent is not None else None for span in spans}
 
 
-# -- one trace for each attempt ------------------------------------------------------------------------------------
-
-
 def test_a_trace_holds_the_wait_the_cycle_and_the_binding_with_their_points() -> None:
     traced = Traced.of(decision(), binding())
     assert tree(traced.spans) == {
@@ -170,9 +167,6 @@ def test_the_id_of_a_trace_is_known_from_the_number_of_the_attempt() -> None:
     traced.tracing.decided(decision(draw=0.4))
     assert traced.tracing.trace_id(7, 0.4) == format_trace_id(context(traced.spans[0]).trace_id)
     assert traced.tracing.trace_id(7, 0.5) == ""
-
-
-# -- scheduling cycles ---------------------------------------------------------------------------------------------
 
 
 POD = {
@@ -238,9 +232,6 @@ def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
     assert failed == {"scheduling_attempt": message, "scheduling_cycle": message, "filter": None}
 
 
-# -- plugins -------------------------------------------------------------------------------------------------------
-
-
 def plugins(span: ReadableSpan) -> dict[str, object]:
     prefix = "kframework.plugin."
     return {name.removeprefix(prefix): value for name, value in (span.attributes or {}).items() if prefix in name}
@@ -275,9 +266,6 @@ def test_a_point_that_came_twice_tells_of_its_plugins_once() -> None:
     timings = tuple((point, 10, Code.SUCCESS) for point in ("post_filter", "extender_preempt", "post_filter"))
     traced = Traced.of(decision(timings=timings, plugins=(("post_filter", "A", 15, Code.SUCCESS),)))
     assert [plugins(span) for span in traced.spans if span.name == "post_filter"] == [{"A": 15e-9}, {}]
-
-
-# -- binding cycles ------------------------------------------------------------------------------------------------
 
 
 def test_a_binding_cycle_is_linked_to_the_scheduling_cycle_it_came_from() -> None:
@@ -338,9 +326,6 @@ def test_only_faults_of_a_binding_are_errors(code: Code, status: StatusCode) -> 
     assert attribute(span, "kframework.message") == "so it is"
 
 
-# -- sampling ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("rate", "traced_below"), [(0, 0.0), (10_000, 0.01), (250_000, 0.25), (EVERY_ATTEMPT, 1.0)])
 def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: int, traced_below: float) -> None:
     traced = Traced(rate_per_million=rate)
@@ -352,9 +337,6 @@ def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: in
     assert traced.attempts("scheduling_cycle") == traced.attempts("binding_cycle") == sample
 
 
-# -- who sends them ------------------------------------------------------------------------------------------------
-
-
 def test_spans_come_from_kframework_unless_the_environment_names_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     def resource() -> dict[str, object]:
         return dict(Traced.of(decision(timings=())).spans[0].resource.attributes)
@@ -364,9 +346,6 @@ def test_spans_come_from_kframework_unless_the_environment_names_it_otherwise(mo
     monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=east")
     assert resource() == ours | {"service.name": "ours", "k8s.cluster.name": "east"}
-
-
-# -- from the configuration ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,6 @@ def to(collector: Collector) -> Tracing:
     return tracing
 
 
-# -- over HTTP -----------------------------------------------------------------------------------------------------
-
-
 def test_a_collector_receives_the_traces_of_a_run(collector: Collector) -> None:
     tracing, decisions = to(collector), list[Decision]()
     pods = [make_pod(f"p{number}") for number in range(3)]
@@ -162,9 +159,6 @@ def test_keys_do_not_go_over_plain_http(variable: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
     with pytest.raises(ConfigError, match=why):
         otlp_exporter(None)
-
-
-# -- lines ---------------------------------------------------------------------------------------------------------
 
 
 def lines() -> list[str]:

@@ -30,9 +30,6 @@ def bare() -> Shown[PodEngine]:
     return Shown(scene.engine, scene.history)
 
 
-# -- without a word of its own -------------------------------------------------------------------------------------
-
-
 def test_pods_that_wait_say_what_was_decided_on_them() -> None:
     found = queues(plain())
     assert (found.counts, found.held, found.total) == ({"pending": 2, "binding": 0}, (), 2)
@@ -79,9 +76,6 @@ def test_any_engine_is_reported() -> None:
     found = data_of(report(plain(), title="Closed"))
     assert [pod["pod"] for pod in found["queues"]["pods"]] == ["default/web", "default/late"]
     assert (found["sections"], found["details"], found["explanations"]) == ([], {"pod": {}}, {"pod": {}})
-
-
-# -- with its own --------------------------------------------------------------------------------------------------
 
 
 def test_pods_are_in_the_places_of_the_engine() -> None:

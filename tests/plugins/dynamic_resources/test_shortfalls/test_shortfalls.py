@@ -136,9 +136,6 @@ def test_all_devices_that_are_selected_are_wanted() -> None:
     assert (none.wanted, none.short) == (1, 1)
 
 
-# -- drawn ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_random_worlds_are_recounted(seed: int) -> None:
     """Every device has one verdict, the first thing against it, and one device can be had where a search finds one."""

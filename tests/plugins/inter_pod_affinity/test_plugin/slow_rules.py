@@ -72,8 +72,6 @@ class SlowCycle:
         self.namespaces = namespaces
         self.args = args
 
-    # -- terms -----------------------------------------------------------------------------------------------------
-
     def wants(self, term: PodAffinityTerm, other: Pod) -> bool:
         """Return whether a term of the pod is about another pod."""
         names = set(term.namespaces)
@@ -101,8 +99,6 @@ class SlowCycle:
         """Return where another pod is in a topology; nowhere if its node has no such label."""
         labels = self.nodes[other.spec.node_name].metadata.labels
         return [(key, labels[key])] if key in labels else []
-
-    # -- Filter ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def affinity(self) -> Counter[Domain]:
@@ -156,8 +152,6 @@ class SlowCycle:
         if any(self.anti_affinity[key, value] for key, value in labels.items() if key in refused_in):
             return REFUSED
         return EXISTING_ANTI_AFFINITY if any(self.existing[domain] for domain in labels.items()) else None
-
-    # -- Score -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def worth(self) -> dict[Domain, int]:

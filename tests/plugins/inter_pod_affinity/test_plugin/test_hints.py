@@ -55,9 +55,6 @@ def test_events() -> None:
     ]
 
 
-# -- pods ----------------------------------------------------------------------------------------------------------
-
-
 def after_pods(pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
     before, after = (on_node(each) if each is not None else None for each in (old, new))
     return plugin_of(ClusterState()).after_pod_change(pending(pod), before, after)
@@ -133,8 +130,6 @@ def test_new_labels_wake_those_that_they_help(pod: Pod, old: Pod, new: Pod, hint
     assert after_pods(pod, old, new) is hint
 
 
-# -- nodes ---------------------------------------------------------------------------------------------------------
-
 IN_A, IN_B, IN_NONE = (make_node("n", zone=zone) for zone in ("a", "b", ""))
 
 
@@ -172,9 +167,6 @@ def test_nodes_wake_those_that_they_let_in(pod: Pod, old: Node | None, new: Node
     assert plugin_of(cluster).after_node_change(pending(pod, cluster), old, new) is hint
 
 
-# -- namespaces ----------------------------------------------------------------------------------------------------
-
-
 def namespace(name: str = "other", **labels: str) -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, labels=labels))
 
@@ -202,9 +194,6 @@ def test_namespaces_wake_those_whose_terms_they_change(
     pod: Pod, old: Namespace | None, new: Namespace | None, hint: QueueingHint
 ) -> None:
     assert plugin_of(ClusterState()).after_namespace_change(pending(pod), old, new) is hint
-
-
-# -- all together --------------------------------------------------------------------------------------------------
 
 
 def test_no_wake_up_is_lost() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kframework import NOTHING, CycleState, Skip, error, unresolvable
+from kframework import NOTHING, CycleState, error, unresolvable
 from kframework.objects import Namespace, ObjectMeta, Pod
-from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
+from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, normalized, pending, scored
@@ -36,12 +36,12 @@ def pod(name: str = "pod", app: str = "x", node: str = "", **fields: Any) -> Pod
     return make_pod(name, labels={"app": app}, node_name=node, **fields)
 
 
-def asked(pods: Iterable[Pod] = (), namespaces: Iterable[Namespace] = (), **args: Any) -> Asked:
+def asked(pods: Iterable[Pod] = (), namespaces: Iterable[Namespace] = ()) -> Asked:
     cluster = cluster_of(NODES, pods)
     for namespace in namespaces:
         cluster.objects(Namespace).put(namespace.metadata, namespace)
     handle = SimpleNamespace(objects=cluster.objects, nodes=cluster.nodes)
-    return Asked(cluster, made(InterPodAffinity, InterPodAffinityArgs(**args), handle))
+    return Asked(cluster, made(InterPodAffinity, handle=handle))
 
 
 class Asked:
@@ -54,15 +54,9 @@ class Asked:
     def rejections(self, pod: Pod) -> dict[str, Any]:
         return filtered(self.plugin, self.cluster, pod)
 
-    def scores(self, pod: Pod) -> dict[str, int]:
-        return scored(self.plugin, self.cluster, pod)
-
 
 def namespace(name: str, **labels: str) -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, labels=labels))
-
-
-# -- signatures ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -88,93 +82,7 @@ def test_a_pod_is_signed_while_there_is_nothing_to_say_about_it(new: Pod, other:
     assert plugin.sign(new_one) is (NOTHING if signs else None)
 
 
-# -- filter --------------------------------------------------------------------------------------------------------
-
-
-def test_affinity_asks_for_such_a_pod_in_the_domain() -> None:
-    there = asked([pod("web", "web", "a1")])
-    assert there.rejections(pod(affinity=near(term()))) == {"b1": ALONE, "bare": ALONE}
-    assert there.rejections(pod(affinity=near(term(HOST)))) == {"a2": ALONE, "b1": ALONE, "bare": ALONE}
-
-
-def test_one_and_the_same_pod_must_satisfy_all_terms() -> None:
-    both = near(term(), term(ZONE, "db"))
-    apart = asked([pod("web", "web", "a1"), pod("db", "db", "a1")])
-    assert apart.rejections(pod(affinity=both)).keys() == {"a1", "a2", "b1", "bare"}
-    tiered = {"matchLabels": {"tier": "front"}}
-    together = asked([make_pod("web", labels={"app": "web", "tier": "front"}, node_name="a1")])
-    wanted = near(term(), {"topologyKey": HOST, "labelSelector": tiered})
-    assert together.rejections(pod(affinity=wanted)) == {"a2": ALONE, "b1": ALONE, "bare": ALONE}
-
-
-@pytest.mark.parametrize(
-    ("app", "there", "rejected"),
-    [
-        ("web", [], {"bare": ALONE}),
-        ("x", [], {"a1": ALONE, "a2": ALONE, "b1": ALONE, "bare": ALONE}),
-        ("web", [pod("web", "web", "bare")], {"bare": ALONE}),
-        ("web", [pod("web", "web", "b1")], {"a1": ALONE, "a2": ALONE, "bare": ALONE}),
-        ("web", [pod("db", "db", "b1")], {"bare": ALONE}),
-    ],
-)
-def test_the_first_of_a_group_needs_no_other_but_the_label(app: str, there: list[Pod], rejected: Any) -> None:
-    assert asked(there).rejections(pod(app=app, affinity=near(term()))) == rejected
-
-
-def test_anti_affinity_keeps_out_of_the_domain_and_does_not_mind_nodes_without() -> None:
-    there = asked([pod("web", "web", "a1"), pod("other", "web", "bare")])
-    assert there.rejections(pod(affinity=away(term()))) == {"a1": REFUSED, "a2": REFUSED}
-    assert there.rejections(pod(affinity=away(term(HOST)))) == {"a1": REFUSED, "bare": REFUSED}
-    assert there.rejections(pod(affinity=away(term(app="db")))) == {}
-
-
-def test_pods_on_nodes_keep_others_out() -> None:
-    there = asked([pod("db", "db", "a1", affinity=away(term())), pod("bare", "db", "bare", affinity=away(term()))])
-    assert there.rejections(pod(app="web")) == {"a1": EXISTING_ANTI_AFFINITY, "a2": EXISTING_ANTI_AFFINITY}
-    assert there.rejections(pod(app="db")) == {}
-
-
-def test_the_first_rejection_is_told() -> None:
-    there = asked([pod("web", "web", "a1", affinity=away(term(app="x")))])
-    everything = affinity(near={REQUIRED: [term(app="db")]}, away={REQUIRED: [term()]})
-    assert set(there.rejections(pod(affinity=everything)).values()) == {ALONE}
-    assert there.rejections(pod(affinity=away(term()))) == {"a1": REFUSED, "a2": REFUSED}
-
-
-def test_pods_that_are_being_deleted_count() -> None:
-    leaving = pod("web", "web", "a1", deletion_timestamp="2026-01-02T03:04:05Z", affinity=away(term(app="x")))
-    there = asked([leaving])
-    assert there.rejections(pod(affinity=near(term()))).keys() == {"a1", "a2", "b1", "bare"}
-    assert there.rejections(pod(app="y", affinity=away(term()))) == {"a1": REFUSED, "a2": REFUSED}
-    going = pod(app="web", affinity=near(term(HOST)), deletion_timestamp="2026-01-02T03:04:05Z")
-    assert there.rejections(going).keys() == {"a2", "b1", "bare"}
-
-
-# -- namespaces ----------------------------------------------------------------------------------------------------
-
 TEAM_A, NOT_TEAM_B = {"matchLabels": {"team": "a"}}, {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
-
-
-@pytest.mark.parametrize(
-    ("fields", "found"),
-    [
-        ({}, {"default"}),
-        ({"namespaces": ["other"]}, {"other"}),
-        ({"namespaces": ["other", "default"]}, {"other", "default"}),
-        ({"namespaceSelector": {}}, {"default", "other", "third", "unheard-of"}),
-        ({"namespaceSelector": TEAM_A}, {"other"}),
-        ({"namespaceSelector": TEAM_A, "namespaces": ["third"]}, {"other", "third"}),
-        ({"namespaceSelector": {"matchLabels": {"team": "c"}}}, set()),
-    ],
-)
-def test_a_term_is_about_pods_of_its_namespaces(fields: dict[str, Any], found: set[str]) -> None:
-    namespaces = [namespace("default"), namespace("other", team="a"), namespace("third", team="b")]
-    for name in ("default", "other", "third", "unheard-of"):
-        there = asked([pod("web", "web", "a1", namespace=name)], namespaces)
-        assert bool(there.rejections(pod(affinity=away(term(**fields))))) is (name in found)
-        # The other way round: the pod that wants to be alone is there already.
-        holder = pod("holder", "db", "a1", affinity=away(term(**fields)))
-        assert bool(asked([holder], namespaces).rejections(pod(app="web", namespace=name))) is (name in found)
 
 
 def test_a_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_is_to_be_scheduled() -> None:
@@ -189,8 +97,6 @@ def test_a_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_i
         "a2": EXISTING_ANTI_AFFINITY,
     }
 
-
-# -- terms that cannot be read -------------------------------------------------------------------------------------
 
 UNREADABLE = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}
 
@@ -209,52 +115,7 @@ def test_of_a_pod_on_a_node_the_other_lists_of_terms_count() -> None:
     mixed = affinity(near={REQUIRED: [term(app="x"), UNREADABLE]}, away={REQUIRED: [term(app="x")]})
     there = asked([pod("web", "web", "a1", affinity=mixed)])
     assert there.rejections(pod()) == {"a1": EXISTING_ANTI_AFFINITY, "a2": EXISTING_ANTI_AFFINITY}
-    assert there.scores(pod()) == {}
-
-
-# -- score ---------------------------------------------------------------------------------------------------------
-
-
-def test_preferred_terms_count_once_for_each_pod() -> None:
-    there = asked([pod("one", "web", "a1"), pod("two", "web", "a2"), pod("three", "web", "bare")])
-    liked = pod(affinity=affinity(near=prefers(10, term()), away=prefers(3, term(HOST))))
-    assert there.scores(liked) == {"a1": 17, "a2": 17, "b1": 0, "bare": -3}
-
-
-def test_the_terms_of_pods_on_nodes_count_too() -> None:
-    there = asked(
-        [
-            pod("needs", "a", "a1", affinity=near(term())),
-            pod("likes", "b", "a2", affinity=affinity(near=prefers(10, term(HOST)))),
-            pod("shuns", "c", "b1", affinity=affinity(away=prefers(7, term()))),
-        ],
-        hard_pod_affinity_weight=5,
-    )
-    assert there.scores(pod(app="web")) == {"a1": 5, "a2": 15, "b1": -7, "bare": 0}
-    assert there.scores(pod(app="db")) == {}
-
-
-def test_required_affinity_weighs_nothing_when_told_so() -> None:
-    needs = pod("needs", "a", "a1", affinity=near(term()))
-    assert asked([needs], hard_pod_affinity_weight=0).scores(pod(app="web")) == {}
-
-
-def test_preferences_of_others_can_be_ignored_by_pods_without_any() -> None:
-    likes = [pod("likes", "b", "a2", affinity=affinity(near=prefers(10, term()))), pod("y", "y", "b1")]
-    there = asked(likes, ignore_preferred_terms_of_existing_pods=True)
-    assert there.scores(pod(app="web", affinity=near(term()))) == {}
-    both = pod(app="web", affinity=affinity(near=prefers(1, term(app="y"))))
-    assert there.scores(both) == {"a1": 10, "a2": 10, "b1": 1, "bare": 0}
-
-
-@pytest.mark.parametrize("where", ["bare", "a1"])
-def test_without_anything_to_count_every_node_is_alike(where: str) -> None:
-    there, info = asked([pod("web", "web", where)]), pod(affinity=affinity(near=prefers(0, term())))
-    skips = there.plugin.pre_score(
-        CycleState(), pending(info, there.cluster), there.cluster.nodes, there.cluster.nodes.order
-    )
-    assert (skips == Skip) is (where == "bare")
-    assert set(there.scores(info).values()) == (set() if where == "bare" else {0})
+    assert scored(there.plugin, there.cluster, pod()) == {}
 
 
 @pytest.mark.parametrize(
@@ -273,16 +134,6 @@ def test_scores_are_stretched_as_doubles(raw: list[int], expected: list[int]) ->
     assert normalized(plugin, raw) == expected
     answer = plugin.normalize_score(CycleState(), pending(Pod()), np.array(raw, dtype=np.int64))
     assert np.asarray(answer).dtype == np.int64
-
-
-# -- what is stored ------------------------------------------------------------------------------------------------
-
-
-def test_a_pod_that_nobody_minds_is_skipped() -> None:
-    there = asked([pod("db", "db", "bare", affinity=away(term())), pod("y", "y", "a1", affinity=away(term(app="y")))])
-    for other in (pod(), pod(app="web"), pod(affinity=affinity(near=prefers(1, term())))):
-        info = pending(other, there.cluster)
-        assert there.plugin.pre_filter(CycleState(), info, there.cluster.nodes) == Skip
 
 
 def test_a_term_that_nobody_held_before_is_seen_when_its_pod_comes_in_a_what_if() -> None:

@@ -124,8 +124,6 @@ class World:
             node = msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=bare))
         return node
 
-    # -- what happens ----------------------------------------------------------------------------------------------
-
     def change(self) -> str:
         """Let something happen, and say what."""
         happenings = (

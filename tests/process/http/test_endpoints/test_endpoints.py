@@ -61,9 +61,6 @@ async def fetched(session: aiohttp.ClientSession, url: str, **options: Any) -> A
         )
 
 
-# -- health ------------------------------------------------------------------------------------------------------------
-
-
 def checks(**problems: str | None) -> list[Check]:
     return [Check(name.replace("_", "-"), lambda problem=problem: problem) for name, problem in problems.items()]  # type: ignore[misc]  # a default binds the loop's
 
@@ -99,9 +96,6 @@ async def test_who_is_not_well_says_what_failed() -> None:
 async def test_a_path_that_is_none_is_not_found() -> None:
     answers = await get(health_routes("readyz", WELL), "/", "/readyz/", "/readyz/unheard-of", "/healthz")
     assert [answer.status for answer in answers] == [404] * 4
-
-
-# -- a scheduler's routes ----------------------------------------------------------------------------------------------
 
 
 class _Scheduler:
@@ -181,9 +175,6 @@ async def test_what_is_wrong_shows_where_it_matters(state: dict[str, Any], faili
         assert f"[-]{check} failed" in answers[path].text
 
 
-# -- configuration -----------------------------------------------------------------------------------------------------
-
-
 def configuration(text: str) -> Configuration:
     return parse(f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{text}")
 
@@ -209,9 +200,6 @@ async def test_configz_keeps_private_keys() -> None:
     (extender,) = json.loads(answer.text)["componentconfig"]["extenders"]
     assert extender["tlsConfig"] == {"certData": "Y2VydA==", "keyData": "--- REDACTED ---"}
     assert "c2VjcmV0" not in answer.text
-
-
-# -- the server --------------------------------------------------------------------------------------------------------
 
 
 async def test_more_routes_may_be_given() -> None:
@@ -357,9 +345,6 @@ async def test_an_answer_that_never_comes_is_not_waited_for(monkeypatch: pytest.
             await asked.wait()
         with pytest.raises(aiohttp.ClientError):
             await answer
-
-
-# -- TLS ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -95,9 +95,6 @@ def test_messages_are_compared_word_for_word() -> None:
     assert differing(single(), reworded).keys() == {"fitError"}
 
 
-# -- plugins that are missing --------------------------------------------------------------------------------------
-
-
 def test_answers_of_a_missing_plugin_are_left_uncompared() -> None:
     case = single()
     case["expect"]["preFilter"]["GangScheduling"] = {"code": "Skip"}
@@ -144,9 +141,6 @@ def test_an_error_waits_for_the_plugin_that_it_names() -> None:
     comparison = replayed(case)
     assert comparison.differences == []
     assert Uncompared("verdicts, totals and messages", "GangScheduling is not built yet") in comparison.uncompared
-
-
-# -- errors --------------------------------------------------------------------------------------------------------
 
 
 class Moody(Plugin):

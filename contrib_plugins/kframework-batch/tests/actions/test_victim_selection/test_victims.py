@@ -20,8 +20,6 @@ from kframework_batch.testing import Gang, Stage, make_group, make_node, make_qu
 
 from kframework.objects import ObjectMeta, PriorityClass
 
-# -- the order -------------------------------------------------------------------------------------------------------
-
 
 class Ask(Action):
     """Orders all tasks as victims of queue q0."""
@@ -112,9 +110,6 @@ def test_the_order_is_that_of_comparing_pair_by_pair(odd_first: bool, jobs: list
     ).session()
     expected = sorted(Ask.tasks, key=cmp_to_key(pairwise(odd_first)))
     assert [task.name for task in Ask.ordered] == [task.name for task in expected]
-
-
-# -- the number ------------------------------------------------------------------------------------------------------
 
 
 class Books:

@@ -60,9 +60,6 @@ def order(plugin: Drf, session: Session) -> list[str]:
     return [job.name for job in sorted(session.jobs.values(), key=lambda job: plugin.job_order(session, job))]
 
 
-# -- jobs -------------------------------------------------------------------------------------------------------------
-
-
 def test_jobs_go_by_their_dominant_share() -> None:
     session = session_of(
         {"cpu": 10, "gpu": 4},
@@ -117,9 +114,6 @@ def test_a_cluster_without_anything_has_shares_too(total: dict[str, int]) -> Non
     assert order(opened(session), session) == ["a", "b"]
 
 
-# -- preemption -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("mine", "theirs", "victims"),
     [
@@ -167,9 +161,6 @@ def test_tasks_of_jobs_that_the_session_does_not_know_are_left_alone() -> None:
         plugin.allocated(session, stranger)
         assert plugin.preemptable(session, job.tasks["a/0"], [stranger]) == []
     assert plugin.reclaimable(session, job.tasks["a/0"], [stranger]) == []
-
-
-# -- the tree ---------------------------------------------------------------------------------------------------------
 
 
 def place(name: str, path: str, weights: str) -> QueueInfo:
