@@ -43,8 +43,6 @@ def errors(body: str) -> list[str]:
     return str(caught.value).splitlines()
 
 
-# --- the default set --------------------------------------------------------------------------------------------------
-
 DEFAULT_ORDER = {
     "pre_enqueue": "SchedulingGates DynamicResources DefaultPreemption",
     "queue_sort": "PrioritySort",
@@ -82,8 +80,6 @@ def test_the_default_profile_expands_to_kube_schedulers_order() -> None:
     }
 
 
-# --- the merge --------------------------------------------------------------------------------------------------------
-
 Names = list[str]
 
 
@@ -115,9 +111,6 @@ def plugin_set(enabled: Names, disabled: Names) -> PluginSet:
         enabled=tuple(PluginEntry(name=text[0], weight=int(text[1:])) for text in enabled),
         disabled=tuple(PluginEntry(name=name) for name in disabled),
     )
-
-
-# --- the expansion ----------------------------------------------------------------------------------------------------
 
 
 def test_a_specific_key_comes_first_in_its_own_order() -> None:
@@ -182,9 +175,6 @@ def test_placement_points_are_taken_with_a_notice() -> None:
     assert configuration.warnings == (
         "c.yaml:5: profiles[0].plugins.placementGenerate: is alpha in kube-scheduler and not used here",
     )
-
-
-# --- the errors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -302,9 +292,6 @@ def test_check_reports_what_any_stage_finds(tmp_path: Path) -> None:
             expand_all(load_configuration(path), in_tree_points)
 
 
-# --- queue sort over profiles -----------------------------------------------------------------------------------------
-
-
 def sorts(name: str) -> frozenset[str]:
     return frozenset({"queue_sort"}) if name in ("Q1", "Q2") else in_tree_points(name)
 
@@ -356,8 +343,6 @@ def test_equal_queue_sorts_are_fine() -> None:
     same = ("[{name: Q1, args: {a: 1}}]",) * 2
     assert [points["queue_sort"] for points in expand_all(parse(profiles(Q1, Q1, same)), sorts)] == [("Q1",)] * 2
 
-
-# --- names of profiles, removed plugins -------------------------------------------------------------------------------
 
 REMOVED = 'was invalid in version "v1" (KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")'
 

@@ -80,9 +80,6 @@ def there(*volumes: str | Volume, name: str = "there") -> Pod:
     return using(*volumes, name=name, node_name="n")
 
 
-# -- what is counted -----------------------------------------------------------------------------------------------
-
-
 def test_an_assumed_binding_is_not_counted_as_one() -> None:
     cluster = cluster_of(1)
     put(cluster, storage_class("fast", "b"), claim("c", storage_class="fast"), csi_node("n", {"a": 0, "b": 1}))
@@ -92,9 +89,6 @@ def test_an_assumed_binding_is_not_counted_as_one() -> None:
     assert rejections(cluster, using("c")) == []
     put(cluster, assumed)
     assert rejections(cluster, using("c")) == [EXCEEDED]
-
-
-# -- pods that cannot go anywhere ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,9 +147,6 @@ def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
     plugin = made(NodeVolumeLimits, handle=cluster)
     assert plugin.pre_filter(CycleState(), pending(wanted, cluster), cluster.nodes) is None
     assert plugin.sign(pending(wanted, cluster)) is None
-
-
-# -- events --------------------------------------------------------------------------------------------------------
 
 
 def test_what_wakes_a_pod() -> None:
@@ -322,8 +313,6 @@ class World:
         pods, objects = (self._pod_comes, self._pod_comes, self._pod_goes), (self._object_comes,) * 3
         self.random.choice((*pods, *objects, self._object_goes, self._node_changes, self._what_if))()
 
-    # -- pods ------------------------------------------------------------------------------------------------------
-
     def _pod_comes(self) -> None:
         """A pod is bound, again told of, or assumed."""
         name = f"pod-{self.random.randint(0, 5)}"
@@ -375,8 +364,6 @@ class World:
         statement.commit()
         for pod in statement.evicted:
             self.cluster.remove_pod(pod.uid)
-
-    # -- all else --------------------------------------------------------------------------------------------------
 
     def _node_changes(self) -> None:
         name = self.random.choice(self.names)

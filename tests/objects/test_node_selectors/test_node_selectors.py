@@ -113,3 +113,23 @@ def test_node_selectors_agree_with_the_obvious_way(
 ) -> None:
     compiled = NodeSelectorTerms(terms({"matchExpressions": expressions(*((k, o, *v) for k, o, v in chosen))}))
     assert compiled.matches(labels, "n1") is all(slowly(*requirement, labels) for requirement in chosen)
+
+
+LABELS = {"gen": "007", "odd": "x1", "big": "9223372036854775808"}
+
+
+@pytest.mark.parametrize(
+    ("requirements", "matches"),
+    [
+        ([("gen", "Gt", "6")], True),
+        ([("gen", "Gt", "7")], False),
+        ([("gen", "Lt", "8")], True),
+        ([("gen", "Lt", "7")], False),
+        ([("odd", "Lt", "8")], False),
+        ([("big", "Gt", "1")], False),
+        ([("none", "Lt", "8")], False),
+    ],
+)
+def test_node_labels(requirements: list[tuple[Any, ...]], matches: bool) -> None:
+    compiled = NodeSelectorTerms(terms({"matchExpressions": expressions(*requirements)}))
+    assert compiled.matches(LABELS, "n1") is matches

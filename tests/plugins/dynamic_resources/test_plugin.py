@@ -80,9 +80,6 @@ def in_use(result: Result) -> int:
     return len(plugin.devices.allocated._counts.whole)
 
 
-# -- pods get devices ----------------------------------------------------------------------------------------------
-
-
 def test_each_pod_of_a_template_gets_its_own() -> None:
     pods = [claiming(make_pod(f"web-{number}"), template="one-gpu") for number in range(4)]
     result = scenario(template(), gpus("a", "x"), gpus("b", "x", "y"), pods=pods).run()
@@ -173,9 +170,6 @@ def test_no_more_than_256_pods_use_a_claim() -> None:
     assert f"must have at most {MAX_RESERVED} items" in condition.message
 
 
-# -- extended resources --------------------------------------------------------------------------------------------
-
-
 def asking(name: str = "train", **said: Any) -> Pod:
     return make_pod(name, requests={GPU: 1}, **said)
 
@@ -219,8 +213,6 @@ def test_a_claim_that_was_left_over_is_deleted_first() -> None:
     assert (devices(claim), users(claim)) == (["b/x"], ["train"])
     assert result.seconds < 60
 
-
-# -- binding conditions --------------------------------------------------------------------------------------------
 
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
 
@@ -284,9 +276,6 @@ def test_a_claim_that_goes_while_its_device_is_made_ready() -> None:
     assert failures(result)[0] == 'running PreBind plugin "DynamicResources": could not find ResourceClaim "default/c"'
     assert 'could not find ResourceClaim "default/c"' in result.message_of("web")
     assert in_use(result) == 0
-
-
-# -- what fails later ----------------------------------------------------------------------------------------------
 
 
 class FailsOnce(Plugin):
@@ -402,9 +391,6 @@ def test_nobody_is_preempted_whose_device_somebody_else_uses_too() -> None:
     assert {result.node_of("low"), result.node_of("friend")} == {"a"}
 
 
-# -- one hook after the other --------------------------------------------------------------------------------------
-
-
 def made(*objects: ApiObject, pods: Iterable[Pod] = (), nodes: Sequence[Node] = NODES) -> DynamicResources:
     handle = stub_handle(nodes=nodes, pods=pods, objects=[GPUS, *objects])
     return DynamicResources(DynamicResourcesArgs(), handle)
@@ -475,8 +461,6 @@ def test_it_has_nothing_to_deallocate_if_it_was_asked_at_all(prepared: bool, ans
     same = np.zeros(nodes.capacity, dtype=np.int64)
     assert plugin.post_filter(state, pod, Diagnosis(nodes, same, lambda _: unschedulable("full"), ["Other"])) == answer
 
-
-# -- events --------------------------------------------------------------------------------------------------------
 
 GOT = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "a", "device": "x"}]}}
 C, D = wanting(), wanting("d")

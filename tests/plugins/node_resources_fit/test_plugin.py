@@ -180,8 +180,6 @@ def test_the_use_of_a_node_is_its_score(drawn: Drawn, pod: Pod, args: NodeResour
     assert scored(made(NodeResourcesFit, args), state, pod) == expected
 
 
-# -- room --------------------------------------------------------------------------------------------------------------
-
 HALF_FULL = make_pod("there", cpu=2, memory="2Gi", node_name="n", requests={GPU: 1})
 
 
@@ -263,18 +261,12 @@ def test_pods_with_the_same_requests_share_their_answers(one: Pod, other: Pod, a
     assert (plugin.sign(pending(one)) == plugin.sign(pending(other))) is alike
 
 
-# -- scores ------------------------------------------------------------------------------------------------------------
-
-
 def test_amounts_beyond_floating_point_are_divided_exactly() -> None:
     offered = 9 * 10**16  # a hundred times that still fits int64
     state = cluster_of([make_node("n", allocatable={GPU: offered})])
     args = scoring("MostAllocated", {GPU: 1})
     assert offered / 2 - 1 == offered / 2
     assert scored(made(NodeResourcesFit, args), state, make_pod(requests={GPU: offered // 2 - 1})) == {"n": 49}
-
-
-# -- events ------------------------------------------------------------------------------------------------------------
 
 
 def test_events() -> None:
@@ -361,9 +353,6 @@ def test_what_is_ignored_does_not_keep_the_pod_asleep(
     args = NodeResourcesFitArgs.model_validate(ignored)
     pod = pending(make_pod(cpu=2, requests={GPU: 1}))
     assert made(NodeResourcesFit, args).after_node_change(pod, before, make_node(cpu=2)) is hint
-
-
-# -- extended resources that are devices -------------------------------------------------------------------------------
 
 
 def with_devices(cluster: ClusterState, *objects: ApiObject) -> ClusterState:

@@ -20,7 +20,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import Interned, PendingPod
 from kframework.testing import make_pod
-from tests.support.selecting import owner, replica_set, service
+from tests.support.selecting import owner, replica_set, replication_controller, service, stateful_set
 
 WEB = {"matchLabels": {"app": "web"}}
 INVALID = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w*"]}]}
@@ -204,3 +204,51 @@ def test_a_service_that_comes_again_is_news() -> None:
 
 def test_without_default_constraints_nobody_is_looked_up() -> None:
     assert DefaultConstraints([stated("zone")], ClusterState()).of(pending(owned()), SCHEDULE_ANYWAY) == ()
+
+
+def selectors(cluster: ClusterState, pod: Pod) -> set[str]:
+    """Return the selectors of the default constraints for a pod, as text."""
+    defaults, asked = DefaultConstraints(DEFAULTS, cluster), pending(pod)
+    found = [constraint for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY) for constraint in defaults.of(asked, action)]
+    assert topology_keys(found) in ((), ("zone", "host"))
+    return {str(constraint.selector) for constraint in found}
+
+
+@pytest.mark.parametrize(
+    ("objects", "pod", "expected"),
+    [
+        ([], owned(), set()),
+        ([service({"app": "web"})], owned(), {"app=web"}),
+        ([service({"app": "db"})], owned(), set()),
+        ([service(None)], owned(), set()),
+        ([service({})], owned(), set()),
+        ([service({"app": "web"}, meta("x", "other"))], owned(), set()),
+        ([service({"app": "web"}), service({"tier": "front"}, meta("t"))], owned(), {"app=web,tier=front"}),
+        ([service({"app": "web"}), service({"app": "web", "tier": "back"}, meta("t"))], owned(), {"app=web"}),
+        ([replica_set(WEB)], owned(), {"app=web"}),
+        ([replica_set(WEB)], owned(controls=False), set()),
+        ([replica_set(WEB)], owned("apps/v1beta1"), set()),
+        ([replica_set(WEB)], make_pod(labels={"app": "web"}), set()),
+        ([replica_set({})], owned(), set()),
+        ([replica_set(None)], owned(), set()),
+        ([replica_set(INVALID)], owned(), set()),
+        ([replica_set(INVALID), service({"app": "web"})], owned(), {"app=web"}),
+        ([replica_set(WEB), service({"tier": "front"})], owned(), {"app=web,tier=front"}),
+        ([stateful_set(WEB)], owned(kind="StatefulSet"), {"app=web"}),
+        ([stateful_set(WEB)], owned(), set()),
+        ([replication_controller({"app": "web"})], owned("v1", "ReplicationController"), {"app=web"}),
+        ([replication_controller({})], owned("v1", "ReplicationController"), set()),
+        (
+            [replication_controller({"app": "db"}), service({"app": "web", "tier": "front"})],
+            owned("v1", "ReplicationController"),
+            {"app=db,tier=front"},
+        ),
+        ([replication_controller({"app": "web"})], owned("apps/v1", "ReplicationController"), set()),
+    ],
+)
+def test_default_constraints_are_about_the_pods_of_services_and_owner(
+    objects: Sequence[ApiObject], pod: Pod, expected: set[str]
+) -> None:
+    cluster = ClusterState()
+    put(cluster, *objects)
+    assert selectors(cluster, pod) == expected

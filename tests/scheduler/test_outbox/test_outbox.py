@@ -90,9 +90,6 @@ def at_a_desk(work: Callable[[Desk], Coroutine[object, object, None]]) -> None:
     run_virtual(main)
 
 
-# -- statuses ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("patches", "message", "node"),
     [
@@ -249,9 +246,6 @@ def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
     at_a_desk(work)
 
 
-# -- a binding takes the place of a status --------------------------------------------------------------------------
-
-
 def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
     async def work(desk: Desk) -> None:
         desk.patch("p", FALSE, "a")
@@ -307,9 +301,6 @@ def test_a_binding_waits_for_no_event_and_no_other_pod() -> None:
         assert desk.loop.time() == 0.5
 
     at_a_desk(work)
-
-
-# -- events --------------------------------------------------------------------------------------------------------
 
 
 def test_events_never_hold_up_a_status() -> None:
@@ -458,9 +449,6 @@ def test_what_waits_is_small() -> None:
     at_a_desk(work)
 
 
-# -- writes of the engine --------------------------------------------------------------------------------------------
-
-
 class Calls:
     """An API that takes a second for each call of the engine and answers as it is told to."""
 
@@ -550,9 +538,6 @@ def test_engine_is_not_told_of_writes_that_are_refused_because_the_scheduler_sto
         assert calls.refusals == [] and desk.outbox.empty
 
     at_a_desk(work)
-
-
-# -- the end -------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture) -> None:

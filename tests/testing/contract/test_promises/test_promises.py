@@ -168,9 +168,6 @@ class InTurn(Slots):
         return None
 
 
-# -- what passes ---------------------------------------------------------------------------------------------------
-
-
 def test_what_was_reached_is_counted() -> None:
     reached = check_plugin(Slots)
     assert reached.reasons == {Slots.reason: reached.reasons[Slots.reason]}
@@ -246,9 +243,6 @@ def test_the_same_seed_asks_the_same_questions() -> None:
 def test_hypothesis_is_not_needed() -> None:
     program = "import sys; sys.modules['hypothesis'] = None; import kframework.testing"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-# -- what does not -------------------------------------------------------------------------------------------------
 
 
 class WrongTwin(Slots):
