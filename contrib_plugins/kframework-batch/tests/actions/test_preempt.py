@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pytest
@@ -40,6 +40,13 @@ WATCHED = CONFIGURATION + "  - name: promises\n"
 WITHOUT_GANG = CONFIGURATION.replace("  - name: gang\n", "")
 
 CLASSES = [PriorityClass(metadata=ObjectMeta(name=f"p{value}"), value=value) for value in (1, 5, 9)]
+
+
+@pytest.fixture(autouse=True)
+def _sessions_run_to_their_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail where an action has raised: a session that ends early looks like one that found nothing."""
+    yield
+    assert "ended early" not in caplog.text
 
 
 def staged(

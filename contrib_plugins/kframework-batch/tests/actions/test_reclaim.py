@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pytest
@@ -41,6 +41,13 @@ WATCHED = CONFIGURATION + "  - name: promises\n"
 HUNGRY = CONFIGURATION.replace("  - name: gang\n", "  - name: gang\n    enableJobStarving: false\n")
 
 QUEUES = [make_queue("mine"), make_queue("yours")]
+
+
+@pytest.fixture(autouse=True)
+def _sessions_run_to_their_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail where an action has raised: a session that ends early looks like one that found nothing."""
+    yield
+    assert "ended early" not in caplog.text
 
 
 def staged(

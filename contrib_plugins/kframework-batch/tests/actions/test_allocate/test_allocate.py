@@ -32,6 +32,13 @@ tiers:
 IMPORTANT = PriorityClass(metadata=ObjectMeta(name="important"), value=100)
 
 
+@pytest.fixture(autouse=True)
+def _sessions_run_to_their_end(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail where an action has raised: a session that ends early looks like one that found nothing."""
+    yield
+    assert "ended early" not in caplog.text
+
+
 def counts(stage: Stage) -> Counter[str]:
     """Count the tasks of each job that were bound."""
     return Counter(name.rpartition("-")[0] for name in stage.bound)
