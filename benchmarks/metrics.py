@@ -15,10 +15,10 @@ from kframework.client.transport import Request, Response
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
-from kframework.observe.metrics.metrics import EventTimes
+from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.readings import engine_readings, pod_resources
 from kframework.observe.metrics.requests import MeteredTransport, RequestCounts
-from kframework.observe.metrics.series import Series, written
+from kframework.observe.metrics.series import Series
 from kframework.scheduler.garbage import collect
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
@@ -78,7 +78,7 @@ def _per_event() -> float:
     """Return what is added to taking in the update of a node."""
     plain, _ = engine()
     timed, _ = engine()
-    EventTimes().attach(timed, lambda spent, code, profile: None)
+    Metrics().attach(timed)
     node = _node(0)
     return microseconds(lambda: timed.handlers.upserted(node)) - microseconds(lambda: plain.handlers.upserted(node))
 
@@ -114,7 +114,7 @@ def _asked(series: Iterable[Series]) -> tuple[float, float, int]:
     async def answer() -> tuple[float, float, int]:
         longest, size, began = 0.0, 0, process_time()
         last = began
-        async for piece in _sliced(piece for each in series for piece in written(each)):
+        async for piece in _sliced(series):
             longest, size = max(longest, process_time() - last), size + len(piece)
             last = process_time()
         return (process_time() - began) * 1e3, longest * 1e3, size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from kframework.core.cycle.decision import Decision, Observer
+from kframework.core.cycle.decision import Binding, Decision, Observer
 
 #: So many decisions are told; a test that makes more has another trouble.
 _TOLD = 200
@@ -19,6 +19,9 @@ class DecisionLog(Sequence[Decision], Observer):
 
     def decided(self, decision: Decision) -> None:
         self._decisions.append(decision)
+
+    def bound(self, binding: Binding) -> None:
+        """Leave bindings to others."""
 
     @overload
     def __getitem__(self, place: int) -> Decision: ...

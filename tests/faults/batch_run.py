@@ -66,7 +66,7 @@ class BatchRun(FaultyRun[BatchEngine]):
         return self._world
 
     def controllers(self) -> Sequence[Runs]:
-        made = [make(self.store, self.clock) for make in self._settings(0).controllers]
+        made = [make(self.store, self.clock) for make in self._settings(0).controllers()]
         return [*made, Reloads(self)] if self.shape.quarrels else made
 
     def life(self, number: int) -> Life[BatchEngine]:

@@ -39,7 +39,9 @@ class StandingClock:
 class Side:
     """A cluster, the clients that were opened to it, and a candidate; `before` is asked before each of its requests."""
 
-    def __init__(self, name: str = "a", cluster: MemoryCluster | None = None) -> None:
+    def __init__(
+        self, name: str = "a", cluster: MemoryCluster | None = None, settings: LeaderElectionSettings = SETTINGS
+    ) -> None:
         self.cluster = cluster or MemoryCluster(SystemClock())
         self.cluster.faults.append(self._request)
         self.clock = StandingClock()
@@ -49,7 +51,7 @@ class Side:
         self.stopped = threading.Event()
         self.leader = LeaderThread(
             self.connect,
-            SETTINGS,
+            settings,
             self.clock,
             identity=name,
             component="default-scheduler",
@@ -294,8 +296,7 @@ async def test_a_connection_that_hangs_is_given_up_on_leaving() -> None:
 
 async def test_a_client_that_does_not_close_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "CLOSING", 0.1)
-    side, close = Side(), asyncio.Event()
-    side.leader._settings = SETTINGS.model_copy(update={"renew_deadline": Duration(0.1)})
+    side, close = Side(settings=SETTINGS.model_copy(update={"renew_deadline": Duration(0.1)})), asyncio.Event()
 
     @asynccontextmanager
     async def hang() -> AsyncIterator[Cluster]:
