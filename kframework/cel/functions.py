@@ -53,13 +53,13 @@ def _declared(
 
 
 #: Declares a function that is called as `name(…)`.
-function = partial(_declared, is_method=False, is_generic=False)
+function: Callable[..., list[Overload]] = partial(_declared, is_method=False, is_generic=False)
 #: Declares a function that is called on its first parameter, as `x.name(…)`.
-method = partial(_declared, is_method=True, is_generic=False)
+method: Callable[..., list[Overload]] = partial(_declared, is_method=True, is_generic=False)
 #: Declares a function or operator that looks at the types of its arguments by itself.
-generic = partial(_declared, is_method=False, is_generic=True)
+generic: Callable[..., list[Overload]] = partial(_declared, is_method=False, is_generic=True)
 #: Declares a method that looks at the types of its arguments by itself.
-generic_method = partial(_declared, is_method=True, is_generic=True)
+generic_method: Callable[..., list[Overload]] = partial(_declared, is_method=True, is_generic=True)
 
 
 def readable(read: Callable[..., object]) -> Callable[..., bool]:

@@ -79,6 +79,7 @@ class PodEngine(PodOutcomes):
     # Of the base; PodEngine assigns them again, and checkers would infer narrower types from that.
     effects: Host
     under_way: Awaitable[None] | None
+    current: Search | None
 
     def __init__(
         self,

@@ -57,6 +57,9 @@ def hookwrapper(function: Callable[P, Generator[None, R, R]]) -> Callable[P, Nev
 #: What a plugin looks at beside the pod: the Node object, or its pods too; None: outside data as well.
 Reads = Literal["node", "pods"] | None
 
+#: The kinds that `sign` looks at beside what pods of a kind share; None: more of each pod.
+SignReads = tuple["type[ApiObject]", ...] | None
+
 #: What a plugin may do to a kind beyond seeing it, as RBAC calls it; `patch_status` is to patch its status.
 Verb = Literal["create", "patch", "patch_status", "delete"]
 
@@ -150,7 +153,7 @@ class Plugin(Generic[A], Hooks):
     name: ClassVar[str] = ""
     Args: ClassVar[type[PluginArgs]] = PluginArgs
     reads: ClassVar[Reads] = None
-    sign_reads: ClassVar[tuple[type[ApiObject], ...] | None] = None
+    sign_reads: ClassVar[SignReads] = None
     watches: ClassVar[tuple[Watch, ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
     binds_through_api: ClassVar[bool] = False

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.objects import PodSpec
 from kframework.state.counters import ImageState
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -23,7 +23,7 @@ class ImageLocality(Plugin):
 
     name = "ImageLocality"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> tuple[int, tuple[str, ...]]:

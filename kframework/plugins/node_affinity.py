@@ -15,7 +15,7 @@ from kframework.config.decode import ApiObject
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.framework.suggestions import (
     PENDING_POD,
     ChangeEstimates,
@@ -107,7 +107,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
 
     name = "NodeAffinity"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:

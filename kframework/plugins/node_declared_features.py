@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.objects import Node, PodSpec
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -28,7 +28,7 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import Rows, Scores
@@ -24,7 +24,7 @@ class NodeName(Plugin):
 
     name = "NodeName"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> str:

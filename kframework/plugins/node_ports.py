@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.framework.suggestions import PENDING_POD, Suggestion, Suggestions, delete_all, patch_field
 from kframework.objects import Container, PodSpec
 from kframework.state.host_ports import HostPort, any_conflict
@@ -28,7 +28,7 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[HostPort]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kframework.config.args import ApiArgs
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.objects import DeviceClass
 from kframework.objects.problem import Problem, duplicate, invalid
 from kframework.objects.requests import is_scalar
@@ -51,7 +51,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     name = "NodeResourcesBalancedAllocation"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = (DeviceClass,)
+    sign_reads: ClassVar[SignReads] = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = DEVICES
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.framework.suggestions import Suggestions, uncordon
 from kframework.objects import Node
 from kframework.objects.taints import CORDON, tolerates
@@ -27,7 +27,7 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, delete_any, drop_volumes
 from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
@@ -48,7 +48,7 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim),
         Watch(PersistentVolume),

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions, remove_taint, tolerate, uncordon
 from kframework.objects import Node, PodSpec, Taint, Toleration
 from kframework.objects.taints import first_untolerated, is_cordon, tolerates
@@ -30,7 +30,7 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable:

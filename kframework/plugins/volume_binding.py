@@ -19,7 +19,7 @@ from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, drop_volumes
 from kframework.objects import (
     CSIDriver,
@@ -98,7 +98,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     name = "VolumeBinding"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim, verbs=("patch",)),
         Watch(PersistentVolume, verbs=("patch",)),

@@ -12,7 +12,7 @@ import numpy as np
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, delete_all, delete_any, drop_volumes
 from kframework.objects import PersistentVolumeClaim, Volume
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -56,7 +56,7 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PersistentVolumeClaim),)
 
     @hookimpl

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, drop_volumes
 from kframework.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
@@ -51,7 +51,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     reads: ClassVar[Reads] = "node"
-    sign_reads = ()
+    sign_reads: ClassVar[SignReads] = ()
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(PersistentVolumeClaim),
         Watch(PersistentVolume),

@@ -63,7 +63,7 @@ class Process(Generic[E]):
         companions: Iterable[Companion[E]] = (),
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.configuration = configuration if report is None else without_binding(configuration)
+        self.configuration: Configuration = configuration if report is None else without_binding(configuration)
         self.clock = clock
         self._report = report
         self._server = server

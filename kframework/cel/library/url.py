@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
@@ -89,7 +90,7 @@ def _wrong(text: str) -> CelError:
 
 
 #: Whether this is a URL that is absolute, or an absolute path.
-is_url = readable(lambda text: _parsed(text, ""))
+is_url: Callable[..., bool] = readable(lambda text: _parsed(text, ""))
 
 
 def _escaped_path(url: Url) -> str:

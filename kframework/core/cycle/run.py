@@ -11,7 +11,7 @@ from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.outcome import ScheduleResult
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.cycle.scoring import Scoring
-from kframework.core.cycle.search import Search
+from kframework.core.cycle.search import Looked, Search
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
@@ -23,6 +23,12 @@ from kframework.values.status import Code, Status
 
 class RunSearch(Search):
     """A search that may go on with the next pods of its signature, once each has its node."""
+
+    # Of the base; assigned again, and checkers would infer other types from that.
+    pod: PendingPod
+    trace: AttemptTrace
+    start_index: int
+    looked: Looked
 
     @property
     def can_continue(self) -> bool:

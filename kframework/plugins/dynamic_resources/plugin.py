@@ -19,7 +19,7 @@ from kframework.framework.answers import NOTHING, Diagnosis
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions
 from kframework.objects import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from kframework.objects.claims import is_controlled_by
@@ -100,7 +100,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     name = "DynamicResources"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = (DeviceClass,)
+    sign_reads: ClassVar[SignReads] = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(ResourceClaim, verbs=("create", "patch", "patch_status", "delete")),
         Watch(ResourceSlice),

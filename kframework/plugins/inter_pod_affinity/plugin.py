@@ -13,7 +13,7 @@ from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, Watch, hookimpl
+from kframework.framework.plugin import Plugin, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     UNFIXABLE,
@@ -94,7 +94,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     """
 
     name = "InterPodAffinity"
-    sign_reads = (Namespace,)
+    sign_reads: ClassVar[SignReads] = (Namespace,)
     watches: ClassVar[tuple[Watch, ...]] = (Watch(Namespace),)
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

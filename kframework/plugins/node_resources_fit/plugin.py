@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates, Suggestions
 from kframework.objects import DeviceClass, Node
 from kframework.objects.requests import allocatable, is_scalar
@@ -55,7 +55,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     name = "NodeResourcesFit"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = (DeviceClass,)
+    sign_reads: ClassVar[SignReads] = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = DEVICES
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:

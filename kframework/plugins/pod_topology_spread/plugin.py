@@ -13,7 +13,7 @@ from kframework.config.decode import ZERO_IS_DEFAULT, ApiObject, in_schema
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions
 from kframework.objects import Node, ReplicaSet, ReplicationController, Service, StatefulSet, TopologySpreadConstraint
 from kframework.objects.label_selectors import SelectorError
@@ -108,7 +108,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     name = "PodTopologySpread"
     reads: ClassVar[Reads] = "pods"
-    sign_reads = (Service, ReplicationController, ReplicaSet, StatefulSet)
+    sign_reads: ClassVar[SignReads] = (Service, ReplicationController, ReplicaSet, StatefulSet)
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(Service),
         Watch(ReplicationController),
