@@ -92,8 +92,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return not steps and not wrapped and bool(profile.bind) and profile.bind[0].plugin.binds_through_api
 
     @cached_property
-    def uniform_scores(self) -> dict[tuple[str, int, int], int]:
-        """What plugins make, in normalising, of so many equal raw scores, where that is the same for all."""
+    def uniform_scores(self) -> dict[str, tuple[int, int, int]]:
+        """What each plugin last made of equal raw scores in normalising: (raw score, number of nodes, score)."""
         return {}
 
     def remembering(self, nodes: NodeTable) -> Plan:

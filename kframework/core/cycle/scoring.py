@@ -55,14 +55,14 @@ class Scoring(msgspec.Struct, eq=False):
         raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:
             return step.normalized(self.state, self.pod, cache.raw_of(step.name).shown[self.places])
-        known = self.plan.uniform_scores.get((step.name, raw, nodes))
-        if known is not None:
-            return known
+        known = self.plan.uniform_scores.get(step.name)
+        if known is not None and known[:2] == (raw, nodes):
+            return known[2]
         scores = step.normalized(self.state, self.pod, np.full(nodes, raw))
+        if not isinstance(scores, int | Status) and (scores == scores[0]).all():
+            scores = scores.item(0)
         if isinstance(scores, int):
-            self.plan.uniform_scores[step.name, raw, nodes] = scores
-        elif not isinstance(scores, Status) and (scores == scores[0]).all():
-            self.plan.uniform_scores[step.name, raw, nodes] = scores.item(0)
+            self.plan.uniform_scores[step.name] = raw, nodes, scores
         return scores
 
     def totals(self, skipped: frozenset[str]) -> Scores | Status:
