@@ -148,10 +148,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
 def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: LowerLayers) -> Plan:
     """Ask the plugins that sign the pod for all that they say before a node is looked at."""
-    profile = profile.without_silent_plugins(signature)
     silent = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is NOTHING
     )
+    profile = profile.without(silent)
     signed = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is not None
     )

@@ -29,7 +29,7 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import FAULTS, PluginError, in_words, shown
-from kframework.framework.answers import NOTHING, NodeNames
+from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin
@@ -133,11 +133,11 @@ class Profile:
         )
         self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
         self._signers = tuple(_signer(plugin) for plugin in self.placement)
-        #: Those whose answers may differ between pods of one kind, with their places.
+        #: The places of those whose answers may differ between pods of one kind.
         self._signers_of_each = tuple(
-            (place, signer)
-            for place, (plugin, signer) in enumerate(zip(self.placement, self._signers, strict=True))
-            if plugin.sign_reads is None and signer is not _never
+            place
+            for place, plugin in enumerate(self.placement)
+            if plugin.sign_reads is None and self._signers[place] is not _never
         )
         later = (self.reserve, self.unreserve, self.permit, self.pre_bind, self.pre_flight.values(), self.post_bind)
         #: The plugins that are asked about a pod once it has a node.
@@ -169,7 +169,7 @@ class Profile:
         if not self._signers_of_each:
             return signature
         values = list(signature.values)
-        for place, _ in self._signers_of_each:
+        for place in self._signers_of_each:
             values[place] = self._signed_by(place, pod)
         return self._interned(values)
 
@@ -195,13 +195,12 @@ class Profile:
             signature = self._signatures[key] = Signature(key)
         return signature
 
-    def without_silent_plugins(self, signature: Signature) -> Profile:
-        """Return the profile without the plugins that signed with NOTHING, from Reserve on.
+    def without(self, silent: frozenset[str]) -> Profile:
+        """Return the profile without these plugins from Reserve on: they have nothing to say about some pods.
 
         Before that their answers are asked once for all pods of a signature.
         """
-        values = zip(self.placement, signature.values, strict=True)
-        silent = self._later.intersection(plugin.name for plugin, value in values if value is NOTHING)
+        silent &= self._later
         if not silent:
             return self
         if silent not in self._narrowed:
