@@ -32,10 +32,10 @@ class RunSearch(Search):
 
     @property
     def can_continue(self) -> bool:
-        """Whether `again` may be asked about a pod of the same signature once this one has its node."""
+        """Whether `find_next` may be asked about a pod of the same signature once this one has its node."""
         return self.extenders is None and not self.cluster.statements and self.is_remembered
 
-    def again(self, pod: PendingPod, trace: AttemptTrace) -> ScheduleResult | None:
+    def find_next(self, pod: PendingPod, trace: AttemptTrace) -> ScheduleResult | None:
         """Find a node for the next pod of the same signature; of the nodes only those that changed are asked about.
 
         None, and nothing is changed, where fewer than two nodes are feasible or a plugin fails.
