@@ -131,7 +131,7 @@ async def test_what_the_server_put_off_does_not_get_through() -> None:
         WriteFence(),
         Scripted(refused(429, retry_after="5")),
     )
-    cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # see above
+    cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # only watches take chances
     asyncio.get_running_loop().call_later(1.0, fence.close)
     with pytest.raises(ClusterError, match=WORDS):
         await cluster.delete(Pod, make_pod("web").metadata.name)
@@ -141,7 +141,7 @@ async def test_what_the_server_put_off_does_not_get_through() -> None:
 async def test_who_reads_waits_for_nobody() -> None:
     clock, fence, inner = LoopClock(asyncio.get_running_loop()), WriteFence(), Scripted(ok(some("web", 1)))
     fence.close()
-    cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # see above
+    cluster = KubeCluster(FencedTransport(inner, fence), clock, random=None)  # type: ignore[arg-type]  # only watches take chances
     assert (await cluster.get(Pod, "web")).metadata.name == "web"
 
 
