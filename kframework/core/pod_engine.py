@@ -24,7 +24,7 @@ from kframework.core.cycle.oracle import verify
 from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.plan import Layers
 from kframework.core.cycle.rotation import Rotation
-from kframework.core.cycle.run import Run, RunBinding, RunSearch
+from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Host
@@ -33,7 +33,6 @@ from kframework.core.plugin_handle import MakeProfiles
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, Preempting
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
-from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.core.sources import Sources, SourceTurn
@@ -58,7 +57,6 @@ from kframework.state.inbox import (
     Touched,
 )
 from kframework.state.pods import PendingPod, QueuedPod
-from kframework.values.status import Code
 from kframework.verbosity import V3, V10
 
 _log = logging.getLogger(__name__)
@@ -66,11 +64,8 @@ _log = logging.getLogger(__name__)
 #: If no plugin has been timed for so long, those of the next attempt are, in seconds.
 _TIMED_EVERY = 1.0
 
-#: How many pods of a signature are placed before others have their turn; 16 are enough for nearly all that runs save.
+#: How many pods a run may have; 16 are enough for nearly all that runs save.
 RUN_LENGTH = 24
-
-#: The phases that a run has had when a further pod of it is placed.
-_OF_THE_RUN = (("sign", 0, Code.SUCCESS), ("pre_filter", 0, Code.SUCCESS))
 
 
 class PodEngine(PodOutcomes):
@@ -103,10 +98,7 @@ class PodEngine(PodOutcomes):
         #: Traces the hooks of timed attempts, if somebody does.
         self.hook_tracer: HookTracer | None = None
         self._timed_at = -math.inf
-        #: How many pods a run may have.
         self.run_length: int = run_length
-        #: The sample value of the next attempt, where it has been drawn already.
-        self._sample_value: float | None = None
         self.extenders: Extending | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
@@ -289,18 +281,36 @@ class PodEngine(PodOutcomes):
         elif self.extenders is not None:
             self.under_way = awaited(self._cycle(queued))
         else:
-            # `_cycle`, without the generator that nobody would drive: 1 us of 70.
-            try:
-                self._follow(queued, unasked(self.decide(self._begin_cycle(queued))))
-            finally:
-                self._end_of_cycle()
+            unasked(self._cycle(queued))
 
     def _cycle(self, queued: QueuedPod) -> Asking[None]:
-        """Take a pod from pop to its Decision, and do what follows from it."""
+        """Take a pod from pop to its Decision, then those behind it, while all that is to be done is to bind them."""
+        run = Run(self.run_length if self.can_place_runs else 0)
         try:
-            self._follow(queued, (yield from self.decide(self._begin_cycle(queued))))
+            concluded = yield from self.decide(self._begin_cycle(queued), run)
+            while concluded is None and (following := self._next_of_run(run)) is not None:
+                queued = following
+                concluded = yield from self.decide(self._begin_cycle(queued), run)
+            if run:
+                self._follow_run(run)
+            if concluded is not None:
+                self._follow(queued, concluded)
         finally:
             self._end_of_cycle()
+
+    @property
+    def can_place_runs(self) -> bool:
+        """Whether pods may be bound in runs: nobody wants to hear of each by itself."""
+        return self.effects.binds_runs and not _log.isEnabledFor(V3)
+
+    def _next_of_run(self, run: Run) -> QueuedPod | None:
+        """Pop the next pod, unless the run is full or something is to be done before."""
+        if len(run) >= run.limit or self._deferred or len(self.inbox):
+            return None
+        queued = self.queue.first()
+        if queued is None or queued.pod.terminating or queued.pod.uid in self.cluster.pods:
+            return None
+        return self.queue.pop()
 
     def _begin_cycle(self, queued: QueuedPod) -> Attempt:
         """Begin the next attempt; it is the current one until the end of the cycle."""
@@ -321,9 +331,9 @@ class PodEngine(PodOutcomes):
 
     def begin(self, queued: QueuedPod) -> Attempt:
         """Begin an attempt; its sample value says whether its plugins are timed."""
-        sample_value, now = self._draw_sample_value(), self.clock.now()
-        self._sample_value = None
-        timed = self._is_timed(sample_value, now)
+        sample_value, now, share = self.draw(), self.clock.now(), self.timed_share
+        # Where little happens always, as it costs nothing then.
+        timed = sample_value < share or (share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
         if timed:
             self._timed_at = now
         tracer = self.hook_tracer if timed else None
@@ -331,19 +341,8 @@ class PodEngine(PodOutcomes):
         trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context)
         return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
-    def _draw_sample_value(self) -> float:
-        """Return the sample value of the next attempt, drawing it the first time."""
-        if self._sample_value is None:
-            self._sample_value = self.draw()
-        return self._sample_value
-
-    def _is_timed(self, sample_value: float, now: float) -> bool:
-        """Return whether plugins are timed: where little happens always, as it costs nothing then, else in a share."""
-        share = self.timed_share
-        return sample_value < share or (share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
-
-    def decide(self, attempt: Attempt) -> Asking[Concluded | Run]:
-        """Find a node and conclude the attempt, or a run that begins with it; what follows from it is not done."""
+    def decide(self, attempt: Attempt, run: Run | None = None) -> Asking[Concluded | None]:
+        """Find a node and conclude the attempt; None if its pod has joined the run."""
         try:
             search = self.search(attempt)
             attempt.trace.end_phase("sign")
@@ -353,14 +352,14 @@ class PodEngine(PodOutcomes):
             return attempt.broken_off(error)
         undo_leaks(self.cluster, attempt.profile)
         if isinstance(outcome, ScheduleResult):
-            if self.can_place_runs and search.plan.binds_directly and not attempt.trace.is_timed:
-                return self._assume_run(attempt, search, outcome)
+            if run is not None and run.limit and search.plan.binds_directly and not attempt.trace.is_timed:
+                return run.take(attempt, search.state, outcome)
             return attempt.place(search, outcome)
         if isinstance(outcome, FitError):
             return (yield from attempt.look_for_a_way_out(search, outcome))
         return attempt.failed(outcome)
 
-    def search(self, attempt: Attempt) -> RunSearch:
+    def search(self, attempt: Attempt) -> Search:
         """Open the search for a node; PluginError if the pod cannot be signed."""
         pod, profile = attempt.pod, attempt.profile
         plan = self._layers[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
@@ -368,7 +367,7 @@ class PodEngine(PodOutcomes):
         if attempt.trace.is_timed:
             attempt.asked = plan.profile.timed
             plan = plan.of(attempt.asked)
-        search = RunSearch(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
+        search = Search(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
         self.current = search
         return search
 
@@ -380,56 +379,6 @@ class PodEngine(PodOutcomes):
             with self.aside():
                 log_scores(search)
         return outcome
-
-    # -- a run of pods ---------------------------------------------------------------------------------------------
-
-    @property
-    def can_place_runs(self) -> bool:
-        """Whether pods may be placed in runs: nobody wants to hear of each by itself."""
-        return self.run_length > 0 and self.effects.binds_runs and not _log.isEnabledFor(V3)
-
-    def _assume_run(self, attempt: Attempt, search: RunSearch, result: ScheduleResult) -> Run:
-        """Put the pod on its node, and those that wait behind it and are like it on theirs."""
-        run, profile, queue = Run(search.state), self.profiles[attempt.profile.name], self.queue
-        self.cluster.nominator.remove(attempt.pod.uid)
-        self._assume(run, attempt, result)
-        while len(run) < self.run_length and search.can_continue and not self._deferred and not len(self.inbox):
-            queued = queue.first()
-            if queued is None or not self._shares_signature(queued.pod, profile, search):
-                break
-            sample_value, now = self._draw_sample_value(), self.clock.now()
-            if self._is_timed(sample_value, now):
-                break
-            trace = AttemptTrace(queued.pod, self.attempts + 1, sample_value, phases=[*_OF_THE_RUN])
-            current_attempt.set(trace)
-            found = search.find_next(queued.pod, trace)
-            if found is not None:
-                self.found(search, found)
-            undo_leaks(self.cluster, attempt.profile)
-            if found is None:
-                break
-            queue.pop()
-            self.attempts, self._sample_value = self.attempts + 1, None
-            self._assume(run, Attempt(self.cluster, attempt.profile, queued, self.clock, now, trace), found)
-        return run
-
-    def _assume(self, run: Run, attempt: Attempt, result: ScheduleResult) -> None:
-        self.cluster.assume(attempt.pod, result.node)
-        for point in ("assume", "reserve", "permit"):
-            attempt.trace.end_phase(point)
-        run.attempts.append(attempt)
-        run.results.append(result)
-
-    def _shares_signature(self, pod: PendingPod, profile: Profile, search: Search) -> bool:
-        """Return whether what was asked about the pod of a search holds for this one too."""
-        if pod.scheduler_name != profile.name or pod.terminating or pod.nominated_node_name:
-            return False
-        if pod.uid in self.cluster.pods or pod.uid in self.queue.in_flight:
-            return False
-        try:
-            return profile.sign(pod, self.cluster.epoch) is search.plan.signature
-        except PluginError:
-            return False  # its own attempt will tell
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -33,14 +33,15 @@ class PodOutcomes(Engine):
         self._binding: dict[str, Reservation] = {}
         self._running = 0  # runs whose pods are being bound
 
-    def _follow(self, queued: QueuedPod, concluded: Concluded | Run) -> None:
+    def _follow_run(self, run: Run) -> None:
+        """Have the pods of a run bound."""
+        for attempt in run.attempts:
+            self.queue.done(attempt.pod.uid)
+        self._running += 1
+        self.effects.bind_run(run)
+
+    def _follow(self, queued: QueuedPod, concluded: Concluded) -> None:
         """Do what follows from an attempt: have the pod bound, or put it back and send others away."""
-        if isinstance(concluded, Run):
-            for attempt in concluded.attempts:
-                self.queue.done(attempt.pod.uid)
-            self._running += 1
-            self.effects.bind_run(concluded)
-            return
         decision, consequence = concluded
         if isinstance(consequence, Reservation):
             self.effects.decided(decision)

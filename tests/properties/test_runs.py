@@ -13,7 +13,7 @@ from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, Sta
 from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
-from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profile import Profile, Signature
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Node, Pod
@@ -138,11 +138,16 @@ def test_however_runs_are_cut_the_decisions_are_the_same(seed: int, plugins: tup
         assert World(seed, length, plugins).run() == singly
 
 
-def test_pods_that_are_taken_for_alike_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        PodEngine, "_shares_signature", lambda self, pod, profile, search: pod.uid not in self.cluster.pods
-    )
+def test_a_pod_with_the_signature_of_another_is_noticed_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    sign, first = Profile.sign, list[Signature]()
+
+    def confuse(profile: Profile, pod: PendingPod, epoch: int | None = None) -> Signature:
+        first.append(sign(profile, pod, epoch))
+        return first[0]
+
+    monkeypatch.setattr(Profile, "sign", confuse)
     with pytest.raises(ExceptionGroup) as failed:
         for seed in range(4):
+            first.clear()
             World(seed, 64).run()
     assert failed.group_contains(VerificationError)

@@ -65,15 +65,22 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     # -- a node was found ------------------------------------------------------------------------------------------
 
-    def place(self, search: Search, result: ScheduleResult) -> Concluded:
-        """Assume, reserve, permit."""
-        pod, node = self.pod, result.node
+    def assume(self, result: ScheduleResult) -> Concluded | None:
+        """Assume the pod on its node; return how the attempt failed if that cannot be."""
         try:
-            self.cluster.assume(pod, node)
+            self.cluster.assume(self.pod, result.node)
         except AssumeError as error:
             return self._failed(Failure(Status(Code.ERROR, (str(error),))), result)
-        self.cluster.nominator.remove(pod.uid)
+        self.cluster.nominator.remove(self.pod.uid)
         self.trace.end_phase("assume")
+        return None
+
+    def place(self, search: Search, result: ScheduleResult) -> Concluded:
+        """Assume, reserve, permit."""
+        failed = self.assume(result)
+        if failed is not None:
+            return failed
+        pod, node = self.pod, result.node
         status = run_reserve(self.asked, search.state, pod, node)
         self.trace.end_phase("reserve", status)
         waits: tuple[tuple[str, float], ...] = ()

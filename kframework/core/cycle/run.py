@@ -1,87 +1,54 @@
-"""A run: pods that were placed one after the other by one plan, of which nothing is awaited but their binding."""
+"""A run: pods that were assumed one after the other, of which nothing is awaited but their binding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, overload, runtime_checkable
 
-from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.attempt import Attempt, Concluded
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Binding, Decision
 from kframework.core.cycle.outcome import ScheduleResult
-from kframework.core.cycle.rotation import nodes_to_find
-from kframework.core.cycle.scoring import Scoring
-from kframework.core.cycle.search import Looked, Search
-from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
 from kframework.state.inbox import OwnMessage
-from kframework.state.pods import PendingPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code, Status
 
 
-class RunSearch(Search):
-    """A search that may go on with the next pods of its signature, once each has its node."""
-
-    # Of the base; assigned again, and checkers would infer other types from that.
-    pod: PendingPod
-    trace: AttemptTrace
-    start_index: int
-    looked: Looked
-
-    @property
-    def can_continue(self) -> bool:
-        """Whether `find_next` may be asked about a pod of the same signature once this one has its node."""
-        return self.extenders is None and not self.cluster.statements and self.is_remembered
-
-    def find_next(self, pod: PendingPod, trace: AttemptTrace) -> ScheduleResult | None:
-        """Find a node for the next pod of the same signature; of the nodes only those that changed are asked about.
-
-        None, and nothing is changed, where fewer than two nodes are feasible or a plugin fails.
-        """
-        cache = self.plan.cache
-        assert cache is not None
-        self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index
-        cache.catch_up(self.profile, self.plan.state, pod)
-        nodes = len(self.nodes)
-        self.looked = self.filter_by_columns(nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score))
-        self.go_on_with(self.looked.candidates)
-        if len(self.feasible) < 2 or cache.has_faults:
-            return None
-        trace.end_phase("filter")
-        totals = Scoring(self.plan, self.state, pod, self.nodes, self.places, self.feasible).totals(frozenset())
-        if isinstance(totals, Status):
-            return None
-        self.totals = totals
-        self.rotation.next_start_index = (self.start_index + self.looked.evaluated) % nodes
-        best = self.best(totals)
-        trace.end_phase("score")
-        return best
-
-
 class Run(Sequence[Decision]):
-    """The attempts of a run with the nodes that they found; a Decision is made when somebody looks at it.
+    """Attempts whose pods are assumed and only have to be bound; a Decision is made when somebody looks at it.
 
-    Its pods are assumed on their nodes, and no plugin has anything to do for them but to bind them through the API.
+    No plugin has anything to do for these pods from Reserve on, but to bind them through the API.
 
     Attributes:
+        limit: how many pods it may have; 0 where each pod is handed on by itself.
         attempts: the attempts, in order.
         results: what each of them found.
-        state: what the plugins stored for all of its pods.
     """
 
-    def __init__(self, state: CycleState) -> None:
+    def __init__(self, limit: int) -> None:
+        self.limit: int = limit
         self.attempts: list[Attempt] = []
         self.results: list[ScheduleResult] = []
-        self.state: CycleState = state
+        self._states: list[CycleState] = []
         self._decisions: dict[int, Decision] = {}
+
+    def take(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> Concluded | None:
+        """Assume a pod that has found its node; return how the attempt failed if that cannot be."""
+        concluded = attempt.assume(result)
+        if concluded is None:
+            attempt.trace.phases += _NOTHING_TO_DO
+            self.attempts.append(attempt)
+            self.results.append(result)
+            self._states.append(state)
+        return concluded
 
     def reservation(self, place: int) -> Reservation:
         """Return what the binding cycle of one of the pods needs."""
         attempt, _ = self.attempts[place], self[place]  # the Decision is made now: the pod may be put back
         reserved = ReservedPod(attempt.pod, self.results[place].node, {}, attempt.popped_at)
-        return Reservation(attempt.profile, attempt.queued, CycleState(self.state), reserved, attempt.trace)
+        return Reservation(attempt.profile, attempt.queued, self._states[place], reserved, attempt.trace)
 
     @overload
     def __getitem__(self, place: int) -> Decision: ...
@@ -97,6 +64,10 @@ class Run(Sequence[Decision]):
 
     def __len__(self) -> int:
         return len(self.attempts)
+
+
+#: The phases of a pod for which no plugin has anything to do any more.
+_NOTHING_TO_DO = (("reserve", 0, Code.SUCCESS), ("permit", 0, Code.SUCCESS))
 
 
 class RunBinding(OwnMessage, frozen=True, eq=False):

@@ -131,7 +131,10 @@ class Search:
         if result.status is not None:
             return self._rejected(result) if result.status.rejected else ScheduleError(result.status)
         phase = "filter"
-        outcome: Outcome | None = (yield from self._try_nominee()) or self._filter(result)
+        outcome: Outcome | None = None
+        if self.pod.status.nominated_node_name or len(self.cluster.nominator):
+            outcome = yield from self._try_nominee()
+        outcome = outcome or self._filter(result)
         if outcome is None and self.extenders is not None:
             self.trace.end_phase(phase)
             phase = "extender_filter"
@@ -167,7 +170,10 @@ class Search:
         def ask() -> PreFilterResult:
             return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *asked)
 
-        result = self.profile.wrapped("pre_filter", ask, PreFilterResult, *asked)
+        if self.profile.has_wrapper("pre_filter"):
+            result = self.profile.wrapped("pre_filter", ask, PreFilterResult, *asked)
+        else:
+            result = ask()
         if result.ended_by in plan.before:
             # The signing plugins behind it were not asked in kube-scheduler: PostFilter must not find their state.
             self.state = self.state.on(plan.before[result.ended_by])

@@ -37,8 +37,17 @@ def _itself(status: Status) -> Status:
 
 def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
     """Return the first rejection to queue the pod, stamped with its plugin; None if there is none."""
-    calls = (step.call for step in profile.pre_enqueue)
-    return profile.wrapped("pre_enqueue", lambda: _first(calls, pod), _itself, pod)
+    if not profile.has_wrapper("pre_enqueue"):
+        return _first_status(profile.pre_enqueue, pod)
+    return profile.wrapped("pre_enqueue", lambda: _first_status(profile.pre_enqueue, pod), _itself, pod)
+
+
+def _first_status(steps: Iterable[StatusStep], pod: PendingPod) -> Status | None:
+    for step in steps:
+        status = step.call(pod)
+        if status is not None:
+            return status
+    return None
 
 
 def _first(calls: Iterable[Callable[..., Status | None] | None], *arguments: object) -> Status | None:

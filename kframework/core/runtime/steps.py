@@ -139,6 +139,8 @@ def as_column(answer: object, length: int) -> Scores:
     """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
     if type(answer) is int:
         return np.full(length, answer, dtype=np.int64)
+    if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (length,):
+        return answer
     column = np.asarray(answer)
     if column.shape != (length,) or not np.can_cast(column.dtype, np.int64):
         array = f"an array of {column.dtype} and shape {column.shape}"

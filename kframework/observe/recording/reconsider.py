@@ -99,9 +99,10 @@ class Reconsiderer:
         clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.draw)
         attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
         with engine.aside():
-            decision, _ = unasked(engine.decide(attempt))
+            concluded = unasked(engine.decide(attempt))
             engine.current = None
-        return decision
+        assert concluded is not None  # there is no run to join
+        return concluded[0]
 
 
 class _DryAttempt(Attempt, kw_only=True):

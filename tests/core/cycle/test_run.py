@@ -49,7 +49,7 @@ def alike(count: int) -> list[Pod]:
     return [make_pod(f"p{number}", cpu="250m") for number in range(count)]
 
 
-def test_pods_of_a_kind_are_placed_in_runs_and_bound_at_once() -> None:
+def test_pods_are_placed_in_runs_and_bound_at_once() -> None:
     simulation, whole = simulated(alike(12))
     assert max(len(run) for run in whole.runs) > 5
     told = [decision for run in whole.runs for decision in run]
@@ -66,7 +66,7 @@ def test_a_decision_of_a_run_is_made_once_and_has_the_phases_of_others() -> None
     assert phases == {("sign", "pre_filter", "filter", "score", "assume", "reserve", "permit")}
 
 
-def test_a_run_ends_before_a_pod_that_fits_nowhere() -> None:
+def test_a_pod_that_fits_nowhere_ends_a_run_and_is_told_of_by_itself() -> None:
     simulation, whole = simulated(alike(40))
     assert sum(map(len, whole.runs)) == 32
     assert len(whole.single) == 8
@@ -102,8 +102,18 @@ class Scoring(Plugin):
 def test_where_plugins_have_their_say_in_between_there_are_no_runs() -> None:
     _, whole = simulated(alike(5), plugins=[Reserving])
     assert whole.runs == []
+
+
+def test_pods_of_different_kinds_share_a_run() -> None:
+    pods = [make_pod(f"p{number}", cpu=f"{number + 1}00m") for number in range(6)]
+    _, whole = simulated(pods)
+    assert max(len(run) for run in whole.runs) > 2
+
+
+def test_a_plugin_that_is_asked_about_each_pod_does_not_keep_pods_single() -> None:
     _, whole = simulated(alike(5), plugins=[Scoring])
-    assert [len(run) for run in whole.runs] == [1] * 5
+    assert max(len(run) for run in whole.runs) > 2
+    assert sorted(decision.node for run in whole.runs for decision in run)[:4] == ["n0", "n1", "n2", "n3"]
 
 
 def test_plugins_that_are_timed_are_asked_about_one_pod_alone() -> None:
@@ -118,7 +128,7 @@ def test_who_is_refused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
         if not refusing or len(run) < 3:
             return assign(self, run)
         refusing.clear()
-        rest = Run(run.state)
+        rest = Run(0)
         rest.attempts, rest.results = run.attempts[1:], run.results[1:]
         assert assign(self, rest) == {}
         return {0: ClusterError("the server is tired", status=500)}
