@@ -47,12 +47,12 @@ class LoopClock:
     """The time of an event loop, counted from an epoch; virtual when the loop is."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = VIRTUAL_EPOCH) -> None:
-        self._loop = loop
+        self._loop_time = loop.time
         self._epoch = epoch
 
     def now(self) -> float:
         """Return the seconds since 1970-01-01T00:00:00Z."""
-        return self._epoch + self._loop.time()
+        return self._epoch + self._loop_time()
 
 
 def rfc3339(seconds: float) -> str:

@@ -350,7 +350,8 @@ class PodEngine(PodOutcomes):
         except PluginError as error:
             undo_leaks(self.cluster, attempt.profile)
             return attempt.broken_off(error)
-        undo_leaks(self.cluster, attempt.profile)
+        if self.cluster.statements:
+            undo_leaks(self.cluster, attempt.profile)
         if isinstance(outcome, ScheduleResult):
             if run is not None and run.limit and search.plan.binds_directly and not attempt.trace.is_timed:
                 return run.take(attempt, search.state, outcome)

@@ -143,12 +143,12 @@ class ClusterState:
             return False
         if pod.spec.node_name != assumed.node_name or assumed.resized is not None:
             return False
-        metadata = pod.metadata
-        labels = self.interned.label_class(metadata.namespace, metadata.labels, assumed.label_class.terminating)
+        metadata, labels = pod.metadata, assumed.label_class
+        if metadata.labels != labels.labels:
+            labels = self.interned.label_class(metadata.namespace, metadata.labels, labels.terminating)
         self.assumed.discard(uid)
         self.pods[uid] = confirmed = assumed.bound(labels)
         self.nodes.exchange(assumed, confirmed)
-        self._relieve(confirmed)
         return True
 
     def remove_pod(self, uid: str) -> PodInfo | None:
@@ -176,7 +176,7 @@ class ClusterState:
 
     def _relieve(self, pod: PodInfo) -> None:
         """Let what is counted of pods with such labels be no more than pays, unless a what-if holds on to it."""
-        if not self.statements:
+        if pod.label_class.counts and not self.statements:
             self.nodes.counters.relieve(pod.label_class)
 
 

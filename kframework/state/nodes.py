@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
-from typing import cast
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -113,7 +113,8 @@ class NodeTable:
     def __init__(self, capacity: int = 64) -> None:
         #: The length of the columns.
         self.capacity: int = capacity
-        self._infos: list[NodeInfo | None] = []
+        #: The nodes by row, for loops over rows that are known to hold one; elsewhere index the table itself.
+        self.by_row: list[NodeInfo] = []
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
         self._order = NodeOrder()
@@ -170,15 +171,10 @@ class NodeTable:
         return name in self._row_of
 
     def __getitem__(self, row: int) -> NodeInfo:
-        info = self._infos[row]
-        if info is None:
+        info = self.by_row[row]
+        if info is _NO_NODE:
             raise IndexError(f"row {row} holds no node")
         return info
-
-    @property
-    def by_row(self) -> list[NodeInfo]:
-        """The nodes by row, for loops over rows that are known to hold one; elsewhere index the table itself."""
-        return cast("list[NodeInfo]", self._infos)
 
     def row(self, name: str) -> int | None:
         """Return the row of a node, or None if there is no such node."""
@@ -187,12 +183,12 @@ class NodeTable:
     def named(self, name: str) -> NodeInfo | None:
         """Return the node of this name, or None."""
         row = self._row_of.get(name)
-        return None if row is None else self._infos[row]
+        return None if row is None else self.by_row[row]
 
     @property
     def size(self) -> int:
         """The number of rows in use or once used; every row is smaller."""
-        return len(self._infos)
+        return len(self.by_row)
 
     @property
     def order(self) -> NDArray[np.int64]:
@@ -253,12 +249,12 @@ class NodeTable:
             old = None
             if self._free:
                 row = self._free.pop()
-                self._infos[row] = NodeInfo(self, row, node)
+                self.by_row[row] = NodeInfo(self, row, node)
             else:
-                row = len(self._infos)
+                row = len(self.by_row)
                 if row == self.capacity:
                     self._grow()
-                self._infos.append(NodeInfo(self, row, node))
+                self.by_row.append(NodeInfo(self, row, node))
             self._row_of[node.metadata.name] = row
             self._set_changed()
             self._write(row, node, {})
@@ -299,7 +295,7 @@ class NodeTable:
         self._relabel(row, node.metadata.labels, {})
         for column in self._columns():
             column.cells[row] = 0
-        self._infos[row] = None
+        self.by_row[row] = _NO_NODE
         self._free.append(row)
         self._order.remove(row)
         self._set_changed()
@@ -438,6 +434,10 @@ class NodeTable:
                 here, there = (self._labels, self._absent) if key in self.label_keys else (self._absent, self._labels)
                 here[key] = topology
                 there.pop(key, None)
+
+
+#: Stands in the rows that hold no node.
+_NO_NODE: Final = cast("NodeInfo", None)
 
 
 def same_node(old: Node, new: Node) -> bool:

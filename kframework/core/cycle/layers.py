@@ -160,7 +160,7 @@ class Layer:
                 self._rebuilt_below = below._rebuilt
                 self._log.restart()
         rows = self._log.changed()
-        if rows is not None and not rows:
+        if rows == []:
             return
         if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
             self._rebuilt += 1

@@ -92,6 +92,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return not steps and not wrapped and bool(profile.bind) and profile.bind[0].plugin.binds_through_api
 
     @cached_property
+    def evaluated(self) -> list[int]:
+        """How many nodes the last search looked at."""
+        return [0]
+
+    @cached_property
     def uniform_scores(self) -> dict[str, tuple[int, int, int]]:
         """What each plugin last made of equal raw scores in normalising: (raw score, number of nodes, score)."""
         return {}

@@ -234,13 +234,16 @@ class Search:
             self.go_on_with(self.looked.candidates)
             self.rotation.next_start_index = (self.start_index + self.looked.evaluated) % nodes
             return None
-        # The first few rows are mostly enough; what is asked along the rotation stops by itself.
-        looked = self.looked_at(narrowed, nodes if self.plan.fresh_scalar else min(2 * enough + 2, nodes), enough)
+        # So many rows as were enough for the pod before, and an eighth more, are mostly enough; what is asked along the
+        # rotation stops by itself.
+        first = nodes if self.plan.fresh_scalar else min(max(2 * enough + 2, self.plan.evaluated[-1] * 9 // 8), nodes)
+        looked = self.looked_at(narrowed, first, enough)
         while looked.evaluated == len(rows := looked.node_order) < nodes:
             # So many rows as are enough if as many of them pass as of these, and a quarter more.
             likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[looked.candidates])))
             looked = self.looked_at(narrowed, min(likely + 1, nodes), enough)
         self.looked = looked
+        self.plan.evaluated[-1] = looked.evaluated
         self.go_on_with(looked.candidates)
         status = self._first_fault()
         self._advance()

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kframework.state.pods import QueuedPod
 
+_Entry = tuple[Any, int, QueuedPod]
+
 
 class Heap:
     """Queued pods by key, smallest first; equal keys leave in the order in which they came.
 
-    A removed pod's entry stays until it comes up or such entries outnumber the pods (lazy deletion). Keys come from
-    plugins: when two of them turn out not to compare, `unsortable` is told, once, and such keys count as equal.
+    Pods that come in the order of their keys, as most do, stand in a line; the heap holds the others. A removed pod's
+    entry stays until it comes up or such entries outnumber the pods (lazy deletion). Keys come from plugins: when two
+    of them turn out not to compare, `unsortable` is told, once, and such keys count as equal.
     """
 
     def __init__(self, unsortable: Callable[[Exception], None]) -> None:
         self._unsortable = unsortable
         self._forgiving = False
         # Keys are what `queue_sort` answers; they should compare with each other.
-        self._entries: list[tuple[Any, int, QueuedPod]] = []
-        self._live: dict[str, tuple[Any, int, QueuedPod]] = {}
+        self._line: deque[_Entry] = deque()
+        self._entries: list[_Entry] = []
+        self._live: dict[str, _Entry] = {}
         self._pushed = 0
 
     def push(self, key: object, queued: QueuedPod) -> None:
@@ -30,7 +35,10 @@ class Heap:
         entry = (_Forgiving(key) if self._forgiving else key, self._pushed, queued)
         self._live[queued.pod.uid] = entry
         try:
-            heapq.heappush(self._entries, entry)
+            if not self._line or self._line[-1] < entry:
+                self._line.append(entry)
+            else:
+                heapq.heappush(self._entries, entry)
         except Exception as error:  # any class may define any comparison
             self._forgive(error)
 
@@ -39,23 +47,36 @@ class Heap:
         queued = self.first()
         if queued is None:
             raise IndexError("the heap is empty")
-        del self._live[queued.pod.uid]
-        self._drop_first_entry()
+        entry = self._live.pop(queued.pod.uid)
+        if self._line and self._line[0] is entry:
+            self._line.popleft()
+        else:
+            self._drop_first_entry()
         return queued
 
     def first(self) -> QueuedPod | None:
         """Return the first pod without taking it out, None when there is none."""
-        entries, live = self._entries, self._live
+        line, entries, live = self._line, self._entries, self._live
+        while line and live.get(line[0][2].pod.uid) is not line[0]:
+            line.popleft()
         while entries and live.get(entries[0][2].pod.uid) is not entries[0]:
             self._drop_first_entry()
-        return entries[0][2] if entries else None
+        if not entries:
+            return line[0][2] if line else None
+        if not line:
+            return entries[0][2]
+        try:
+            return min(line[0], entries[0])[2]
+        except Exception as error:  # any class may define any comparison
+            self._forgive(error)
+            return self.first()
 
     def remove(self, uid: str) -> QueuedPod | None:
         """Take a pod out wherever it stands; None if it is not in."""
         found = self._live.pop(uid, None)
         if found is None:
             return None
-        if len(self._entries) > 2 * len(self._live):
+        if len(self._line) + len(self._entries) > 2 * len(self._live):
             self._rebuild()
         return found[2]
 
@@ -69,12 +90,16 @@ class Heap:
 
         To look at the first few of many costs only these; the heap must not change meanwhile.
         """
+        for entry in heapq.merge(self._line, self._sorted_entries()):
+            if self._live.get(entry[2].pod.uid) is entry:
+                yield entry[2]
+
+    def _sorted_entries(self) -> Iterator[_Entry]:
         entries = self._entries
         ahead = [(entries[0], 0)] if entries else []  # entries of which all that stand before them are listed
         while ahead:
             entry, place = heapq.heappop(ahead)
-            if self._live.get(entry[2].pod.uid) is entry:
-                yield entry[2]
+            yield entry
             for below in (2 * place + 1, 2 * place + 2):
                 if below < len(entries):
                     heapq.heappush(ahead, (entries[below], below))
@@ -93,6 +118,7 @@ class Heap:
         self._rebuild()
 
     def _rebuild(self) -> None:
+        self._line.clear()
         self._entries[:] = self._live.values()
         try:
             heapq.heapify(self._entries)

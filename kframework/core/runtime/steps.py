@@ -284,10 +284,15 @@ class ScoreStep:
         try:
             answer = self.normalize(state, pod, raw)
             scores = answer if type(answer) is int else as_column(answer, len(raw))
-            low, high = (scores, scores) if isinstance(scores, int) else (int(scores.min()), int(scores.max()))
+            if isinstance(scores, int):
+                return scores if 0 <= scores <= MAX_SCORE else self.bad(scores)
+            # Without a sign the negative ones are the largest.
+            if np.maximum.reduce(scores.view(np.uint64)) <= MAX_SCORE:
+                return scores
         except FAULTS as error:
             return self.fault(self.name, "normalize_score", error)
-        return scores if low >= 0 and high <= MAX_SCORE else self.bad(low if low < 0 else high)
+        low = int(scores.min())
+        return self.bad(low if low < 0 else int(scores.max()))
 
     def timed(self, hook: str) -> ScoreStep:
         """Return the same step with its calls timed."""

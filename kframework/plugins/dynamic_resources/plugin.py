@@ -140,6 +140,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        if not pod.spec.resource_claims:
+            return None
         self._users.note(pod)
         try:
             claims_of(pod, self._claims)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
-from typing import ClassVar, TypeVar, cast
+from operator import floordiv
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +94,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         row, checked = node.row, state[_CHECKED]
-        bits = _FULL if node.requested("pods") + 1 > node.allocatable("pods") else 0
+        nodes = node.table
+        bits = _FULL if nodes.requesteds["pods"].cells[row] >= nodes.allocatables["pods"].cells[row] else 0
         for offered, requested, amount, bit, backed in checked:
             room = offered.cells[row]
             if amount > room - requested.cells[row] and (room or not backed):
@@ -189,10 +191,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         for offered, requested, amount, weight in scored:
             room = offered.cells[row]
             if room > 0:
-                score = strategy.score(min(requested.cells[row] + amount, room), room)
+                score = strategy.score(min(requested.cells[row] + amount, room), room, floordiv)
                 total += score * weight
-                weights = weights + strategy.weight(score, weight)
-        return strategy.mean(total, weights) if weights else 0
+                weights += strategy.weight(score, weight)
+        return strategy.mean(total, weights, floordiv) if weights else 0
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
@@ -204,10 +206,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             taken = np.minimum(requested.values[rows] + amount, room)
             if np.count_nonzero(room) < len(room):  # mostly all nodes offer what is scored
                 room, counted = np.maximum(room, 1), weight * (room > 0)
-            score = strategy.score(taken, room)
+            score = strategy.score(taken, room, _divide_columns)
             total += score * counted
             weights = weights + strategy.weight(score, counted)
-        return strategy.mean(total, np.maximum(weights, 1))
+        return strategy.mean(total, np.maximum(weights, 1), _divide_columns)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -284,12 +286,14 @@ def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
 Amount = TypeVar("Amount", int, NDArray[np.int64])
 #: What resources count for, on each of many nodes or the same on all.
 Weights = int | NDArray[np.int64]
+#: Divides natural numbers, rounding down: for one node `//`.
+Divide = Callable[[Any, Any], Any]
 
 
 class _Strategy:
     """How the use of each resource becomes a score, and these scores the node's."""
 
-    def score(self, requested: Amount, offered: Amount) -> Amount:
+    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
         """Score one resource; `requested` is at most `offered`, which is not 0."""
         raise NotImplementedError
 
@@ -297,19 +301,21 @@ class _Strategy:
         """Say what a resource of this score counts for."""
         return weight
 
-    def mean(self, total: Amount, weights: Weights) -> Amount:
+    def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:
         """Divide the sum of weighted scores by the sum of the weights, which is not 0."""
-        return _quotient(total, weights)
+        return cast("Amount", divide(total, weights))
 
 
 class _LeastAllocated(_Strategy):
-    def score(self, requested: Amount, offered: Amount) -> Amount:
-        return _quotient((offered - requested) * MAX_SCORE, offered)
+    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
+        score: Amount = divide((offered - requested) * MAX_SCORE, offered)
+        return score
 
 
 class _MostAllocated(_Strategy):
-    def score(self, requested: Amount, offered: Amount) -> Amount:
-        return _quotient(requested * MAX_SCORE, offered)
+    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
+        score: Amount = divide(requested * MAX_SCORE, offered)
+        return score
 
 
 class _RequestedToCapacityRatio(_Strategy):
@@ -320,22 +326,22 @@ class _RequestedToCapacityRatio(_Strategy):
         self._scores = [_on_broken_line(points, percent) for percent in range(101)]
         self._column = np.array(self._scores, dtype=np.int64)
 
-    def score(self, requested: Amount, offered: Amount) -> Amount:
-        percent = _quotient(requested * 100, offered)
+    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
+        percent: Amount = divide(requested * 100, offered)
         return self._scores[percent] if isinstance(percent, int) else self._column[percent]
 
     def weight(self, score: Amount, weight: Weights) -> Weights:
         return weight * (score > 0)
 
-    def mean(self, total: Amount, weights: Weights) -> Amount:
-        return _quotient(cast("Amount", 2 * total + weights), 2 * weights)  # to the nearest, halves up
+    def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:
+        return cast("Amount", divide(2 * total + weights, 2 * weights))  # to the nearest, halves up
 
 
-def _quotient(dividend: Amount, divisor: Weights) -> Amount:
+def _divide_columns(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np.int64]:
     """Divide natural numbers, rounding down; the quotient is less than 256."""
-    if not isinstance(dividend, int) and isinstance(divisor, np.ndarray) and divisor.max(initial=0) < _EXACT >> 8:
+    if isinstance(divisor, np.ndarray) and divisor.max(initial=0) < _EXACT >> 8:
         return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
-    return dividend // divisor  # type: ignore[return-value]  # a number by a number, or an array by either
+    return dividend // divisor
 
 
 def _on_broken_line(points: Sequence[tuple[int, int]], x: int) -> int:
