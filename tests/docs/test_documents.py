@@ -11,13 +11,10 @@ import pytest
 import yaml
 
 from tests.docs.blocks import Block, agrees, blocks, commands
+from tests.docs.examples import DOCUMENTS
 from tests.examples.clean_environment import ROOT, CleanEnvironment
 
 pytestmark = pytest.mark.slow
-
-PLACES = ("README.md", "docs/**/*.md", "examples/*/README.md", "contrib_plugins/*/README.md")
-WRITTEN = [document for place in PLACES for document in ROOT.glob(place)]
-DOCUMENTS = sorted(document for document in WRITTEN if any(blocks(document.read_text())))
 
 CONFIGURATIONS = ("KubeSchedulerConfiguration", "KFrameworkConfiguration")
 
