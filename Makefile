@@ -23,8 +23,9 @@ test: $(VENV)/.dev-installed
 check: test lint slow
 
 slow: $(VENV)/.dev-installed
-	@# What is marked slow and nothing else.
-	$(BIN)/pytest -n auto -m 'slow and not long'
+	@# What is marked slow and nothing else; tests/conftest.py refuses slow tests in modules that are not looked into.
+	$(BIN)/pytest -n auto -m 'slow and not long' \
+	  $$(grep -rlE --include='test_*.py' --include='*_test.py' 'mark\.slow|support\.scale' tests contrib_plugins examples)
 
 long: $(VENV)/.dev-installed
 	KFRAMEWORK_EXAMPLES=$${KFRAMEWORK_EXAMPLES:-1000} $(BIN)/pytest -n auto -m 'slow or long or hypothesis'
