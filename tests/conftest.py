@@ -57,8 +57,11 @@ _deselected = pytest.StashKey[Counter[str]]()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests whose outside tool is missing, but in CI only those without a real API server: others fail.
 
-    Refuse slow tests that `make slow` would not find.
+    Refuse slow tests that `make slow` would not find. Modules with tests that may take long come first: at the end no
+    process is to wait for another that began such a test last.
     """
+    long = {item.path for item in items if (marker := item.get_closest_marker("timeout")) and marker.args[0] > 60}
+    items.sort(key=lambda item: item.path not in long)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     if passed_over := sorted(str(path) for path in slow if not re.search(MAY_BE_SLOW, path.read_text())):
         raise pytest.UsageError(f"`make slow` would pass over slow tests: {', '.join(passed_over)}")

@@ -118,3 +118,12 @@ def test_slow_tests_that_would_be_passed_over_are_refused(pytester: pytest.Pytes
 
 def test_make_looks_for_slow_tests_where_there_may_be_some() -> None:
     assert f"'{tests.conftest.MAY_BE_SLOW}'" in (ROOT / "Makefile").read_text()
+
+
+def test_modules_with_tests_that_may_take_long_come_first(pytester: pytest.Pytester) -> None:
+    long = "import pytest\ndef test_short(): ...\n@pytest.mark.timeout(61)\ndef test_long(): ..."
+    pytester.makepyfile(test_a="def test_a(): ...", test_b=long, test_c="def test_c(): ...")
+    result = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:randomly", ".")
+    assert result.outlines[:4] == [
+        f"test_{name}" for name in ("b.py::test_short", "b.py::test_long", "a.py::test_a", "c.py::test_c")
+    ]
