@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check slow long real lint site conformance bench clean
+.PHONY: demo test check slow long real lint mypy pyright site conformance bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
@@ -37,7 +37,13 @@ real: $(VENV)/.dev-installed
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	@# Either takes a minute of one core.
+	$(MAKE) --no-print-directory --jobs 2 --output-sync mypy pyright
+
+mypy: $(VENV)/.dev-installed
 	$(BIN)/mypy
+
+pyright: $(VENV)/.dev-installed
 	@# With --verifytypes pyright asks the python on PATH, not --pythonpath, where packages are.
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kframework --ignoreexternal
 
