@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check slow long real lint site conformance bench clean
+.PHONY: demo test check slow long real lint mypy pyright site conformance bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/kframework simulate -f examples/clusters/demo.yaml --config examples/configs/demo.yaml
@@ -23,8 +23,9 @@ test: $(VENV)/.dev-installed
 check: test lint slow
 
 slow: $(VENV)/.dev-installed
-	@# What is marked slow and nothing else.
-	$(BIN)/pytest -n auto -m 'slow and not long'
+	@# What is marked slow and nothing else; tests/conftest.py refuses slow tests in modules that are not looked into.
+	$(BIN)/pytest -n auto -m 'slow and not long' \
+	  $$(grep -rlE --include='test_*.py' --include='*_test.py' 'mark\.slow|support\.scale' tests contrib_plugins examples)
 
 long: $(VENV)/.dev-installed
 	KFRAMEWORK_EXAMPLES=$${KFRAMEWORK_EXAMPLES:-1000} $(BIN)/pytest -n auto -m 'slow or long or hypothesis'
@@ -36,7 +37,13 @@ real: $(VENV)/.dev-installed
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	@# Either takes a minute of one core.
+	$(MAKE) --no-print-directory --jobs 2 --output-sync mypy pyright
+
+mypy: $(VENV)/.dev-installed
 	$(BIN)/mypy
+
+pyright: $(VENV)/.dev-installed
 	@# With --verifytypes pyright asks the python on PATH, not --pythonpath, where packages are.
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes kframework --ignoreexternal
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +18,9 @@ from hypothesis import HealthCheck, settings
 from tests.support.scale import EXAMPLES
 
 pytest_plugins = ["pytester"]
+
+# 17,000 collected tests live as long as the process: walked as often as Python would, they take a twelfth of its time.
+gc.set_threshold(50_000, 10, 10)
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile(
@@ -43,11 +48,23 @@ def _blocking_the_loop_fails(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+#: What stands in a module that may have slow tests: `make slow` collects no others.
+MAY_BE_SLOW = r"mark\.slow|support\.scale"
+
 _deselected = pytest.StashKey[Counter[str]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests whose outside tool is missing, but in CI only those without a real API server: others fail."""
+    """Deselect the tests whose outside tool is missing, but in CI only those without a real API server: others fail.
+
+    Refuse slow tests that `make slow` would not find. Modules with tests that may take long come first: at the end no
+    process is to wait for another that began such a test last.
+    """
+    long = {item.path for item in items if (marker := item.get_closest_marker("timeout")) and marker.args[0] > 60}
+    items.sort(key=lambda item: item.path not in long)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    if passed_over := sorted(str(path) for path in slow if not re.search(MAY_BE_SLOW, path.read_text())):
+        raise pytest.UsageError(f"`make slow` would pass over slow tests: {', '.join(passed_over)}")
     in_ci = os.environ.get("KFRAMEWORK_CI_TOOLS") == "require"
     missing = {item: tool for item in items if (tool := _missing_assets(item) or (not in_ci and _missing_tool(item)))}
     config.stash[_deselected] = Counter(missing.values())

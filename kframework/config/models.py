@@ -136,7 +136,8 @@ class Plugins(ApiModel):
 
     def key(self, key: str) -> PluginSet:
         """Return the set of an extension point or of `multi_point`, by its snake_case name."""
-        return self.sets()[key]
+        plugins: PluginSet = getattr(self, key)
+        return plugins
 
     def sets(self) -> dict[str, PluginSet]:
         """Return all sets by snake_case key, in the order in which kube-scheduler declares them."""

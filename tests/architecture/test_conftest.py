@@ -103,3 +103,27 @@ def test_a_test_that_blocks_the_loop_fails(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess(".")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*BlockingError: Blocking call to time.sleep*"])
+
+
+def test_slow_tests_that_would_be_passed_over_are_refused(pytester: pytest.Pytester) -> None:
+    """Where the mark comes from another module."""
+    pytester.makepyfile(
+        marked="import pytest\ndear = pytest.mark.slow",
+        test_mine="import marked\npytestmark = marked.dear\ndef test_it(): ...",
+    )
+    result = pytester.runpytest_inprocess(".")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*`make slow` would pass over slow tests: *test_mine.py"])
+
+
+def test_make_looks_for_slow_tests_where_there_may_be_some() -> None:
+    assert f"'{tests.conftest.MAY_BE_SLOW}'" in (ROOT / "Makefile").read_text()
+
+
+def test_modules_with_tests_that_may_take_long_come_first(pytester: pytest.Pytester) -> None:
+    long = "import pytest\ndef test_short(): ...\n@pytest.mark.timeout(61)\ndef test_long(): ..."
+    pytester.makepyfile(test_a="def test_a(): ...", test_b=long, test_c="def test_c(): ...")
+    result = pytester.runpytest_inprocess("--collect-only", "-q", "-p", "no:randomly", ".")
+    assert result.outlines[:4] == [
+        f"test_{name}" for name in ("b.py::test_short", "b.py::test_long", "a.py::test_a", "c.py::test_c")
+    ]

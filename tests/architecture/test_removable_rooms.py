@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 def without_rooms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process that finds kframework without these rooms."""
     site = tmp_path_factory.mktemp("site")
-    shutil.copytree(ROOT / "kframework", site / "kframework", ignore=shutil.ignore_patterns("__pycache__", *REMOVED))
+    shutil.copytree(ROOT / "kframework", site / "kframework", ignore=shutil.ignore_patterns(*REMOVED))
     return environment(site)
 
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.clean_environment import CleanEnvironment, build_wheels, make_environment
+from tests.examples.clean_environment import CleanEnvironment, installed_environment
 
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> CleanEnvironment:
     """An environment with kframework and all distributions beside it installed from wheels."""
-    base = tmp_path_factory.getbasetemp()
-    return make_environment(base / "installed", build_wheels(base / "wheels"))
+    return installed_environment(tmp_path_factory)
 
 
 @pytest.fixture

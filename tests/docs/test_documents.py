@@ -5,27 +5,36 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.docs.blocks import Block, agrees, blocks, commands
+from tests.docs.examples import DOCUMENTS
+from tests.docs.warm import warm, warm_up
 from tests.examples.clean_environment import ROOT, CleanEnvironment
 
 pytestmark = pytest.mark.slow
 
-PLACES = ("README.md", "docs/**/*.md", "examples/*/README.md", "contrib_plugins/*/README.md")
-WRITTEN = [document for place in PLACES for document in ROOT.glob(place)]
-DOCUMENTS = sorted(document for document in WRITTEN if any(blocks(document.read_text())))
-
 CONFIGURATIONS = ("KubeSchedulerConfiguration", "KFrameworkConfiguration")
+
+
+@pytest.fixture(scope="session")
+def address(installed: CleanEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a process answers that has kframework imported."""
+    with warm(installed, tmp_path_factory.mktemp("warm")) as address:
+        yield address
 
 
 @pytest.mark.tool("make")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_a_document_shows_is_true(document: Path, environment: CleanEnvironment, tmp_path: Path) -> None:
+def test_what_a_document_shows_is_true(
+    document: Path, environment: CleanEnvironment, address: Path, tmp_path: Path
+) -> None:
+    warm_up(environment, address)
     reader = Reader(environment, tmp_path)
     problems = [
         f"{document.relative_to(ROOT)}, block in line {block.line}: {problem}"

@@ -9,10 +9,12 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
-__all__ = ["ROOT", "CleanEnvironment", "build_wheels", "make_environment"]
+import pytest
+
+__all__ = ["ROOT", "CleanEnvironment", "installed_environment"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +30,9 @@ exec "{python}" -m pip --python "{target}" "$command" --no-deps --no-index --no-
 #: Variables that would let the tests' own surroundings shine through; make sets its own for every command it runs.
 _OTHERS = ("PYTHON", "KFRAMEWORK", "MAKE", "MFLAGS")
 
+
+#: Where the program of uv_build is, which it looks for on the PATH.
+_BUILDERS = Path(sys.executable).parent
 
 #: Of the plugins of pytest that are found, this is what comes with kframework; others are the tests' surroundings.
 PLUGIN = "kframework.testing.pytest_plugin"
@@ -68,8 +73,7 @@ class CleanEnvironment:
     def variables(self) -> dict[str, str]:
         """Return the variables of a shell in which the environment is active."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OTHERS)}
-        builders = str(Path(sys.executable).parent)
-        path = os.pathsep.join([str(self.bin), inherited.get("PATH", os.defpath), builders])
+        path = os.pathsep.join([str(self.bin), inherited.get("PATH", os.defpath), str(_BUILDERS)])
         return inherited | {
             "PATH": path,
             "VIRTUAL_ENV": str(self.folder),
@@ -78,33 +82,42 @@ class CleanEnvironment:
         }
 
 
-def build_wheels(folder: Path) -> list[Path]:
-    """Build all distributions into a folder, unless that was done before."""
-    if not folder.exists():
-        examples = sorted(file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
-        sources = (ROOT, *examples, *sorted(ROOT.glob("contrib_plugins/*")))
-        _run("-m", "pip", "wheel", *_QUIET, "--wheel-dir", str(folder), *map(str, sources))
+def installed_environment(factory: pytest.TempPathFactory) -> CleanEnvironment:
+    """Return an environment with all distributions, made once for all processes of this run of the tests."""
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    environment = CleanEnvironment(base / "installed")
+    with (base / "turn").open("w") as turn:
+        flock(turn, LOCK_EX)
+        if not environment.folder.exists():
+            _make(environment, _build_wheels(base / "wheels"))
+    return environment
+
+
+def _build_wheels(folder: Path) -> list[Path]:
+    """Build all distributions into a folder, each as pip has it built."""
+    folder.mkdir()
+    examples = (file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
+    for source in (ROOT, *examples, *ROOT.glob("contrib_plugins/*")):
+        subprocess.run([_BUILDERS / "uv-build", "build-wheel", folder], cwd=source, check=True, capture_output=True)
     return sorted(folder.glob("*.whl"))
 
 
-def make_environment(folder: Path, wheels: Iterable[Path]) -> CleanEnvironment:
+def _make(environment: CleanEnvironment, wheels: list[Path]) -> None:
     """Make an environment and install the wheels in it."""
-    environment = CleanEnvironment(folder)
     target = environment.bin / "python"
-    _run("-m", "venv", "--without-pip", str(folder))
+    _run("-m", "venv", "--without-pip", str(environment.folder))
     _run("-m", "pip", "--python", str(target), "install", *_QUIET, *map(str, wheels))
     _lend(target, sysconfig.get_path("purelib"))
     _write_pip(environment.bin / "pip", target)
-    return environment
 
 
 _QUIET = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check")
 
 
 def _run(*arguments: str) -> None:
-    # uv_build looks for its program on the PATH.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    subprocess.run([sys.executable, *arguments], check=True, env=os.environ | {"PATH": path})
+    subprocess.run([sys.executable, *arguments], check=True)
 
 
 def _lend(target: Path, *packages: str) -> None:

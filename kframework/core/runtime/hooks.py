@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import cast
 from weakref import WeakSet
@@ -55,14 +55,18 @@ def options_of(plugin: type[Plugin], hook: str) -> Mapping[str, object] | None:
 
 def points_of(plugin: type[Plugin]) -> frozenset[str]:
     """Return the extension points that a plugin extends or wraps."""
-    hooks = hooks_of(plugin).keys()
-    return frozenset(point for point, names in POINTS.items() if not hooks.isdisjoint(names))
+    return frozenset(point for point, hooks in POINTS.items() if extends(plugin, hooks))
+
+
+def extends(plugin: type[Plugin], hooks: Iterable[str]) -> bool:
+    """Return whether a plugin has one of these hooks."""
+    return any(options_of(plugin, hook) is not None for hook in hooks)
 
 
 def storing_before(hook: str, plugin: type[Plugin]) -> list[str]:
     """List the hooks of a plugin that may store what this hook reads: those that run before it, once for each pod."""
-    order, marked = list(_ARGUMENTS), hooks_of(plugin)
-    return [each for each in _STORING if each in marked and each in order[: order.index(hook)]]
+    order = list(_ARGUMENTS)
+    return [each for each in _STORING if options_of(plugin, each) is not None and each in order[: order.index(hook)]]
 
 
 def check_class(plugin: type[Plugin], distribution: str | None = None) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from kframework.clock import rfc3339
 from kframework.config.models import camel
-from kframework.core.runtime.hooks import WRAPPABLE, code_place, hooks_of, storing_before
+from kframework.core.runtime.hooks import WRAPPABLE, code_place, extends, options_of, storing_before
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,
@@ -129,7 +129,7 @@ class Profile:
             for name in sorted(holding)
         } | dict(other_events or {})
         self.placement: tuple[Plugin, ...] = tuple(
-            plugin for name, plugin in self.plugins.items() if hooks_of(type(plugin)).keys() & set(_PLACEMENT)
+            plugin for name, plugin in self.plugins.items() if extends(type(plugin), _PLACEMENT)
         )
         self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
         self._signers = tuple(_signer(plugin) for plugin in self.placement)
@@ -368,7 +368,7 @@ class Profile:
         """List the wrappers of a hook by the plugins that are enabled at its point, in order."""
         names = self.points.get("reserve" if hook == "unreserve" else hook, ())
         plugins = (self.plugins[name] for name in names)
-        wrapping = (plugin for plugin in plugins if hooks_of(type(plugin)).get(hook, {}).get("wrapper"))
+        wrapping = (plugin for plugin in plugins if (options_of(type(plugin), hook) or {}).get("wrapper"))
         return tuple(Step(plugin, getattr(plugin, hook)) for plugin in wrapping)
 
 

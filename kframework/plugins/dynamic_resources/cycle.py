@@ -152,7 +152,8 @@ class ClaimsInCycle:
             yield (), np.arange(len(rows))
             return
         missing = np.array([nodes.allocatable(resource)[rows] == 0 for resource in backed]).reshape(-1, len(rows))
-        for kind in np.unique(missing, axis=1).T:
+        # One row is asked for by each scalar filter, and the sorting of it would take twice as long as the answer.
+        for kind in missing.T if len(rows) == 1 else np.unique(missing, axis=1).T:
             places = np.flatnonzero((missing.T == kind).all(axis=1))
             yield tuple(name for name, is_missing in zip(backed, kind.tolist(), strict=True) if is_missing), places
 
