@@ -68,13 +68,19 @@ class Timing:
     longest: float
 
 
-def session(gangs: int, size: int, nodes: int) -> Timing:
-    """Time the first session of a cluster whose nodes are empty and where all pods wait."""
+def waiting(gangs: int, size: int, nodes: int) -> Unbound:
+    """Make a cluster whose nodes are empty and where all pods wait."""
     stage = Unbound(
         nodes=[make_node(f"n{number}", cpu=64, memory="256Gi", pods=110) for number in range(nodes)],
         gangs=[make_gang(f"g{number}", size, cpu=f"{500 + 50 * (number % SHAPES)}m") for number in range(gangs)],
     )
     stage.engine.catch_up()
+    return stage
+
+
+def session(gangs: int, size: int, nodes: int) -> Timing:
+    """Time the first session of a cluster."""
+    stage = waiting(gangs, size, nodes)
     with collecting_rarely():
         collect()
         longest, began = 0.0, process_time()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from time import process_time_ns
 
 import msgspec
@@ -16,6 +17,7 @@ from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.core.cycle.consequences import Reservation
 from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.effects import Host
 from kframework.core.plugin_handle import profiles_for
 from kframework.core.pod_engine import PodEngine
@@ -93,11 +95,58 @@ class _Noting(Host):
         self.decisions.append(decision)
 
 
+class _Binding(_Noting):
+    """Binds every run at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: list[Run] = []
+
+    @property
+    def binds_runs(self) -> bool:
+        return True
+
+    def bind_run(self, run: Run) -> None:
+        self.runs.append(run)
+
+
 def engine(
     *, percentage: int = 0, plugins: tuple[type[Plugin], ...] = (), nodes: int = NODES
 ) -> tuple[PodEngine, _Noting]:
     """Make an engine over so many nodes."""
     effects = _Noting()
+    return _engine(effects, percentage, plugins, nodes), effects
+
+
+def decide(nodes: int, pods: int, warm: int, measured: AbstractContextManager[object]) -> None:
+    """Place pods of one template without a cluster, in runs; only what the engine does with them is `measured`."""
+    effects = _Binding()
+    made = _engine(effects, 0, (), nodes)
+    _place(made, effects, range(warm), nullcontext())
+    _place(made, effects, range(warm, warm + pods), measured)
+
+
+def _place(made: PodEngine, effects: _Binding, numbers: range, measured: AbstractContextManager[object]) -> None:
+    for number in numbers:
+        made.offer(Changed(pod(number, 0)))
+    apply_messages(made)
+    placed = 0
+    while placed < len(numbers):
+        with measured:
+            made.step()
+        run = effects.runs.pop()
+        placed += len(run)
+        made.offer(RunBinding(run, 0.0, 0, 0, {}))
+        apply_messages(made)
+
+
+def apply_messages(made: PodEngine) -> None:
+    """Take in what has been offered."""
+    for message in made.inbox.drain():
+        made._apply(message)
+
+
+def _engine(effects: Host, percentage: int, plugins: tuple[type[Plugin], ...], nodes: int) -> PodEngine:
     text = CONFIGURATION.format(percentage=percentage, plugins=", ".join(f"{{name: {p.name}}}" for p in plugins))
     profiles = profiles_for(parse(text), Registry.of(*plugins), effects)
     made = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
@@ -107,7 +156,7 @@ def engine(
     made.step()
     # As the scheduler does once it is in sync.
     collect()
-    return made, effects
+    return made
 
 
 def _node(index: int) -> Node:
@@ -171,15 +220,13 @@ def cycles(
     """Schedule pods one after the other; yield the nanoseconds of each step."""
     for index in range(first, first + count):
         made.offer(Changed(pod(index, index % templates, shape)))
-        for message in made.inbox.drain():
-            made._apply(message)
+        apply_messages(made)
         began = process_time_ns()
         made.step()
         yield process_time_ns() - began
         reservation = effects.reservations.pop()
         made.offer(BindingEnded(reservation.pod.uid, reservation.attempt, None))
-        for message in made.inbox.drain():
-            made._apply(message)
+        apply_messages(made)
 
 
 def measure(title: str, budget: str, run: Callable[[], list[int]]) -> None:
@@ -212,8 +259,7 @@ def hopeless() -> list[int]:
     times = []
     for index in range(300):
         made.offer(Changed(pod(index, 99_000 + index % 10)))
-        for message in made.inbox.drain():
-            made._apply(message)
+        apply_messages(made)
         began = process_time_ns()
         made.step()
         times.append(process_time_ns() - began)

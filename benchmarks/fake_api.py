@@ -9,7 +9,6 @@ from time import process_time
 
 import msgspec
 
-from benchmarks.timing import show
 from kframework.client.transport import Request
 from kframework.clock import LoopClock
 from kframework.fake_api.server import ApiServer
@@ -18,11 +17,6 @@ from kframework.in_memory.cluster import MemoryCluster
 _PODS = "/api/v1/namespaces/default/pods"
 #: So many go before, for caches.
 _FIRST = 200
-
-
-def main() -> None:
-    """Print what a pod costs."""
-    show(["", "us"], [["created and bound", created_and_bound(3_000, 5)]])
 
 
 def created_and_bound(pods: int, rounds: int) -> float:

@@ -1,6 +1,6 @@
 """What a bound pod costs the client of a cluster, over HTTP, beside two bare aiohttp POSTs.
 
-Run with `python -m benchmarks.over_http`. The fake API runs in another process and is not counted. Per pod the client
+The fake API runs in another process and is not counted. Per pod the client
 learns of it, binds it, writes an Event, and sees it bound and running: two POSTs and three lines of a watch. The bare
 POSTs carry the same bodies to the same server in the same run; both figures are the processor time of this process.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from pathlib import Path
 from random import Random
 from time import process_time
 
-from benchmarks.timing import show
 from kframework.client.event_record import EventRecord, Occasion, PodReference
 from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
@@ -29,10 +27,6 @@ from kframework.objects import Container, Node, ObjectMeta, Pod, PodSpec
 from kframework.objects.codec import encode
 from kframework.state.inbox import Changed, Message
 
-PODS = 2_000
-ROUNDS = 3
-#: How many times as much as the two POSTs it may be.
-BUDGET = 1.2
 #: How many pods are being bound at the same time, and how many come every TICK seconds.
 AT_ONCE = 20
 ARRIVING = 20
@@ -179,22 +173,8 @@ def measure(pods: int, rounds: int) -> tuple[float, float]:
     return min(bare), min(client)
 
 
-def main() -> None:
-    """Show the best of each."""
-    bare, client = measure(PODS, ROUNDS)
-    rows = [
-        ("two bare aiohttp POSTs", bare, 1.0),
-        ("KubeCluster: bind, event, three lines of a watch", client, client / bare),
-    ]
-    show(("us of processor time per pod", "best", "ratio"), rows)
-    print(f"\nload average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; budget: ratio {BUDGET}")
-
-
 _KUBECONFIG = """\
 current-context: bench
 contexts: [{{name: bench, context: {{cluster: bench}}}}]
 clusters: [{{name: bench, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
 """
-
-if __name__ == "__main__":
-    main()

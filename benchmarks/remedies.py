@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import process_time
 
-from benchmarks.cycle import NODES, engine
-from benchmarks.preemption import VICTIMS, apply, placed
+from benchmarks.cycle import NODES, apply_messages, engine
 from benchmarks.timing import show
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
@@ -39,6 +38,8 @@ class Full(Plugin):
         return unschedulable("full") if len(node.pods) >= 10 else None
 
 
+#: So many pods fill a node.
+VICTIMS = 10
 #: In milliseconds: the search, and one slice of it.
 BUDGET, SLICE = 500.0, 2.0
 RUNS = 5
@@ -75,8 +76,9 @@ def crowded(*plugins: type[Plugin]) -> PodEngine:
     """Make an engine whose nodes are full."""
     made, _ = engine(plugins=plugins)
     for index in range(NODES * VICTIMS):
-        made.offer(Changed(placed(index, f"node-{index % NODES}")))
-    apply(made)
+        node = f"node-{index % NODES}"
+        made.offer(Changed(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
+    apply_messages(made)
     spare()
     return made
 

@@ -2,13 +2,13 @@
 
 `make bench` prints all rows, `python -m benchmarks.targets ROW...` some, by name or glob. Clusters have 5,000 nodes and
 the default profile unless a row says otherwise. Pods a second are per second of processor time, seconds are processor
-time too; only the first binding and the first answer are by the wall clock. Each figure is the best of three, as other
-work only adds to it.
+time too; only the first binding and the first answer are by the wall clock. The ratio is how many times as good as
+asked a figure is: below 1 it is not reached. Each figure is the best of two, as other work only adds to it; only
+commands with 100,000 pods, or over HTTP, run once.
 """
 
 from __future__ import annotations
 
-import operator
 import os
 import platform
 import sys
@@ -22,6 +22,9 @@ from pathlib import Path
 import numpy
 
 from benchmarks import fake_api, over_http, whole_commands
+from benchmarks.cycle import decide
+from benchmarks.timing import Stopwatch
+from kframework.errors import in_words
 from kframework.testing.scheduler_perf.benchmark import Result, benchmark
 from kframework.testing.scheduler_perf.definitions import chosen, read
 from kframework.testing.scheduler_perf.measurement import Measurement
@@ -29,8 +32,7 @@ from kframework.testing.scheduler_perf.measurement import Measurement
 WORKLOADS = Path(__file__).parent / "workloads"
 
 #: How the figures of a unit are written.
-_FORMS = {"pods/s": ",.0f", "s": ".2f", "ms": ".2f", "us": ",.0f", "MB": ",.0f", "x": ".2f"}
-_SIGNS = {"≥": operator.ge, "≤": operator.le}
+_FORMS = {"pods/s": ",.0f", "/s": ",.0f", "s": ".2f", "ms": ".2f", "us": ",.0f", "MB": ",.0f", "x": ".2f"}
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class Target:
     figure: float
     unit: str
 
-    def reached(self, measured: float) -> bool:
-        """Return whether a figure is what it should be."""
-        return bool(_SIGNS[self.sign](measured, self.figure))
+    def ratio(self, measured: float) -> float:
+        """Return how many times as good as asked a figure is."""
+        return measured / self.figure if self.sign == "≥" else self.figure / measured
 
     def said(self, figure: float) -> str:
         """Write a figure of this unit."""
@@ -61,13 +63,14 @@ class Scale:
     nodes: int
     pods: int
     many_pods: int
+    gangs: int
     posted: int
     rounds: int
 
 
-FULL = Scale(label="performance", nodes=5_000, pods=20_000, many_pods=100_000, posted=2_000, rounds=3)
+FULL = Scale(label="performance", nodes=5_000, pods=20_000, many_pods=100_000, gangs=100, posted=2_000, rounds=2)
 #: Just so much that every row does all that it does.
-TINY = Scale(label="integration-test", nodes=5, pods=10, many_pods=20, posted=10, rounds=1)
+TINY = Scale(label="integration-test", nodes=5, pods=10, many_pods=20, gangs=1, posted=10, rounds=1)
 
 Measure = Callable[[Scale], float]
 
@@ -125,29 +128,35 @@ def _untold(done: int, of: int) -> None:
     """Say nothing of how far it is."""
 
 
+def _decisions(scale: Scale) -> float:
+    return max(scale.pods / _deciding(scale) for _ in range(scale.rounds))
+
+
+def _deciding(scale: Scale) -> float:
+    stopwatch = Stopwatch()
+    decide(scale.nodes, scale.pods, scale.pods // 10, stopwatch)
+    return stopwatch.seconds
+
+
+def _batch(scale: Scale) -> float:
+    from benchmarks import batch  # another distribution, which may be missing
+
+    timings = [batch.session(scale.gangs, 100, scale.nodes) for _ in range(scale.rounds)]
+    return max(timing.placed / timing.seconds for timing in timings)
+
+
+def _simulate(scale: Scale) -> float:
+    return min(whole_commands.simulate(scale.nodes, scale.pods).seconds for _ in range(scale.rounds))
+
+
 @cache
-def _simulation(nodes: int, pods: int, rounds: int) -> whole_commands.Simulation:
-    runs = [whole_commands.simulate(nodes, pods) for _ in range(rounds)]
-    return whole_commands.Simulation(min(run.seconds for run in runs), min(run.mb for run in runs))
-
-
-def _few(scale: Scale) -> whole_commands.Simulation:
-    return _simulation(scale.nodes, scale.pods, scale.rounds)
-
-
 def _many(scale: Scale) -> whole_commands.Simulation:
-    return _simulation(scale.nodes, scale.many_pods, scale.rounds)
-
-
-def _steady(scale: Scale) -> float:
-    """Measure the pods a second without what a start costs: those that many are more than few."""
-    return (scale.many_pods - scale.pods) / (_many(scale).seconds - _few(scale).seconds)
+    return whole_commands.simulate(scale.nodes, scale.many_pods)
 
 
 @cache
 def _run(scale: Scale) -> whole_commands.Run:
-    runs = [whole_commands.run(scale.nodes, scale.pods) for _ in range(scale.rounds)]
-    return whole_commands.Run(min(run.first_binding for run in runs), min(run.mb for run in runs))
+    return whole_commands.run(scale.nodes, scale.pods)
 
 
 def _first_answer(scale: Scale) -> float:
@@ -177,16 +186,16 @@ def at_most(figure: float, unit: str) -> Target:
 
 
 ROWS = (
-    Row("basic", "10,000 pods of one template, nodes sampled", at_least(12_000), throughput("Basic")),
-    Row("all-nodes", "10,000 pods of one template, all nodes", at_least(10_000), throughput("AllNodes")),
-    Row("templates", "10,000 pods of 200 templates in turn", at_least(5_000), throughput("Templates")),
-    Row("many-templates", "10,000 pods of 2,500 templates in turn", at_least(2_000), throughput("ManyTemplates")),
-    Row("affinity", "affinity, required", at_least(8_000), throughput("RequiredAffinity")),
-    Row("affinity-preferred", "affinity, preferred", at_least(8_000), throughput("PreferredAffinity")),
-    Row("anti-affinity", "anti-affinity, required", at_least(8_000), throughput("RequiredAntiAffinity")),
-    Row("anti-affinity-preferred", "anti-affinity, preferred", at_least(8_000), throughput("PreferredAntiAffinity")),
-    Row("spread", "spread, required", at_least(8_000), throughput("Spread")),
-    Row("spread-preferred", "spread, preferred", at_least(8_000), throughput("PreferredSpread")),
+    Row("basic", "10,000 pods of one template, nodes sampled", at_least(17_000), throughput("Basic")),
+    Row("all-nodes", "10,000 pods of one template, all nodes", at_least(15_000), throughput("AllNodes")),
+    Row("templates", "10,000 pods of 200 templates in turn", at_least(6_000), throughput("Templates")),
+    Row("many-templates", "10,000 pods of 2,500 templates in turn", at_least(4_000), throughput("ManyTemplates")),
+    Row("affinity", "affinity, required", at_least(10_000), throughput("RequiredAffinity")),
+    Row("affinity-preferred", "affinity, preferred", at_least(10_000), throughput("PreferredAffinity")),
+    Row("anti-affinity", "anti-affinity, required", at_least(10_000), throughput("RequiredAntiAffinity")),
+    Row("anti-affinity-preferred", "anti-affinity, preferred", at_least(10_000), throughput("PreferredAntiAffinity")),
+    Row("spread", "spread, required", at_least(10_000), throughput("Spread")),
+    Row("spread-preferred", "spread, preferred", at_least(10_000), throughput("PreferredSpread")),
     *(
         Row(
             f"{name}-namespaces",
@@ -201,23 +210,24 @@ ROWS = (
             ("anti-affinity-preferred", "anti-affinity, preferred", "PreferredAntiAffinity"),
         )
     ),
-    Row("unschedulable", "unschedulable pods in between", at_least(6_000), throughput("Unschedulable")),
-    Row("churn", "nodes, pods and Services churn", at_least(6_000), throughput("MixedChurn")),
-    Row("daemonset", "DaemonSet-style, 15,000 nodes", at_least(6_000), throughput("DaemonSet")),
-    Row("preemption", "preemption, 1,000 full nodes", at_least(700), throughput("Preemption")),
-    Row("devices-half-full", "a claim of its own, half allocated", at_least(2_000), throughput("DevicesHalfFull")),
+    Row("unschedulable", "unschedulable pods in between", at_least(10_000), throughput("Unschedulable")),
+    Row("churn", "nodes, pods and Services churn", at_least(10_000), throughput("MixedChurn")),
+    Row("daemonset", "DaemonSet-style, 15,000 nodes", at_least(12_000), throughput("DaemonSet")),
+    Row("preemption", "preemption, 1,000 full nodes", at_least(1_000), throughput("Preemption")),
+    Row("devices-half-full", "a claim of its own, half allocated", at_least(2_500), throughput("DevicesHalfFull")),
     Row("devices-nearly-full", "a claim of its own, 95 % allocated", at_least(1_000), throughput("DevicesNearlyFull")),
     Row("devices-nowhere", "a cycle for a claim that fits nowhere", at_most(2, "ms"), _nowhere),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
-    Row("simulate", "simulate, 20,000 pods, start to exit", at_most(4, "s"), lambda scale: _few(scale).seconds),
-    Row("simulate-steady", "simulate, the 80,000 pods after them", at_least(7_000), _steady),
-    Row("simulate-many", "simulate, 100,000 pods", at_most(18, "s"), lambda scale: _many(scale).seconds),
-    Row("simulate-memory", "simulate, 100,000 pods, peak memory", at_most(700, "MB"), lambda scale: _many(scale).mb),
-    Row("run", "run, 20,000 pods: first binding", at_most(1.2, "s"), lambda scale: _run(scale).first_binding),
+    Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions),
+    Row("batch", "kframework-batch, gangs of 100 pods", at_least(14_000), _batch),
+    Row("simulate", "simulate, 20,000 pods, start to exit", at_most(3.4, "s"), _simulate),
+    Row("simulate-many", "simulate, 100,000 pods", at_most(16, "s"), lambda scale: _many(scale).seconds),
+    Row("simulate-memory", "simulate, 100,000 pods, peak memory", at_most(650, "MB"), lambda scale: _many(scale).mb),
+    Row("run", "run, 20,000 pods: first binding", at_most(1, "s"), lambda scale: _run(scale).first_binding),
     Row("run-memory", "run, 20,000 pods bound: memory", at_most(150, "MB"), lambda scale: _run(scale).mb),
     Row("fake-api", "fake-api, start to first answer", at_most(0.5, "s"), _first_answer),
     Row("fake-api-pod", "fake-api, a pod created and bound", at_most(150, "us"), _created_and_bound),
-    Row("over-http", "a bound pod over two bare POSTs", at_most(over_http.BUDGET, "x"), _over_http),
+    Row("over-http", "a bound pod over two bare POSTs", at_most(1.2, "x"), _over_http),
 )
 
 
@@ -241,19 +251,28 @@ def main(names: Sequence[str] = (), scale: Scale = FULL) -> None:
     """Print the table, each row as soon as it is measured."""
     rows = picked(names)
     print(machine(), end="\n\n")
-    _print("row", "what", "target", "measured", "reached")
-    reached = 0
-    for row in rows:
+    _print("row", "what", "asked", "measured", "ratio")
+    ratios = [_show(row, scale) for row in rows]
+    print(f"\n{sum(ratio >= 1 for ratio in ratios)} of {len(rows)} reached")
+
+
+def _show(row: Row, scale: Scale) -> float:
+    """Measure a row and print it; return its ratio, 0 where it cannot be measured."""
+    try:
         measured = row.measure(scale)
-        good = row.target.reached(measured)
-        _print(row.name, row.what, str(row.target), row.target.said(measured), "yes" if good else "no")
-        reached += good
-    print(f"\n{reached} of {len(rows)} reached")
+    except Exception as error:  # whatever it is, the other rows can be measured
+        first, *_ = in_words(error).splitlines()
+        _print(row.name, row.what, str(row.target), f"not measured: {first}", "")
+        return 0.0
+    ratio = row.target.ratio(measured)
+    _print(row.name, row.what, str(row.target), row.target.said(measured), f"{ratio:.2f}")
+    return ratio
 
 
-def _print(name: str, what: str, target: str, measured: str, reached: str) -> None:
+def _print(name: str, what: str, asked: str, measured: str, ratio: str) -> None:
     widths = max(len(row.name) for row in ROWS), max(len(row.what) for row in ROWS)
-    print(f"{name:<{widths[0]}}  {what:<{widths[1]}}  {target:>16}  {measured:>14}  {reached}", flush=True)
+    line = f"{name:<{widths[0]}}  {what:<{widths[1]}}  {asked:>15}  {measured:>14}  {ratio:>5}"
+    print(line.rstrip(), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,19 @@ def microseconds(call: Callable[[], object], runs: int = 5) -> float:
     return min(timer.repeat(runs, number)) / number * 1e6
 
 
+class Stopwatch:
+    """Adds up the processor time for which it is entered, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: float = 0.0
+
+    def __enter__(self) -> None:
+        self._began = process_time()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += process_time() - self._began
+
+
 def show(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: the first column to the left, figures to the right with one or two decimals."""
     cells = [list(headers), *([_text(cell) for cell in row] for row in rows)]

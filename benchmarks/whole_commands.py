@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -19,32 +20,6 @@ _KIB, _MB = 1024, 1e6
 
 #: How long the next binding is waited for, in seconds.
 _PATIENCE = 60.0
-
-_NODE = """\
-apiVersion: v1
-kind: Node
-metadata:
-  name: node-{number}
-  labels: {{kubernetes.io/hostname: node-{number}, topology.kubernetes.io/zone: zone-{zone}}}
-status:
-  capacity: {{cpu: "4", memory: 32Gi, pods: "110"}}
-  allocatable: {{cpu: "4", memory: 32Gi, pods: "110"}}
----
-"""
-
-_POD = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: pod-{number}
-  labels: {{app: web}}
-spec:
-  containers:
-  - name: main
-    image: registry.k8s.io/pause:3.10
-    resources: {{requests: {{cpu: 100m, memory: 500Mi}}}}
----
-"""
 
 #: Without the limit on requests that kube-scheduler has by default.
 _CONFIG = """\
@@ -73,24 +48,23 @@ class Run:
 
 def simulate(nodes: int, pods: int) -> Simulation:
     """Simulate a cluster of this size."""
-    with _cluster(nodes, pods) as cluster:
+    with cluster_file(nodes, pods) as cluster:
         command = _kframework("simulate", "-f", cluster)
         process = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
+        raise RuntimeError(f"kframework simulate ended with code {process.returncode}")
     return Simulation(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB / _MB)
 
 
 def run(nodes: int, pods: int) -> Run:
     """Schedule the pods of a fake API, which serves a cluster of this size from another process."""
-    with _cluster(nodes, pods) as cluster:
+    with cluster_file(nodes, pods) as cluster:
         kubeconfig, config = cluster.with_name("kubeconfig"), cluster.with_name("config.yaml")
         config.write_text(_CONFIG)
         with _started("fake-api", "-f", cluster, "--write-kubeconfig", kubeconfig) as api:
-            assert api.stdout is not None
-            next(line for line in api.stdout if b"KUBECONFIG" in line)
+            _until_serving(api)
             bindings = _bindings(kubeconfig)
             next(bindings)
             began = perf_counter()
@@ -107,8 +81,7 @@ def first_answer() -> float:
     port = _port()
     began = perf_counter()
     with _started("fake-api", "--port", port) as api:
-        assert api.stdout is not None
-        next(line for line in api.stdout if b"KUBECONFIG" in line)
+        _until_serving(api)
         with urlopen(f"http://127.0.0.1:{port}/api/v1/namespaces", timeout=_PATIENCE) as answer:
             answer.read()
         return perf_counter() - began
@@ -124,14 +97,35 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _cluster(nodes: int, pods: int) -> Iterator[Path]:
-    """Write a cluster of this size to a file, in a folder of its own."""
+def cluster_file(nodes: int, pods: int) -> Iterator[Path]:
+    """Write a cluster of this size to a file, as `kubectl get -o json` does, in a folder of its own."""
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "cluster.yaml"
-        with file.open("w") as text:
-            text.writelines(_NODE.format(number=number, zone=number % 10) for number in range(nodes))
-            text.writelines(_POD.format(number=number) for number in range(pods))
+        file = Path(folder) / "cluster.json"
+        items = [*map(_node, range(nodes)), *map(_pod, range(pods))]
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         yield file
+
+
+def _node(number: int) -> dict[str, object]:
+    name, room = f"node-{number}", {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 10}"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def _pod(number: int) -> dict[str, object]:
+    requests = {"cpu": "100m", "memory": "500Mi"}
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"pod-{number}", "labels": {"app": "web"}},
+        "spec": {"containers": [container]},
+    }
 
 
 @contextmanager
@@ -143,6 +137,12 @@ def _started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.terminate()
+
+
+def _until_serving(api: subprocess.Popen[bytes]) -> None:
+    assert api.stdout is not None
+    if not any(b"KUBECONFIG" in line for line in api.stdout):
+        raise RuntimeError(f"kframework fake-api ended with code {api.wait()} before it served")
 
 
 def _bindings(kubeconfig: Path) -> Iterator[None]:

@@ -1,0 +1,229 @@
+"""Calls of Python and C functions for each pod, for the rows of the table of targets: a guard that no clock disturbs.
+
+`python -m benchmarks.counts` counts anew, shows each row beside its figure in `counts.json`, and writes the file. A
+test allows each row a few percent more than its figure. Calls go with the instructions of the interpreter, of which
+there are 12 to 13 to a call in every row, and take a fraction of the time to count. They repeat to a thousandth within
+a minor version of Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from cProfile import Profile
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import anyio
+from msgspec.structs import replace
+
+from benchmarks import batch, cycle, whole_commands
+from benchmarks.timing import show
+from kframework.cli import main as kframework
+from kframework.client.kube_cluster import KubeCluster
+from kframework.clock import LoopClock, run_virtual
+from kframework.config.load import default_configuration, load_configuration
+from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Pod
+from kframework.scheduler.scheduler import Scheduler
+from kframework.simulation.running import VIRTUAL
+from kframework.testing import make_node, make_pod
+from kframework.testing.scheduler_perf.definitions import (
+    CreatePods,
+    Known,
+    Sleep,
+    StartCollectingMetrics,
+    StopCollectingMetrics,
+    chosen,
+    read,
+)
+from kframework.testing.scheduler_perf.stage import Stage
+
+FILE = Path(__file__).with_name("counts.json")
+WORKLOADS = Path(__file__).parent / "workloads"
+
+#: Other minor versions of Python compile and call a little differently, so each has figures of its own.
+VERSION = ".".join(platform.python_version_tuple()[:2])
+
+#: How many times its figure a row may have, and how many times as many calls a pod may make on ten times the nodes.
+HEADROOM, GROWTH = 1.08, 1.05
+
+#: Pods that are placed before any are counted, and those that are: whole runs, and few enough for 200 nodes.
+WARM, PODS = 72, 96
+
+
+def calls(profile: Profile) -> int:
+    """Return how many calls a profile has seen."""
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+# -- workloads ---------------------------------------------------------------------------------------------------------
+
+
+class CountedStage(Stage):
+    """Counts the calls between the operations that start to collect and those that stop it."""
+
+    profile: Profile
+
+    async def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
+        self.profile.enable()
+
+    def _sum_up(self) -> None:
+        self.profile.disable()
+
+
+def workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int = 1, **params: int) -> float:
+    """Count the calls for a pod of a case, on a cluster of this size.
+
+    The pods come in so many turns. After each virtual time goes on for a second, so that something else can happen.
+    """
+    (definition,) = chosen(read([str(WORKLOADS)]), [case], ["performance"])[:1]
+    template, path = definition.case.workload_template, definition.case.scheduler_config_path
+    given = {name: value for name, value in definition.workload.params.items() if name != "measurePods"}
+    case_of_size = replace(definition.case, workload_template=tuple(_in_turns(template, warm, pods // turns, turns)))
+    size = replace(definition.workload, params={**given, **params})
+    definition = replace(definition, case=case_of_size, workload=size)
+    configuration = load_configuration(definition.file.parent / path) if path else default_configuration()
+    stage = CountedStage(definition, configuration, lambda done, of: None, time=VIRTUAL)
+    stage.profile = Profile()
+    stage.run()
+    return calls(stage.profile) / pods
+
+
+def _in_turns(template: Iterable[Known], warm: int, pods: int, turns: int) -> Iterator[Known]:
+    """Let the pods that a workload measures come after others of their kind, and count what they take."""
+    for operation in template:
+        if not isinstance(operation, CreatePods) or not operation.collect_metrics:
+            yield operation
+            continue
+        namespace = operation.namespace or "measured"
+        first = replace(
+            operation, collect_metrics=False, skip_wait_to_completion=True, namespace=namespace, count_param=""
+        )
+        yield replace(first, count=warm)
+        yield Sleep(duration="1s")
+        for _ in range(turns):
+            yield replace(first, count=pods)
+            yield StartCollectingMetrics(namespaces=(namespace,))
+            yield Sleep(duration="1s")
+            yield StopCollectingMetrics()
+
+
+# -- whole commands ----------------------------------------------------------------------------------------------------
+
+
+def simulate(nodes: int = 50, pods: int = 100) -> float:
+    """Count the calls that `kframework simulate` makes for a pod, from its line in the file to its exit."""
+    few, many = (_simulated(nodes, count) for count in (pods, 2 * pods))
+    return (many - few) / pods
+
+
+def _simulated(nodes: int, pods: int) -> int:
+    profile = Profile()
+    with whole_commands.cluster_file(nodes, pods) as file, Path(os.devnull).open("w") as nowhere:
+        with redirect_stdout(nowhere), redirect_stderr(nowhere), suppress(SystemExit), profile:
+            kframework(["simulate", "-f", str(file)])
+    return calls(profile)
+
+
+def run(nodes: int = 50, pods: int = PODS) -> float:
+    """Count the calls of a scheduler and of the API server that it talks to for a pod, without sockets."""
+    profile = Profile()
+    run_virtual(partial(_run, nodes, pods, profile))
+    return calls(profile) / pods
+
+
+async def _run(nodes: int, pods: int, profile: Profile) -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    store = MemoryCluster(clock, [make_node(f"node-{number}", cpu=32) for number in range(nodes)])
+    client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(0))
+    scheduler = Scheduler(default_configuration(), client, clock, slice=VIRTUAL.slice)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(scheduler.run)
+        await _bound(store, "warm", WARM)
+        with profile:
+            await _bound(store, "pod", pods)
+        tasks.cancel_scope.cancel()
+    assert all(pod.spec.node_name for pod in store.objects(Pod))
+
+
+async def _bound(store: MemoryCluster, prefix: str, pods: int) -> None:
+    """Create pods, and wait until all that follows from them is done."""
+    for number in range(pods):
+        store.add(make_pod(f"{prefix}-{number}", cpu="100m"))
+    await asyncio.sleep(60)
+
+
+# -- engines without a cluster -----------------------------------------------------------------------------------------
+
+
+def decisions(nodes: int = 200) -> float:
+    """Count the calls that an engine of pods makes for a decision."""
+    profile = Profile()
+    cycle.decide(nodes, PODS, WARM, profile)
+    return calls(profile) / PODS
+
+
+def session(gangs: int = 4, size: int = 100, nodes: int = 100) -> float:
+    """Count the calls that a session of kframework-batch makes for a pod of a gang."""
+    stage, profile = batch.waiting(gangs, size, nodes), Profile()
+    with profile:
+        while stage.engine.step():
+            pass
+    return calls(profile) / (gangs * size)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+ROWS: Mapping[str, Callable[[], float]] = {
+    "basic": partial(workload, "Basic", nodes=200, initPods=20),
+    "all-nodes": partial(workload, "AllNodes", nodes=200, initPods=20),
+    "templates": partial(workload, "Templates", warm=200, nodes=200, initPods=20),
+    "many-templates": partial(workload, "ManyTemplates", warm=1, nodes=200),
+    "affinity": partial(workload, "RequiredAffinity", nodes=200, initPods=20),
+    "affinity-preferred": partial(workload, "PreferredAffinity", nodes=200, initPods=20),
+    "anti-affinity": partial(workload, "RequiredAntiAffinity", nodes=200, initPods=20),
+    "anti-affinity-preferred": partial(workload, "PreferredAntiAffinity", nodes=200, initPods=20),
+    "spread": partial(workload, "Spread", nodes=200, initPods=20),
+    "spread-preferred": partial(workload, "PreferredSpread", nodes=200, initPods=20),
+    "unschedulable": partial(workload, "Unschedulable", turns=4, nodes=200, initPods=20),
+    "churn": partial(workload, "MixedChurn", turns=4, nodes=200),
+    "daemonset": partial(workload, "DaemonSet", nodes=200),
+    "preemption": partial(workload, "Preemption", warm=5, pods=20, nodes=50, initPods=200),
+    "devices-half-full": partial(workload, "DevicesHalfFull", nodes=50, initClaims=200),
+    "engine": decisions,
+    "batch": session,
+    "simulate": simulate,
+    "run": run,
+}
+
+
+def growth() -> float:
+    """Compare the calls for a pod on 2,000 nodes with those on 200."""
+    few, many = (workload("Large", nodes=nodes) for nodes in (200, 2_000))
+    return many / few
+
+
+def read_figures() -> dict[str, dict[str, float]]:
+    """Read the calls for a pod in each row, by version of Python."""
+    return json.loads(FILE.read_text())  # type: ignore[no-any-return]  # it is what `main` writes
+
+
+def main() -> None:
+    """Count all rows, show them beside their figures, and write these."""
+    figures, now = read_figures(), {name: round(count(), 1) for name, count in ROWS.items()}
+    before = figures.get(VERSION, {})
+    show(("calls for a pod", "before", "now"), [(name, before.get(name), figure) for name, figure in now.items()])
+    FILE.write_text(json.dumps({**figures, VERSION: now}, indent=2) + "\n")
+    print(f"\non 2,000 nodes over 200: {growth():.3f}")
+
+
+if __name__ == "__main__":
+    main()
