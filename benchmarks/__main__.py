@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 import benchmarks
 
 #: Modules that the benchmarks share.
-SHARED = {"__main__", "hostile_inputs", "line_chart", "timing", "whole_commands"}
+SHARED = {"__main__", "hostile_inputs", "line_chart", "packing", "timing", "whole_commands"}
 
 
 def main(chosen: list[str]) -> int:
