@@ -84,12 +84,8 @@ def quitting() -> Iterator[None]:
         raise KeyboardInterrupt from None
 
 
-class ConfigError(KFrameworkError):
-    """Raised when a configuration cannot be used; names the file, the line, the field's path and the remedy.
-
-    `path` is written as kube-scheduler writes field paths (`profiles[0].plugins.score.enabled[1].name`), `line` counts
-    from 1, `nearest` is the valid name that was probably meant.
-    """
+class _FileError(KFrameworkError):
+    """A fault of a file: where it stands, what is wrong, and the valid name that was probably meant."""
 
     def __init__(
         self,
@@ -97,6 +93,7 @@ class ConfigError(KFrameworkError):
         *,
         file: str | None = None,
         line: int | None = None,
+        subject: str = "",
         path: str = "",
         nearest: str | None = None,
     ) -> None:
@@ -104,6 +101,7 @@ class ConfigError(KFrameworkError):
         self.message = message
         self.file = file
         self.line = line
+        self.subject = subject
         self.path = path
         self.nearest = nearest
 
@@ -111,29 +109,20 @@ class ConfigError(KFrameworkError):
         place = self.file or ""
         if self.line is not None:
             place += f":{self.line}"
-        parts = [part for part in (place, self.path, self.message) if part]
         hint = f" (did you mean {self.nearest!r}?)" if self.nearest else ""
-        return ": ".join(parts) + hint
+        return ": ".join(filter(None, (place, self.subject, self.path, self.message))) + hint
 
 
-class InputError(KFrameworkError):
+class ConfigError(_FileError):
+    """Raised when a configuration cannot be used; names the file, the line, the field's path and the remedy.
+
+    `path` is written as kube-scheduler writes field paths (`profiles[0].plugins.score.enabled[1].name`), `line` counts
+    from 1, `nearest` is the valid name that was probably meant.
+    """
+
+
+class InputError(_FileError):
     """Raised when a cluster file cannot be read; names the file, the line if it is known, the object and the remedy."""
-
-    def __init__(
-        self, message: str, *, file: str | None = None, line: int | None = None, subject: str = "", path: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.file = file
-        self.line = line
-        self.subject = subject
-        self.path = path
-
-    def __str__(self) -> str:
-        place = self.file or ""
-        if self.line is not None:
-            place += f":{self.line}"
-        return ": ".join(part for part in (place, self.subject, self.path, self.message) if part)
 
 
 class PluginError(KFrameworkError):

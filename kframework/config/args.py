@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from kframework.config.configuration import Configuration, Profile, without_kind
 from kframework.config.decode import ApiModel, decode
-from kframework.config.load import KINDS
-from kframework.config.models import API_VERSION, KIND
+from kframework.config.models import API_VERSION
 from kframework.config.problems import collecting, raise_all
 from kframework.errors import ConfigError
 from kframework.framework.plugin import PluginArgs
@@ -53,7 +52,7 @@ def _decode_profile(
         written, model = profile.raw_args(name), models[name]
         version = written.value.get("apiVersion", API_VERSION)
         with collecting(errors):
-            if issubclass(model, ApiArgs) and version not in KINDS[KIND]:
+            if issubclass(model, ApiArgs) and version != API_VERSION:
                 message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
                 raise written.place.error(Problem(("apiVersion",), message))
             args = decode(model, without_kind(written.value, name, written.place), written.place)

@@ -12,7 +12,6 @@ from kframework.config.decode import decode
 from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS
 from kframework.config.document import Document, Json, Place, parse_documents, read_source
 from kframework.config.expand import merge_plugins
-from kframework.config.migration import OLD_API_VERSIONS, migrated
 from kframework.config.models import (
     API_VERSION,
     KIND,
@@ -31,27 +30,18 @@ from kframework.errors import ConfigError, nearest
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
 
-#: Fields of old versions that mean nothing today.
-OLD_FIELDS = ("healthzBindAddress", "metricsBindAddress")
-
-#: Fields of old versions that stand elsewhere today, and where.
-_MOVED_FIELDS = {
-    "algorithmSource": "profiles name plugins instead; write: profiles: [{plugins: {...}}]",
-    "bindTimeoutSeconds": "write: profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: ...}}]}]",
-    "disablePreemption": "if true, write: profiles: [{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]",
-    "hardPodAffinitySymmetricWeight": (
-        "write: profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: ...}}]}]"
-    ),
-    "plugins": "write: profiles: [{plugins: {...}}]",
-    "pluginConfig": "write: profiles: [{pluginConfig: [...]}]",
-    "schedulerName": "write: profiles: [{schedulerName: ...}]",
+#: Versions of the configuration that are no more, and which Kubernetes removed them.
+_REMOVED_VERSIONS = {
+    "kubescheduler.config.k8s.io/v1beta1": "1.23",
+    "kubescheduler.config.k8s.io/v1beta2": "1.28",
+    "kubescheduler.config.k8s.io/v1beta3": "1.29",
 }
 
 #: What v1.23 left behind: predicates and priorities.
 _POLICY = "Policy"
 
-#: The kinds of a file's documents and the versions in which each is read, the current one first.
-KINDS: Mapping[str, tuple[str, ...]] = {KIND: (API_VERSION, *OLD_API_VERSIONS), OPTIONS_KIND: (OPTIONS_API_VERSION,)}
+#: The kinds of a file's documents, and the version of each.
+KINDS: Mapping[str, str] = {KIND: API_VERSION, OPTIONS_KIND: OPTIONS_API_VERSION}
 
 #: The plugin that leaves resources to extenders.
 _FIT = "NodeResourcesFit"
@@ -142,11 +132,14 @@ def _kind(document: Place) -> str:
         missing = "kind" if not isinstance(kind, str) else "apiVersion"
         raise document.error(Problem((missing,), f"Required value: want kind {KIND} ({API_VERSION})"))
     if kind not in KINDS:
-        wanted = " or ".join(f"{known} ({versions[0]})" for known, versions in KINDS.items())
+        wanted = " or ".join(f"{known} ({current})" for known, current in KINDS.items())
         message = f"couldn't decode as {KIND}, got {kind} ({version}); want {wanted}"
         raise document.error(Problem(("kind",), message, nearest(kind, KINDS)))
-    if version not in KINDS[kind]:
-        message = f'no kind "{kind}" is registered for version "{version}"; want {KINDS[kind][0]}'
+    if kind == KIND and version in _REMOVED_VERSIONS:
+        message = f"{version} was removed in Kubernetes {_REMOVED_VERSIONS[version]}; write apiVersion: {API_VERSION}"
+        raise document.error(Problem(("apiVersion",), message))
+    if version != KINDS[kind]:
+        message = f'no kind "{kind}" is registered for version "{version}"; want {KINDS[kind]}'
         raise document.error(Problem(("apiVersion",), message))
     return kind
 
@@ -156,14 +149,13 @@ def _kind(document: Place) -> str:
 
 def _configuration(scheduler: Place, options: Place) -> Configuration:
     errors: list[ConfigError] = []
-    warnings: list[ConfigError] = []
     with collecting(errors):
-        written = decode(KubeSchedulerConfiguration, _body(scheduler, warnings, errors), scheduler)
+        written = decode(KubeSchedulerConfiguration, _without_header(scheduler), scheduler)
     with collecting(errors):
         own = _options(options)
     raise_all(errors)
 
-    blocks = _named(_migrated(written.profiles, scheduler, warnings, errors))
+    blocks = _named(written.profiles)
     profiles = [_profile(block, scheduler / "profiles" / index) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
     errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
@@ -171,9 +163,8 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
-    for profile in profiles:
-        warnings += _notices(profile)
-    return Configuration(settings, tuple(profiles), own, tuple(map(str, warnings)))
+    warnings = tuple(str(notice) for profile in profiles for notice in _notices(profile))
+    return Configuration(settings, tuple(profiles), own, warnings)
 
 
 def options_of(document: Place) -> Options:
@@ -183,41 +174,14 @@ def options_of(document: Place) -> Options:
 
 
 def _options(document: Place) -> Options:
-    assert isinstance(document.value, dict)  # _kind has refused everything else
-    fields = {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
-    own = decode(Options, fields, document)
+    own = decode(Options, _without_header(document), document)
     raise_all([document.error(problem) for problem in own.problems()])
     return own
 
 
-def _body(document: Place, warnings: list[ConfigError], errors: list[ConfigError]) -> Json:
-    """Return a document without its header, and without what an old version had besides today's fields."""
+def _without_header(document: Place) -> Json:
     assert isinstance(document.value, dict)  # _kind has refused everything else
-    dropped = ["apiVersion", "kind"]
-    version = document.value.get("apiVersion")
-    if version in OLD_API_VERSIONS:
-        message = f"{version} is no longer served by kube-scheduler; read as {API_VERSION}"
-        warnings.append(document.error(Problem(("apiVersion",), message)))
-        old = [name for name in OLD_FIELDS if name in document.value]
-        warnings += [document.error(Problem((name,), f"is not in {API_VERSION}: ignored")) for name in old]
-        moved = [name for name in _MOVED_FIELDS if name in document.value]
-        errors += [document.error(Problem((n,), f"is not in {API_VERSION}; {_MOVED_FIELDS[n]}")) for n in moved]
-        dropped += old + moved
-    return {name: value for name, value in document.value.items() if name not in dropped}
-
-
-def _migrated(
-    blocks: Sequence[ProfileBlock], document: Place, warnings: list[ConfigError], errors: list[ConfigError]
-) -> Sequence[ProfileBlock]:
-    """Bring the profiles of an old version to v1; there is always one."""
-    version = (document / "apiVersion").value
-    if version not in OLD_API_VERSIONS:
-        return blocks
-    places = [document / "profiles" / index for index in range(len(blocks))] or [document]
-    return [
-        migrated(block, str(version), place, warnings, errors)
-        for block, place in zip(blocks or [ProfileBlock()], places, strict=True)
-    ]
+    return {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
 
 
 def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
@@ -231,18 +195,11 @@ def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
 def _profile(block: ProfileBlock, place: Place) -> Profile:
     """Merge the default plugins in; the args stay as they are written."""
     args = {
-        entry.name: RawArgs(entry.args or {}, _config_place(place / "pluginConfig", index, entry.name))
+        entry.name: RawArgs(entry.args or {}, place / "pluginConfig" / index / "args")
         for index, entry in enumerate(block.plugin_config)
     }
     plugins = merge_plugins(DEFAULT_PLUGINS, block.plugins)
     return Profile(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
-
-
-def _config_place(config: Place, index: int, name: str) -> Place:
-    """Return where the args of a plugin stand: of an old version, entries may have been left out before it."""
-    entries = config.value if isinstance(config.value, list) else []
-    places = [config / at for at in (index, *range(len(entries)))]
-    return next((place / "args" for place in places if (place / "name").value == name), config)
 
 
 def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:

@@ -21,7 +21,7 @@ from pydantic_core import core_schema
 from kframework.config.configuration import OPTIONS_KIND, Options
 from kframework.config.decode import ApiModel, field_names
 from kframework.config.default_plugins import IN_TREE_PLUGINS
-from kframework.config.load import KINDS, OLD_FIELDS
+from kframework.config.load import KINDS
 from kframework.config.models import API_VERSION, KIND, KubeSchedulerConfiguration, PluginConfigEntry
 from kframework.framework.plugin import Plugin
 
@@ -68,19 +68,12 @@ def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue
 
 
 def _document(model: JsonSchemaValue, kind: str) -> JsonSchemaValue:
-    """Return the schema of a document: a model with a header, and with what old versions had besides."""
-    versions = KINDS[kind]
+    """Return the schema of a document: a model with a header."""
     header: JsonSchemaValue = {
-        "apiVersion": {"description": "The version that this file is written in.", "enum": list(versions)},
+        "apiVersion": {"description": "The version that this file is written in.", "const": KINDS[kind]},
         "kind": {"description": "What this document is.", "const": kind},
     }
-    schema = {**model, "required": ["apiVersion", "kind"], "properties": {**header, **model["properties"]}}
-    if len(versions) == 1:
-        return schema
-    old = {name: {"description": f"Is not in {versions[0]}: ignored.", "deprecated": True} for name in OLD_FIELDS}
-    schema["properties"] |= old
-    current = _if({"apiVersion": {"const": versions[0]}}, {"properties": dict.fromkeys(old, False)})
-    return {**schema, "allOf": [current]}
+    return {**model, "required": ["apiVersion", "kind"], "properties": {**header, **model["properties"]}}
 
 
 def _by_plugin(
@@ -98,9 +91,9 @@ def _by_plugin(
 
 def _with_kind(args: JsonSchemaValue, plugin: str) -> JsonSchemaValue:
     """Return the schema of a plugin's args with the header that they may have; nothing at all means the defaults."""
-    versions: JsonSchemaValue = {"enum": list(KINDS[KIND])} if plugin in IN_TREE_PLUGINS else {}
+    version: JsonSchemaValue = {"const": API_VERSION} if plugin in IN_TREE_PLUGINS else {}
     header = {
-        "apiVersion": {"description": f"May stand here as in kube-scheduler: {API_VERSION}.", **versions},
+        "apiVersion": {"description": f"May stand here as in kube-scheduler: {API_VERSION}.", **version},
         "kind": {"description": "May stand here as in kube-scheduler.", "const": f"{plugin}Args"},
     }
     schema = {**args, "properties": {**args.get("properties", {}), **header}}

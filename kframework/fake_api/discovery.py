@@ -125,9 +125,6 @@ def _described(resource: Resource) -> Data:
     }
 
 
-# -- both ----------------------------------------------------------------------------------------------------------
-
-
 def _versions(members: Iterable[Resource]) -> list[str]:
     """List the apiVersions of a group, the preferred one first: `v2` before `v1` before `v1beta1` before `v1alpha1`."""
     found = {resource.kind.api_version: resource.version for resource in members}

@@ -80,5 +80,5 @@ class EmbeddedServer(Server):
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
-        async with self._running() as server:
-            yield KubeCluster(InProcess(server), self._clock, random=chance())
+        async with self._running() as local:
+            yield KubeCluster(InProcess(local.server), self._clock, random=chance())

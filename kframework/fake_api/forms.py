@@ -116,8 +116,6 @@ def negotiated(accept: str, resource: Resource, clock: Clock, include: str) -> F
     )
 
 
-# -- media types that clients accept, as they prefer them (RFC 9110, 12.5.1) ------------------------------------------
-
 #: What is written, by what clients may call it.
 _ENCODINGS = {JSON: JSON, "application/*": JSON, "*/*": JSON, YAML: YAML}
 
@@ -131,7 +129,7 @@ class MediaType(NamedTuple):
 
 @lru_cache(maxsize=256)
 def accepted(accept: str) -> tuple[MediaType, ...]:
-    """List what a client accepts of what there is, the preferred first; whoever says nothing accepts JSON."""
+    """List what a client accepts, the preferred first (RFC 9110, 12.5.1); without a header it accepts JSON."""
     weighed: list[tuple[float, MediaType]] = []
     for each in (accept or JSON).split(","):
         name, *parameters = (part.strip() for part in each.split(";"))

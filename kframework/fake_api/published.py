@@ -213,13 +213,13 @@ async def running(
     say_where: Callable[[Path], None],
     controllers: Sequence[str] = ("*",),
     state: StateFile | None = None,
-) -> AsyncIterator[ApiServer]:
+) -> AsyncIterator[LocalCluster]:
     """Keep a cluster of these files going meanwhile, and say where its kubeconfig is; ConfigError if it cannot be."""
     local = LocalCluster(clock, manifest, publication.authorize, controllers, state)
     async with published(local.server, publication) as kubeconfig, anyio.create_task_group() as tasks:
         tasks.start_soon(local.run)
         say_where(kubeconfig)
-        yield local.server
+        yield local
         tasks.cancel_scope.cancel()
 
 

@@ -229,8 +229,6 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
     def _enforced(self) -> NodePredicate | None:
         return node_predicate(self._added_selector) if self._added_selector is not None else None
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         change = ActionType.ADD | ActionType.UPDATE_NODE_LABEL

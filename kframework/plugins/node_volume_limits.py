@@ -129,8 +129,6 @@ class NodeVolumeLimits(Plugin):
             yield from delete_any(node.pods)
         yield from drop_volumes(pod)
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         added, changed, gone = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE

@@ -264,8 +264,6 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             if reservation.is_complete(node):
                 return
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         new_or_changed = ActionType.ADD | ActionType.UPDATE

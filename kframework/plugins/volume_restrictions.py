@@ -130,8 +130,6 @@ class VolumeRestrictions(Plugin):
             yield from delete_any(other for other in node.pods if other.spec.volumes)
         yield from drop_volumes(pod)
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [

@@ -105,8 +105,6 @@ class VolumeZone(Plugin):
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return drop_volumes(pod)
 
-    # -- the pod's volumes -----------------------------------------------------------------------------------------
-
     def _known(self, state: CycleState, pod: PendingPod) -> tuple[Zones, ...] | Status:
         """Recall the zones; a profile may have this plugin at Filter and not at PreFilter."""
         return state[_ZONES] if _ZONES in state else self._zones(pod)
@@ -142,8 +140,6 @@ class VolumeZone(Plugin):
         if storage_class.volume_binding_mode is None:
             return NO_BINDING_MODE.format(name)
         return None if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER else WITHOUT_VOLUME
-
-    # -- events ----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

@@ -81,9 +81,6 @@ def _cut(note: str) -> str:
     return encoded[: _MAX_NOTE - 4].decode(errors="ignore") + " ..."
 
 
-# -- series ------------------------------------------------------------------------------------------------------------
-
-
 class EventAggregator:
     """Knows the events of the last minutes, and says what of a further one is to be written; `now` is in seconds.
 

@@ -106,9 +106,6 @@ def _in_words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-# -- TLS -----------------------------------------------------------------------------------------------------------
-
-
 def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
     """Return what the settings ask for beyond a verified connection, None where they ask for nothing.
 

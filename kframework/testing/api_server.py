@@ -10,14 +10,13 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import anyio
 import yaml
 
 from kframework.client.transport import User
 from kframework.clock import SystemClock
 from kframework.fake_api.access import AlwaysAllow, RoleBased
 from kframework.fake_api.local import LocalCluster
-from kframework.fake_api.published import Publication, published
+from kframework.fake_api.published import Publication, running
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
 from kframework.simulation.inputs import ClusterSource, read_cluster
@@ -127,12 +126,11 @@ class FakeApi:
 
     async def _run(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        local = LocalCluster(SystemClock(), self._manifest, self._publication.authorize, self._controllers)
-        async with published(local.server, self._publication) as kubeconfig, anyio.create_task_group() as tasks:
-            tasks.start_soon(local.run)
-            self._begun.set_result((kubeconfig, local))
+        places: list[Path] = []
+        serving = running(self._manifest, SystemClock(), self._publication, places.append, self._controllers)
+        async with serving as local:
+            self._begun.set_result((places[0], local))
             await self._over.wait()
-            tasks.cancel_scope.cancel()
 
 
 def fake_api(

@@ -282,8 +282,6 @@ class RandomCluster:
         pods = [pod for pod in self.state.pods.values() if pod.row >= 0]
         return self.random.choice(pods) if pods else None
 
-    # -- all else --------------------------------------------------------------------------------------------------
-
     def _change_object(self) -> str:
         given = self.random.choice(self._objects)
         store, metadata = self.state.objects(type(given)), given.metadata

@@ -207,8 +207,6 @@ class _Course(RandomOutside, Clock):
         row = next((row for row in oracle.rows(0) if oracle.rejection(row) is None), None)
         return f"go to node {oracle.nodes[row].name}" if row is not None else None
 
-    # -- the outside -----------------------------------------------------------------------------------------------
-
     def now(self) -> float:
         """Time stands still: no flush wakes a pod, and no rest keeps one from its turn."""
         return VIRTUAL_EPOCH

@@ -240,14 +240,12 @@ def test_wrong_options(run: Command, arguments: list[str], message: str) -> None
 
 def test_the_configuration_is_used_and_its_warnings_are_passed_on(run: Command, cluster: Path, file: Path) -> None:
     file.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n"
-        "profiles: [{plugins: {filter: {disabled: [{name: NodeUnschedulable}]}}}]\n"
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {filter: {disabled: [{name: NodeUnschedulable}]}}, pluginConfig: [{name: Absent}]}]\n"
     )
     result = run("simulate", "-f", cluster, "--config", file, "-o", "json")
     assert json.loads(result.out)[1]["node"] == "node-b"
-    assert result.errors[0].startswith(
-        f"warning: {file}:1: apiVersion: kubescheduler.config.k8s.io/v1beta3 is no longer"
-    )
+    assert result.errors[0].startswith(f"warning: {file}:3: profiles[0].pluginConfig: args of Absent have no effect")
 
 
 def test_a_cluster_file_is_no_configuration(run: Command, cluster: Path) -> None:

@@ -117,52 +117,18 @@ def test_a_wrong_kind_is_one_clear_line(text: str, message: str) -> None:
     assert lines_of(text) == [message]
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1beta3"])
-def test_old_versions_are_read_as_v1_with_a_warning(version: str) -> None:
+@pytest.mark.parametrize(("version", "release"), [("v1beta1", "1.23"), ("v1beta2", "1.28"), ("v1beta3", "1.29")])
+def test_removed_version_is_one_error_with_its_line_and_the_remedy(version: str, release: str) -> None:
     text = (
-        f"apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration\n"
-        "healthzBindAddress: 0.0.0.0:10251\nmetricsBindAddress: 0.0.0.0:10251\nparallelism: 4\n"
-        f"profiles:\n- pluginConfig:\n  - name: InterPodAffinity\n    args:\n"
-        f"      apiVersion: kubescheduler.config.k8s.io/{version}\n      kind: InterPodAffinityArgs\n"
+        f"kind: KubeSchedulerConfiguration\napiVersion: kubescheduler.config.k8s.io/{version}\n"
+        "algorithmSource: {provider: DefaultProvider}\nparalelism: 4\n"
     )
-    configuration = parse(text, "c.yaml")
-    assert configuration.settings.parallelism == 4
-    assert list(configuration.warnings)[:3] == [
+    assert lines_of(text) == [
         (
-            f"c.yaml:1: apiVersion: kubescheduler.config.k8s.io/{version} is no longer served by kube-scheduler;"
-            " read as kubescheduler.config.k8s.io/v1"
-        ),
-        "c.yaml:3: healthzBindAddress: is not in kubescheduler.config.k8s.io/v1: ignored",
-        "c.yaml:4: metricsBindAddress: is not in kubescheduler.config.k8s.io/v1: ignored",
+            f"c.yaml:2: apiVersion: kubescheduler.config.k8s.io/{version} was removed in Kubernetes {release};"
+            " write apiVersion: kubescheduler.config.k8s.io/v1"
+        )
     ]
-
-
-@pytest.mark.parametrize(
-    ("field", "today"),
-    [
-        ("algorithmSource", "profiles name plugins instead; write: profiles: [{plugins: {...}}]"),
-        (
-            "bindTimeoutSeconds",
-            "write: profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: ...}}]}]",
-        ),
-        (
-            "disablePreemption",
-            "if true, write: profiles: [{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}}]",
-        ),
-        (
-            "hardPodAffinitySymmetricWeight",
-            "write: profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: ...}}]}]",
-        ),
-        ("schedulerName", "write: profiles: [{schedulerName: ...}]"),
-    ],
-)
-def test_a_field_that_has_moved_is_refused_with_its_place_today(field: str, today: str) -> None:
-    header = "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
-    assert lines_of(f"{header}{field}: 1\nparalelism: 2\n") == [
-        f"c.yaml:3: {field}: is not in kubescheduler.config.k8s.io/v1; {today}",
-        "c.yaml:4: paralelism: unknown field \"paralelism\" (did you mean 'parallelism'?)",
-    ]
-    assert errors(f"{field}: 1\n")[0].startswith(f'c.yaml:3: {field}: unknown field "{field}"')
 
 
 def test_a_policy_is_one_clear_line() -> None:

@@ -50,12 +50,6 @@ BEYOND_A_SCHEMA = {
     "layerMemory": "the grammar of quantities",
     "couldn't build extenders": "between extenders and plugins",
     "was invalid in version": "a name that is no plugin's is a mistake only to the version",
-    "were not of type RequestedToCapacityRatioArgs": "what an old version had is for the migration",
-    "is not in v1": "what an old version had is for the migration",
-    "is not in kubescheduler.config.k8s.io/v1; ": "what an old version had is for the migration",
-    "have no effect": "what an old version had is for the migration",
-    "both score": "what an old version had is for the migration",
-    "say scoringStrategy already": "what an old version had is for the migration",
 }
 
 #: What a schema refuses and the loader lets pass, by the path of the value.

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kframework_device_packing import DeviceBinPacking
 from kframework_device_packing.packing import OPEN
-from kframework_device_packing.simulation import CARDS, DRIVER, SIZES, Left, claiming, make_devices, make_nodes
 
+from benchmarks.device_packing import CARDS, DRIVER, SIZES, Left, claiming, make_devices, make_nodes
 from kframework.objects import ApiObject, DeviceClass, Pod, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from kframework.testing import PluginContract, Scenario, make_node, make_pod
 

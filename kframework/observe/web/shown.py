@@ -73,8 +73,6 @@ class Shown(Generic[E]):
         self.engine: E = engine
         self.history: History = history
 
-    # -- the pods that wait ------------------------------------------------------------------------------------------
-
     def places(self) -> Mapping[str, int]:
         """Count the pods that wait, place by place, in the order in which the places are shown."""
         return {PENDING: sum(1 for _ in self._unplaced()), BINDING: len(self.engine.cluster.waiting)}
@@ -99,8 +97,6 @@ class Shown(Generic[E]):
         """Show the pods one by one that a plugin holds back."""
         return ()
 
-    # -- what else it has to show ------------------------------------------------------------------------------------
-
     def sections(self) -> tuple[Section, ...]:
         """Return the engine's own tables, in order; what their rows lead to is asked of `details`."""
         return ()
@@ -118,8 +114,6 @@ class Shown(Generic[E]):
         What is returned is what `/explain?SORT=NAME` answers: an EngineExplanation each.
         """
         return {}
-
-    # -- what all have in common -------------------------------------------------------------------------------------
 
     def being_bound(self, reserved: ReservedPod) -> ShownPod:
         """Show a pod that has its place on a node and is not bound yet."""

@@ -54,8 +54,6 @@ class AllocatedDevices(Allocated):
             freed.add(result, 1)
         return _Without(self._counts, freed)
 
-    # -- what is about to be written -------------------------------------------------------------------------------
-
     def is_pending(self, claim: ResourceClaim) -> bool:
         """Return whether a claim is about to get devices."""
         return _id(claim) in self._pending
@@ -83,8 +81,6 @@ class AllocatedDevices(Allocated):
     def _forget(self, claim: ClaimId) -> None:
         if self._pending.pop(claim, None) is not None:
             self._hold(claim, ())
-
-    # -- what the cluster says -------------------------------------------------------------------------------------
 
     def _changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         before, after = None if old is None else _id(old), None if new is None else _id(new)

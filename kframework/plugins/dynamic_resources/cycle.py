@@ -312,8 +312,6 @@ class ClaimsInCycle:
     def _wanted(self, resources: tuple[str, ...]) -> Wanted:
         return wanted(self.pod.spec, resources, self._classes)
 
-    # -- what-ifs --------------------------------------------------------------------------------------------------
-
     def clone(self) -> ClaimsInCycle:
         """Return the same for a what-if."""
         twin = copy(self)

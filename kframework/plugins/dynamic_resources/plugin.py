@@ -413,8 +413,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             raise DevicesNotReady(binding_conditions.TIMED_OUT.format(claim.metadata.name), "timeout")
         return False
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         any_change = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE

@@ -140,8 +140,6 @@ class Shortfalls:
                     return ""
         return ""
 
-    # -- each device by itself -------------------------------------------------------------------------------------
-
     def _shortfall(self, asked: Asked) -> Shortfall:
         verdicts = {device: self._loss(asked, device, pool) for pool in self._pools for device in pool.devices}
         # Devices that belong to another node are not counted, others out of this node's reach are.

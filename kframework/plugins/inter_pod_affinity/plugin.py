@@ -234,8 +234,6 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return 0
         return (float(MAX_SCORE) * ((scores - low) / (high - low))).astype(np.int64)
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         add, delete = ActionType.ADD, ActionType.DELETE

@@ -211,8 +211,6 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             weights = weights + strategy.weight(score, counted)
         return strategy.mean(total, np.maximum(weights, 1), _divide_columns)
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
@@ -271,9 +269,6 @@ def after_class_change(pod: PendingPod, old: DeviceClass | None, new: DeviceClas
     else:
         names = {said} - {old.spec.extended_resource_name}
     return queue_if(any(amount and name in names for name, amount in pod.template.fit))
-
-
-# -- columns -----------------------------------------------------------------------------------------------------------
 
 
 def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:

@@ -218,8 +218,6 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     def _node_sets(self) -> NodeSets:
         return NodeSets(self.handle.nodes)
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE

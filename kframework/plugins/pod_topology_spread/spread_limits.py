@@ -109,8 +109,6 @@ class Limits:
             first = np.where(first, first, other)
         return first
 
-    # -- what would even it out ------------------------------------------------------------------------------------
-
     def suggestions(self, pod: PendingPod, node: NodeInfo) -> Suggestions:
         """Suggest to delete as many pods of the node's domains as are too many there, or to let the pod skew them."""
         hard = (each for each in pod.spec.topology_spread_constraints if each.when_unsatisfiable == DO_NOT_SCHEDULE)

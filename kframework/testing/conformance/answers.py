@@ -59,8 +59,6 @@ class Answers:
         expected = [name for name in expected if name in self._built]
         yield from beside(dict.fromkeys(expected, True), dict.fromkeys(got, True), field)
 
-    # -- filter ----------------------------------------------------------------------------------------------------
-
     def _said(self, step: FilterStep) -> Verdict:
         return self._pre_filter.get(step.name, PASSES)
 
@@ -96,8 +94,6 @@ class Answers:
             if not any(status is not None and status.code == Code.ERROR for status in statuses):
                 statuses = [self._profile.faulty(step.name, "filter_nodes", error)] * len(rows)
         return [_filter_verdict(step, status) for status in statuses]
-
-    # -- score -----------------------------------------------------------------------------------------------------
 
     def _compare_scores(self, recorded: Recorded) -> Iterator[Fact]:
         named = [self._nodes.row(name) for name in recorded.feasible]

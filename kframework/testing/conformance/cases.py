@@ -89,9 +89,6 @@ def _case(line: bytes, file: str, number: int) -> Case:
     return msgspec.structs.replace(case, file=file, line=number)
 
 
-# -- facts -----------------------------------------------------------------------------------------------------------
-
-
 class Fact(msgspec.Struct, frozen=True):
     """One field of a case: where it stands, what kube-scheduler answered and what the engine did; None = nothing."""
 

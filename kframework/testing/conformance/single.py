@@ -99,9 +99,6 @@ def _named_in(message: str) -> Set[str]:
     return IN_TREE_PLUGINS & set(re.findall(r'"(\w+)"', message))
 
 
-# -- PostFilter ------------------------------------------------------------------------------------------------------
-
-
 def compare_post_filter(recorded: PostFilter, cycle: WholeCycle, built: Set[str]) -> Iterator[Fact | Uncompared]:
     """Compare each of the default set's two plugins by itself, and the whole step if both exist."""
     if not isinstance(cycle.outcome, FitError):

@@ -38,8 +38,6 @@ class WholeCycle:
         except VerificationError as error:
             yield Fact(("remembered", error.what), str(error.afresh), str(error.remembered))
 
-    # -- which nodes -----------------------------------------------------------------------------------------------
-
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:
         """The verdict on each node, by name."""
@@ -79,8 +77,6 @@ class WholeCycle:
         codes = {name: verdict.code for name, verdict in self.verdicts.items()}
         return sorted(name for name, code in codes.items() if code == "Success" and "Error" not in codes.values())
 
-    # -- how good they are -----------------------------------------------------------------------------------------
-
     @cached_property
     def totals(self) -> Mapping[str, int] | Status:
         """The total of each feasible node, or what went wrong; a single node is scored too, though no search does."""
@@ -100,8 +96,6 @@ class WholeCycle:
             return []
         highest = max(self.totals.values())
         return sorted(name for name, total in self.totals.items() if total == highest)
-
-    # -- what is said of it ----------------------------------------------------------------------------------------
 
     @property
     def failed(self) -> bool:

@@ -88,8 +88,6 @@ class Collector(RunObserver, Observer):
         self._sampled: tuple[float, int] | None = None
         self._skipped = 0
 
-    # -- the observer ----------------------------------------------------------------------------------------------
-
     def decided(self, decision: Decision) -> None:
         spent = sum(nanoseconds for _, nanoseconds, _ in decision.timings)
         if self._first is None:
@@ -135,8 +133,6 @@ class Collector(RunObserver, Observer):
         for point, nanoseconds, _ in timings:
             if point in EXTENSION_POINTS:
                 self._points.setdefault(EXTENSION_POINTS[point], []).append(nanoseconds / 1e6)
-
-    # -- pods ------------------------------------------------------------------------------------------------------
 
     def changed(self, change: Change) -> None:
         """Count a pod that has been scheduled."""

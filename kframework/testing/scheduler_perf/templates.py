@@ -99,8 +99,6 @@ class Template:
             data = data[step]  # type: ignore[index]  # it was found on this way
         data[unknown.nearest] = data.pop(name)  # type: ignore[index,attr-defined]
 
-    # -- actions ---------------------------------------------------------------------------------------------------
-
     def _said(self, facts: Facts, action: re.Match[str]) -> str:
         words = _WORD.findall(action[1])
         value = self._value(words, facts) if words else None

@@ -26,12 +26,12 @@ def test_pods_run_while_it_is_kept_going() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         pod = make_pod(node_name="a", annotations={"kframework.dev/run-seconds": "60"})
-        async with running(Manifest([make_node("a"), pod]), clock, Publication(), places.append) as server:
+        async with running(Manifest([make_node("a"), pod]), clock, Publication(), places.append) as local:
             assert places[0].exists()
             await asyncio.sleep(59.0)
-            assert await phase(InProcess(server)) == "Running"
+            assert await phase(InProcess(local.server)) == "Running"
             await asyncio.sleep(2.0)
-            assert await phase(InProcess(server)) == "Succeeded"
+            assert await phase(InProcess(local.server)) == "Succeeded"
 
     run_virtual(main)
     assert not places[0].exists()

@@ -164,8 +164,6 @@ class _Reader:
             return Options() if chosen is None else options_of(further[chosen])
         return Options()
 
-    # -- blocks ------------------------------------------------------------------------------------------------------
-
     def _actions(self, place: Place) -> tuple[str, ...]:
         text = self._text(place)
         names = tuple(name.strip() for name in text.split(","))
@@ -193,8 +191,6 @@ class _Reader:
                 self._warn(entry / "name", f"{name} has arguments already: these are passed over")
             found.setdefault(name, read)
         return found
-
-    # -- values ------------------------------------------------------------------------------------------------------
 
     def _fields(self, place: Place, known: Sequence[str] = ()) -> dict[str, Json]:
         """Return the fields of a mapping that are not null; warn of others than the known ones, if those are given."""
@@ -231,8 +227,6 @@ class _Reader:
             return read
         self._complain(place, f"expected true or false, got {shown(value)}")
         return True
-
-    # -- what cannot be ----------------------------------------------------------------------------------------------
 
     def _refuse_conflicts(self, tiers: Sequence[Sequence[PluginEntry]]) -> None:
         for tier in tiers:

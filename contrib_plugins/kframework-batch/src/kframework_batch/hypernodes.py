@@ -97,8 +97,6 @@ class HyperNodes:
                 self._labels[row], differs = labels, True
         return differs
 
-    # -- members -------------------------------------------------------------------------------------------------------
-
     def _rows(self, name: str) -> NDArray[np.int64]:
         """Return the rows of the nodes that are in a hypernode, or in one that is in it."""
         found: set[int] = set()

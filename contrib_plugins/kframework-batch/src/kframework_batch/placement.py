@@ -46,8 +46,6 @@ class NodeQuestions:
         self._ordering = tuple(p for p in tiers.plugins if p in self._node_order or p in self._node_order_nodes)
         self.plugins: tuple[BatchPlugin, ...] = tuple(dict.fromkeys([*self._filtering, *self._ordering]))
 
-    # -- predicates --------------------------------------------------------------------------------------------------
-
     def rejection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
         """Return the first rejection to a node as it stands now; None if all let the task in."""
         session = self._session
@@ -92,8 +90,6 @@ class NodeQuestions:
             if _rejects(status):
                 codes[place] = said.setdefault(status, len(said) + 1)
         return codes, lambda code: list(said)[code - 1]
-
-    # -- node orders -------------------------------------------------------------------------------------------------
 
     def total(self, task: TaskInfo, node: NodeInfo) -> float:
         """Return what a node is worth to a task, all plugins together."""

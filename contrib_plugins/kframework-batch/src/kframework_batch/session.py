@@ -174,8 +174,6 @@ class Session(SessionView):
             except PluginError as error:
                 self.fault = error
 
-    # -- its account ------------------------------------------------------------------------------------------------
-
     def note(self, job: JobInfo) -> None:
         """Note how a job is left, if something of it waits or has changed."""
         phase = self.phases.get(job.uid, job.phase)

@@ -152,8 +152,6 @@ class SessionMetrics(SessionObserver):
                 self._evictions[turn.action,] += 1
         self._retries = {labels: self._retries.get(labels, 0) + 1 for labels in self._lacking()}
 
-    # -- what the last session says ------------------------------------------------------------------------------------
-
     def _victims(self) -> int:
         committed = (turn for turn in self._last.turns if turn.outcome is Outcome.COMMITTED)
         return sum(len(turn.victims) for turn in committed if turn.action == "preempt")
@@ -344,8 +342,6 @@ class LatencyMetrics(SessionObserver):
             self._observe("Watched", pod.metadata.creation_timestamp, engine.clock.now())
 
         engine.cache.on_new = watched
-
-    # -- the observer ------------------------------------------------------------------------------------------------
 
     def decided(self, decision: Decision) -> None:
         if decision.result is Result.SCHEDULED:

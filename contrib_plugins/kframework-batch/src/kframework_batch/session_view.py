@@ -68,8 +68,6 @@ class NodeIdle:
         column = self._columns[kind].get(resource)
         return 0 if column is None else column.cells[row]
 
-    # -- one node ----------------------------------------------------------------------------------------------------
-
     def now(self, row: int) -> Resource:
         """Return what is free on a node now; below zero where others have taken too much."""
         return Resource((resource, self._free_now(resource, row)) for resource in self._nodes.allocatables)
@@ -113,8 +111,6 @@ class NodeIdle:
         if allocatable is None:
             return 0
         return allocatable.cells[row] - self._nodes.requesteds[resource].cells[row]
-
-    # -- many nodes --------------------------------------------------------------------------------------------------
 
     def fitting_idle(self, task: TaskInfo, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of many nodes a task fits now (bool, aligned with rows)."""

@@ -53,8 +53,6 @@ class Tournament:
             self._bests.clear()
             self._counts.clear()
 
-    # -- who has won ---------------------------------------------------------------------------------------------------
-
     @property
     def best(self) -> float:
         """The highest score; ABSENT if nobody takes part."""
@@ -91,8 +89,6 @@ class Tournament:
         some = Tournament(len(self.scores))
         some.scores[rows] = self.scores[rows]
         return some
-
-    # -- playing -------------------------------------------------------------------------------------------------------
 
     def _play(self, place: int, before: float, after: float) -> None:
         """Let the change of a row's score be known round by round, for as long as it makes a difference."""

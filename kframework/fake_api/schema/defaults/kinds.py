@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 from kframework.fake_api.schema.validator import defaulted
 from kframework.fake_api.wire.documents import Data
@@ -12,72 +12,67 @@ from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
-_FIELD: Data = {"properties": {"fieldRef": {"properties": {"apiVersion": {"default": "v1"}}}}}
-_HTTP: Data = {"properties": {"path": {"default": "/"}, "scheme": {"default": "HTTP"}}}
-_PROBE: Data = {
-    "properties": {
-        "timeoutSeconds": {"default": 1},
-        "periodSeconds": {"default": 10},
-        "successThreshold": {"default": 1},
-        "failureThreshold": {"default": 3},
-        "httpGet": _HTTP,
-        "grpc": {"properties": {"service": {"default": ""}}},
-    }
+
+def _schema(defaults: Mapping[str, object]) -> Data:
+    """Return the schema with these defaults by path; `ports[].protocol` is that of every port."""
+    schema: dict[str, Any] = {}
+    for path, default in defaults.items():
+        place = schema
+        for step in path.split("."):
+            place = place.setdefault("properties", {}).setdefault(step.removesuffix("[]"), {})
+            if step.endswith("[]"):
+                place = place.setdefault("items", {})
+        place["default"] = default
+    return schema
+
+
+def _below(places: Iterable[str], defaults: Mapping[str, object]) -> dict[str, object]:
+    """Return the same defaults below each of several places."""
+    return {f"{place}.{path}": default for place in places for path, default in defaults.items()}
+
+
+_HTTP = {"path": "/", "scheme": "HTTP"}
+_PROBE = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    **_below(["httpGet"], _HTTP),
+    "grpc.service": "",
 }
-_HANDLER: Data = {"properties": {"httpGet": _HTTP}}
-_CONTAINER: Data = {
-    "properties": {
-        "resources": {"default": {}},
-        "terminationMessagePath": {"default": "/dev/termination-log"},
-        "terminationMessagePolicy": {"default": "File"},
-        "ports": {"items": {"properties": {"protocol": {"default": "TCP"}}}},
-        "env": {"items": {"properties": {"valueFrom": _FIELD}}},
-        **dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
-        "lifecycle": {"properties": {"postStart": _HANDLER, "preStop": _HANDLER}},
-    }
+_CONTAINER = {
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "ports[].protocol": "TCP",
+    "env[].valueFrom.fieldRef.apiVersion": "v1",
+    **_below(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
+    **_below(("lifecycle.postStart.httpGet", "lifecycle.preStop.httpGet"), _HTTP),
 }
-_MODE: Data = {"default": 0o644}
-_PROJECTED: Data = {
-    "properties": {
-        "serviceAccountToken": {"properties": {"expirationSeconds": {"default": 3600}}},
-        "downwardAPI": {"properties": {"items": {"items": _FIELD}}},
-    }
-}
-_VOLUME: Data = {
-    "properties": {
-        **{field: {"properties": {"defaultMode": _MODE}} for field in ("secret", "configMap")},
-        "downwardAPI": {"properties": {"defaultMode": _MODE, "items": {"items": _FIELD}}},
-        "projected": {"properties": {"defaultMode": _MODE, "sources": {"items": _PROJECTED}}},
-        "hostPath": {"properties": {"type": {"default": ""}}},
-        "iscsi": {"properties": {"iscsiInterface": {"default": "default"}}},
-        "rbd": {
-            "properties": {
-                "pool": {"default": "rbd"},
-                "user": {"default": "admin"},
-                "keyring": {"default": "/etc/ceph/keyring"},
-            }
-        },
-        "ephemeral": {
-            "properties": {
-                "volumeClaimTemplate": {
-                    "properties": {"spec": {"properties": {"volumeMode": {"default": "Filesystem"}}}}
-                }
-            }
-        },
-    }
+_VOLUME = {
+    **_below(("secret", "configMap", "downwardAPI", "projected"), {"defaultMode": 0o644}),
+    "downwardAPI.items[].fieldRef.apiVersion": "v1",
+    "projected.sources[].serviceAccountToken.expirationSeconds": 3600,
+    "projected.sources[].downwardAPI.items[].fieldRef.apiVersion": "v1",
+    "hostPath.type": "",
+    "iscsi.iscsiInterface": "default",
+    "rbd.pool": "rbd",
+    "rbd.user": "admin",
+    "rbd.keyring": "/etc/ceph/keyring",
+    "ephemeral.volumeClaimTemplate.spec.volumeMode": "Filesystem",
 }
 #: Of pods and of templates alike.
-_SPEC: Data = {
-    "properties": {
-        "dnsPolicy": {"default": "ClusterFirst"},
-        "restartPolicy": {"default": "Always"},
-        "securityContext": {"default": {}},
-        "terminationGracePeriodSeconds": {"default": 30},
-        "schedulerName": {"default": "default-scheduler"},
-        "volumes": {"items": _VOLUME},
-        **{field: {"items": _CONTAINER} for field in _CONTAINERS},
+_SPEC = _schema(
+    {
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+        "schedulerName": "default-scheduler",
+        **_below(["volumes[]"], _VOLUME),
+        **_below([f"{field}[]" for field in _CONTAINERS], _CONTAINER),
     }
-}
+)
 
 
 def template_spec(spec: Data) -> Data:
@@ -133,30 +128,36 @@ def _of_a_pod(container: Data, *, host: bool) -> Data:
     return container
 
 
-def _of(**fields: object) -> Data:
-    return {"properties": {name: {"default": value} for name, value in fields.items()}}
-
-
-_DEPLOYMENT = _of(replicas=1, strategy={}, revisionHistoryLimit=10, progressDeadlineSeconds=600)
-_DAEMON_SET = _of(updateStrategy={}, revisionHistoryLimit=10)
-_STATEFUL_SET = _of(
-    podManagementPolicy="OrderedReady",
-    persistentVolumeClaimRetentionPolicy={},
-    replicas=1,
-    revisionHistoryLimit=10,
+_REPLICAS = _schema({"replicas": 1})
+_DEPLOYMENT = _schema({"replicas": 1, "strategy": {}, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+_DAEMON_SET = _schema({"updateStrategy": {}, "revisionHistoryLimit": 10})
+_STATEFUL_SET = _schema(
+    {
+        "podManagementPolicy": "OrderedReady",
+        "persistentVolumeClaimRetentionPolicy": {},
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+    }
 )
-_RETENTION = _of(whenDeleted="Retain", whenScaled="Retain")
-_CLAIM = {"properties": {"spec": _of(volumeMode="Filesystem"), "status": {"default": {"phase": "Pending"}}}}
-_JOB = _of(parallelism=1, completionMode="NonIndexed", suspend=False, manualSelector=False)
-_CRON_JOB = _of(
-    concurrencyPolicy="Allow",
-    suspend=False,
-    successfulJobsHistoryLimit=3,
-    failedJobsHistoryLimit=1,
+_RETENTION = _schema({"whenDeleted": "Retain", "whenScaled": "Retain"})
+_CLAIM = _schema({"spec.volumeMode": "Filesystem", "status": {"phase": "Pending"}})
+_JOB = _schema(
+    {
+        "parallelism": 1,
+        "completionMode": "NonIndexed",
+        "suspend": False,
+        "manualSelector": False,
+        "podFailurePolicy.rules[].onPodConditions[].status": "True",
+    }
 )
-_RULES = {"properties": {"podFailurePolicy": {"properties": {"rules": {"items": {"properties": {
-    "onPodConditions": {"items": _of(status="True")}
-}}}}}}}  # fmt: skip
+_CRON_JOB = _schema(
+    {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    }
+)
 
 
 def deployment(data: Data) -> Data:
@@ -199,12 +200,12 @@ def stateful_set(data: Data) -> Data:
 
 def replica_set(data: Data) -> Data:
     """Fill in a ReplicaSet."""
-    return _with_template(data, _filled(_of(replicas=1), data))
+    return _with_template(data, _filled(_REPLICAS, data))
 
 
 def replication_controller(data: Data) -> Data:
     """Fill in a ReplicationController, which is named by the labels of its pods if it has none of its own."""
-    spec = _filled(_of(replicas=1), data)
+    spec = _filled(_REPLICAS, data)
     labels = mapping(spec, "template.metadata.labels")
     if labels and not spec.get("selector"):
         spec["selector"] = labels
@@ -216,7 +217,7 @@ def job(data: Data) -> Data:
     spec = mapping(data, "spec")
     if "completions" not in spec and "parallelism" not in spec:
         spec = {**spec, "completions": 1}
-    spec = cast("Data", defaulted(_RULES, defaulted(_JOB, spec)))
+    spec = cast("Data", defaulted(_JOB, spec))
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     return _with_template(_labelled(data, mapping(spec, "template.metadata.labels")), spec)
@@ -282,41 +283,30 @@ def _port(port: Data) -> Data:
     return filled
 
 
-_FILESYSTEM: Data = {"volumeMode": {"default": "Filesystem"}}
-_BY_SCHEMA: dict[tuple[str, str], Data] = {
-    ("v1", "Namespace"): {"spec": {"default": {"finalizers": ["kubernetes"]}}},
-    ("v1", "PersistentVolume"): {
-        "spec": {"properties": {**_FILESYSTEM, "persistentVolumeReclaimPolicy": {"default": "Retain"}}}
-    },
-    ("v1", "PersistentVolumeClaim"): {"spec": {"properties": _FILESYSTEM}},
-    ("networking.k8s.io/v1", "NetworkPolicy"): {
-        "spec": {
-            "properties": {
-                field: {"items": {"properties": {"ports": {"items": {"properties": {"protocol": {"default": "TCP"}}}}}}}
-                for field in ("ingress", "egress")
-            }
+_BY_SCHEMA = {
+    ("v1", "Namespace"): _schema({"spec": {"finalizers": ["kubernetes"]}}),
+    ("v1", "PersistentVolume"): _schema(
+        {"spec.volumeMode": "Filesystem", "spec.persistentVolumeReclaimPolicy": "Retain"}
+    ),
+    ("v1", "PersistentVolumeClaim"): _schema({"spec.volumeMode": "Filesystem"}),
+    ("networking.k8s.io/v1", "NetworkPolicy"): _schema(
+        {"spec.ingress[].ports[].protocol": "TCP", "spec.egress[].ports[].protocol": "TCP"}
+    ),
+    ("scheduling.k8s.io/v1", "PriorityClass"): _schema({"preemptionPolicy": "PreemptLowerPriority"}),
+    ("storage.k8s.io/v1", "StorageClass"): _schema({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
+    ("storage.k8s.io/v1", "CSIDriver"): _schema(
+        {
+            "spec.attachRequired": True,
+            "spec.podInfoOnMount": False,
+            "spec.storageCapacity": False,
+            "spec.fsGroupPolicy": "ReadWriteOnceWithFSType",
+            "spec.volumeLifecycleModes": ["Persistent"],
+            "spec.requiresRepublish": False,
+            "spec.seLinuxMount": False,
         }
-    },
-    ("scheduling.k8s.io/v1", "PriorityClass"): {"preemptionPolicy": {"default": "PreemptLowerPriority"}},
-    ("storage.k8s.io/v1", "StorageClass"): {
-        "reclaimPolicy": {"default": "Delete"},
-        "volumeBindingMode": {"default": "Immediate"},
-    },
-    ("storage.k8s.io/v1", "CSIDriver"): {
-        "spec": {
-            "properties": {
-                "attachRequired": {"default": True},
-                "podInfoOnMount": {"default": False},
-                "storageCapacity": {"default": False},
-                "fsGroupPolicy": {"default": "ReadWriteOnceWithFSType"},
-                "volumeLifecycleModes": {"default": ["Persistent"]},
-                "requiresRepublish": {"default": False},
-                "seLinuxMount": {"default": False},
-            }
-        }
-    },
-    ("autoscaling/v2", "HorizontalPodAutoscaler"): {"spec": {"properties": {"minReplicas": {"default": 1}}}},
-    ("autoscaling/v1", "HorizontalPodAutoscaler"): {"spec": {"properties": {"minReplicas": {"default": 1}}}},
+    ),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"): _schema({"spec.minReplicas": 1}),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): _schema({"spec.minReplicas": 1}),
 }
 
 
@@ -348,5 +338,5 @@ def with_defaults(data: Data, api_version: str, kind: str) -> Data:
     """Return an object with the defaults of its kind."""
     if fill := _BY_FUNCTION.get((api_version, kind)):
         return fill(data)
-    fields = _BY_SCHEMA.get((api_version, kind))
-    return cast("Data", defaulted({"properties": fields}, data)) if fields else data
+    schema = _BY_SCHEMA.get((api_version, kind))
+    return cast("Data", defaulted(schema, data)) if schema is not None else data

@@ -105,8 +105,6 @@ def _next_phase(job: Job, tally: Tally) -> str:
     return "Pending" if tally.pending > replicas - spec.min_available else "Running"
 
 
-# -- commands ----------------------------------------------------------------------------------------------------------
-
 #: What a command is about, if it is a job.
 _JOB = ("batch.volcano.sh/v1alpha1", "Job")
 

@@ -236,8 +236,6 @@ class JobController(Controller):
         else:
             self.look_again(job.metadata.uid, left)
 
-    # -- what there is ---------------------------------------------------------------------------------------------
-
     def _group(self, job: Job) -> PodGroup | None:
         """Find the pod group of the job as it is now, rather than before it was killed."""
         groups = self.mirror.concerning(job.metadata.uid, PodGroup)

@@ -116,8 +116,6 @@ class Capacity(BatchPlugin):
         for account in self._chains.get(task.job.queue, ()):
             account.allocated.sub(task.request)
 
-    # -- orders ------------------------------------------------------------------------------------------------------
-
     @hookimpl
     def queue_order(self, session: SessionView, queue: QueueInfo) -> QueueKey:
         chain = self._chains.get(queue.name, ())

@@ -89,9 +89,6 @@ def _value(text: str, known: bool | int | str) -> bool | int | str | None:
     return text
 
 
-# -- for all plugins -----------------------------------------------------------------------------------------------
-
-
 def named(job: Job, name: str) -> ObjectMeta:
     """Make the metadata of what belongs to a job."""
     return ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=owned_by(job))

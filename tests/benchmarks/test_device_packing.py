@@ -6,7 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from kframework_device_packing.simulation import (
+
+from benchmarks.device_packing import (
     CARDS,
     PROFILES,
     SIZES,
@@ -21,7 +22,6 @@ from kframework_device_packing.simulation import (
     run,
     table,
 )
-
 from kframework.testing import Scenario, make_pod
 
 

@@ -1,27 +1,31 @@
-"""How many claims can still be placed when 85 % of the devices are taken: the numbers of the README.
+"""How many claims can still be placed when 85 % of the devices are taken: the numbers of kframework-device-packing.
 
-    python -m kframework_device_packing.simulation --svg result.svg
-
+Run with `python -m benchmarks.device_packing --svg contrib_plugins/kframework-device-packing/result.svg`.
 The real scheduler runs on virtual time, under one profile after the other. The same seed brings the same pods.
 """
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from html import escape
-from multiprocessing import get_context
-from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
 from typing import NamedTuple
 
 import msgspec
+from kframework_device_packing import DeviceBinPacking
 
+from benchmarks.packing import (
+    STEP,
+    WARM_UP,
+    Axis,
+    comparisons,
+    options_of,
+    profiles_to_compare,
+    run_seeds,
+)
 from kframework.engine import MemoryCluster
 from kframework.objects import (
     ApiObject,
@@ -34,7 +38,6 @@ from kframework.objects import (
     ResourceSlice,
 )
 from kframework.testing import Scenario, make_node, make_pod
-from kframework_device_packing.packing import DeviceBinPacking
 
 DRIVER = "gpu.example.com"
 CARDS = 4
@@ -211,8 +214,8 @@ class Course:
 
 
 _TITLE = "Share of the free slices that claims of each size could use, when 85 % are taken"
-_STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
-_LEFT, _TOP, _WIDTH, _BAR, _GAP = 90, 74, 480, 18, 20
+_AXIS = Axis(left=90, top=74, width=480)
+_BAR, _GAP = 18, 20
 _COLOURS = ("#c9803b", "#8c959f", "#4c8dae")
 
 
@@ -220,76 +223,28 @@ def bar_chart(shares: Mapping[str, Mapping[str, float]]) -> str:
     """Draw the shares (0 to 1) by profile and size."""
     sizes = list(dict.fromkeys(size for row in shares.values() for size in row))
     group = _BAR * len(shares) + _GAP
-    height = _TOP + group * len(sizes) + 30
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 70} {height}" {_STYLE}>',
-        f"<title>{escape(_TITLE)}</title>",
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-        f'<text x="12" y="26" font-weight="bold">{escape(_TITLE)}</text>',
-    ]
+    lines: list[str] = []
     for place, profile in enumerate(shares):
-        x = _LEFT + 165 * place
+        x = _AXIS.left + 165 * place
         lines.append(f'<rect x="{x}" y="42" width="12" height="12" fill="{_COLOURS[place % len(_COLOURS)]}"/>')
         lines.append(f'<text x="{x + 18}" y="53">{escape(profile)}</text>')
-    for percent in range(0, 101, 25):
-        mark = _across(percent / 100)
-        lines.append(f'<path d="M{mark} {_TOP}V{height - 30}" stroke="#d0d7de"/>')
-        lines.append(f'<text x="{mark}" y="{height - 12}" text-anchor="middle" font-size="12">{percent} %</text>')
     for place, size in enumerate(sizes):
-        top = _TOP + group * place + _GAP // 2
+        top = _AXIS.top + group * place + _GAP // 2
         middle = top + (group - _GAP) / 2 + 5
-        lines.append(f'<text x="{_LEFT - 10}" y="{middle}" text-anchor="end">{escape(size)}</text>')
+        lines.append(f'<text x="{_AXIS.left - 10}" y="{middle}" text-anchor="end">{escape(size)}</text>')
         for number, row in enumerate(shares.values()):
             lines += _bar(row[size], top + _BAR * number, _COLOURS[number % len(_COLOURS)])
-    return "\n".join([*lines, "</svg>", ""])
+    return _AXIS.svg(_TITLE, _AXIS.top + group * len(sizes) + 30, lines)
 
 
 def _bar(share: float, top: int, colour: str) -> Iterator[str]:
-    yield f'<rect x="{_LEFT}" y="{top}" width="{_across(share) - _LEFT:.1f}" height="{_BAR - 2}" fill="{colour}"/>'
-    yield f'<text x="{_across(share) + 6:.1f}" y="{top + 13}" font-size="12">{share:.1%}</text>'
+    left, right = _AXIS.left, _AXIS.across(share)
+    yield f'<rect x="{left}" y="{top}" width="{right - left:.1f}" height="{_BAR - 2}" fill="{colour}"/>'
+    yield f'<text x="{right + 6:.1f}" y="{top + 13}" font-size="12">{share:.1%}</text>'
 
 
-def _across(share: float) -> float:
-    return round(_LEFT + _WIDTH * share, 1)
-
-
-#: One pod comes in so many seconds: enough for a pod that ends to be gone, and its claim with it.
-STEP = 60.0
-#: This share of the pods only fills the cluster and shuffles it.
-WARM_UP = 0.3
-
-_PROFILE = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-  - schedulerName: default-scheduler
-    plugins:
-      multiPoint:
-        enabled:
-          - name: {plugin}
-            weight: 10
-"""
-_FIT = (
-    _PROFILE.format(plugin="NodeResourcesFit")
-    + """\
-    pluginConfig:
-      - name: NodeResourcesFit
-        args:
-          scoringStrategy:
-            type: {strategy}
-            resources:
-              - name: cpu
-                weight: 1
-              - name: memory
-                weight: 1
-"""
-)
 #: What is compared: default profiles in which one plugin has weight 10.
-PROFILES: Mapping[str, str] = {
-    "LeastAllocated": _FIT.format(strategy="LeastAllocated"),
-    "MostAllocated": _FIT.format(strategy="MostAllocated"),
-    "DeviceBinPacking": _PROFILE.format(plugin="DeviceBinPacking"),
-}
+PROFILES = profiles_to_compare("DeviceBinPacking", ["cpu", "memory"])
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -309,19 +264,10 @@ class Ran(msgspec.Struct, frozen=True):
         return fmean(self.placeable.values())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Run the simulation and print its tables."""
-    parser = ArgumentParser(prog="python -m kframework_device_packing.simulation", description=main.__doc__)
-    parser.add_argument("--seeds", type=int, default=20, help="how many streams of pods (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=16, help="how many nodes of 4 cards (default: %(default)s)")
-    parser.add_argument("--pods", type=int, default=1500, help="how many pods come (default: %(default)s)")
-    parser.add_argument("--svg", type=Path, help="draw the result to this file")
-    options = parser.parse_args(arguments)
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        found = {
-            profile: list(pool.map(partial(run, profile, options.nodes, options.pods), range(options.seeds)))
-            for profile in PROFILES
-        }
+    options = options_of(arguments, module="device_packing", nodes=16, node="4 cards", pods=1500)
+    found = run_seeds(run, PROFILES, options)
     sys.stdout.write("\n".join(table(found)) + "\n")
     if options.svg is not None:
         options.svg.write_text(bar_chart({profile: _placeable(runs) for profile, runs in found.items()}))
@@ -363,11 +309,7 @@ def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
     for profile, runs in found.items():
         shares = (fmean(ran.turned_away[size] for ran in runs) for size in SIZES)
         yield f"| {profile} | {' | '.join(f'{share:.1%}' for share in shares)} |"
-    *others, ours = found
-    for other in others:
-        better = sum(mine.mix > theirs.mix for mine, theirs in zip(found[ours], found[other], strict=True))
-        yield ""
-        yield f"{ours} keeps more placeable than {other} with {better} of {len(found[ours])} seeds."
+    yield from comparisons(found)
 
 
 def _placeable(runs: Sequence[Ran]) -> Mapping[str, float]:
@@ -375,4 +317,4 @@ def _placeable(runs: Sequence[Ran]) -> Mapping[str, float]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

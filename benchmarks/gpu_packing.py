@@ -1,30 +1,33 @@
-"""How much GPU demand can still be placed when 90 % of the GPUs are taken: the numbers of the README.
+"""How much GPU demand can still be placed when 90 % of the GPUs are taken: the numbers of kframework-gpu-packing.
 
-    python -m kframework_gpu_packing.simulation --svg result.svg
-
+Run with `python -m benchmarks.gpu_packing --svg contrib_plugins/kframework-gpu-packing/result.svg`.
 The real scheduler runs on virtual time, under one profile after the other. The same seed brings the same pods.
 """
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from html import escape
-from multiprocessing import get_context
-from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
 
 import msgspec
+from kframework_gpu_packing import GpuPacking
 
+from benchmarks.packing import (
+    STEP,
+    WARM_UP,
+    Axis,
+    comparisons,
+    options_of,
+    profiles_to_compare,
+    run_seeds,
+)
 from kframework.engine import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import Scenario, make_node, make_pod
-from kframework_gpu_packing.packing import GpuPacking
 
 GPU = "nvidia.com/gpu"
 #: How frequent pods of so many GPUs are: each size makes up a quarter of the demand.
@@ -105,79 +108,31 @@ def gpus_of(pod: Pod) -> int:
 
 
 _TITLE = "GPU demand that can still be placed when 90 % of the GPUs are taken"
-_STYLE = 'role="img" font-family="sans-serif" font-size="14" fill="#24292f"'
-_LEFT, _TOP, _WIDTH, _ROW, _BAR = 150, 50, 440, 44, 26
+_AXIS = Axis(left=150, top=50, width=440)
+_ROW, _BAR = 44, 26
 
 
 def bar_chart(shares: Mapping[str, Sequence[float]]) -> str:
     """Draw the mean of each row of shares (0 to 1), and how far they range."""
-    height = _TOP + _ROW * len(shares) + 30
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 70} {height}" {_STYLE}>',
-        f"<title>{escape(_TITLE)}</title>",
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-        f'<text x="12" y="26" font-weight="bold">{escape(_TITLE)}</text>',
+    bars = [
+        line
+        for place, (name, row) in enumerate(shares.items())
+        for line in _bar(name, row, _AXIS.top + _ROW * place + (_ROW - _BAR) // 2)
     ]
-    for percent in range(0, 101, 25):
-        x = _across(percent / 100)
-        lines.append(f'<path d="M{x} {_TOP}V{height - 30}" stroke="#d0d7de"/>')
-        lines.append(f'<text x="{x}" y="{height - 12}" text-anchor="middle" font-size="12">{percent} %</text>')
-    for place, (name, row) in enumerate(shares.items()):
-        lines += _bar(name, row, _TOP + _ROW * place + (_ROW - _BAR) // 2)
-    return "\n".join([*lines, "</svg>", ""])
+    return _AXIS.svg(_TITLE, _AXIS.top + _ROW * len(shares) + 30, bars)
 
 
 def _bar(name: str, row: Sequence[float], top: int) -> Iterator[str]:
-    mean, low, high, middle = fmean(row), min(row), max(row), top + _BAR / 2
-    yield f'<text x="{_LEFT - 10}" y="{middle + 5}" text-anchor="end">{escape(name)}</text>'
-    yield f'<rect x="{_LEFT}" y="{top}" width="{_across(mean) - _LEFT:.1f}" height="{_BAR}" fill="#4c8dae"/>'
-    yield f'<path d="M{_across(low)} {middle}H{_across(high)}" stroke="#24292f" stroke-width="2"/>'
-    yield f'<text x="{_across(high) + 8:.1f}" y="{middle + 5}">{mean:.1%}</text>'
+    left, middle = _AXIS.left, top + _BAR / 2
+    mean, low, high = (_AXIS.across(share) for share in (fmean(row), min(row), max(row)))
+    yield f'<text x="{left - 10}" y="{middle + 5}" text-anchor="end">{escape(name)}</text>'
+    yield f'<rect x="{left}" y="{top}" width="{mean - left:.1f}" height="{_BAR}" fill="#4c8dae"/>'
+    yield f'<path d="M{low} {middle}H{high}" stroke="#24292f" stroke-width="2"/>'
+    yield f'<text x="{high + 8:.1f}" y="{middle + 5}">{fmean(row):.1%}</text>'
 
 
-def _across(share: float) -> float:
-    return round(_LEFT + _WIDTH * share, 1)
-
-
-#: One pod comes in so many seconds: enough for a pod that ends to be gone.
-STEP = 60.0
-#: This share of the pods only fills the cluster and shuffles it.
-WARM_UP = 0.3
-
-_PROFILE = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-  - schedulerName: default-scheduler
-    plugins:
-      multiPoint:
-        enabled:
-          - name: {plugin}
-            weight: 10
-"""
-_FIT = (
-    _PROFILE.format(plugin="NodeResourcesFit")
-    + """\
-    pluginConfig:
-      - name: NodeResourcesFit
-        args:
-          scoringStrategy:
-            type: {strategy}
-            resources:
-              - name: cpu
-                weight: 1
-              - name: memory
-                weight: 1
-              - name: nvidia.com/gpu
-                weight: 1
-"""
-)
 #: What is compared: default profiles in which one plugin has weight 10.
-PROFILES: Mapping[str, str] = {
-    "LeastAllocated": _FIT.format(strategy="LeastAllocated"),
-    "MostAllocated": _FIT.format(strategy="MostAllocated"),
-    "GpuPacking": _PROFILE.format(plugin="GpuPacking"),
-}
+PROFILES = profiles_to_compare("GpuPacking", ["cpu", "memory", GPU])
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -197,19 +152,10 @@ class Ran(msgspec.Struct, frozen=True):
         return fmean(self.placeable.values(), [gpus * SIZES[gpus] for gpus in self.placeable])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Run the simulation and print its table."""
-    parser = ArgumentParser(prog="python -m kframework_gpu_packing.simulation", description=main.__doc__)
-    parser.add_argument("--seeds", type=int, default=20, help="how many streams of pods (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=64, help="how many nodes of 8 GPUs (default: %(default)s)")
-    parser.add_argument("--pods", type=int, default=2000, help="how many pods come (default: %(default)s)")
-    parser.add_argument("--svg", type=Path, help="draw the result to this file")
-    options = parser.parse_args(arguments)
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        found = {
-            profile: list(pool.map(partial(run, profile, options.nodes, options.pods), range(options.seeds)))
-            for profile in PROFILES
-        }
+    options = options_of(arguments, module="gpu_packing", nodes=64, node="8 GPUs", pods=2000)
+    found = run_seeds(run, PROFILES, options)
     sys.stdout.write("\n".join(table(found)) + "\n")
     if options.svg is not None:
         options.svg.write_text(bar_chart({profile: [each.mix for each in runs] for profile, runs in found.items()}))
@@ -246,12 +192,8 @@ def table(found: Mapping[str, Sequence[Ran]]) -> Iterator[str]:
         cells = [f"{fmean(ran.placeable[gpus] for ran in runs):.1%}" for gpus in SIZES]
         cells += [f"**{fmean(mix):.1%}** ± {stdev(mix):.1%}", f"{min(mix):.1%} to {max(mix):.1%}"]
         yield f"| {profile} | {' | '.join(cells)} | {fmean(ran.turned_away for ran in runs):.1%} |"
-    *others, ours = found
-    for other in others:
-        better = sum(mine.mix > theirs.mix for mine, theirs in zip(found[ours], found[other], strict=True))
-        yield ""
-        yield f"{ours} keeps more placeable than {other} with {better} of {len(found[ours])} seeds."
+    yield from comparisons(found)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

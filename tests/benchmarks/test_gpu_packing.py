@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 from kframework_gpu_packing import GpuPacking
-from kframework_gpu_packing.simulation import PROFILES, Ran, bar_chart, main, placeable, run, table
 
+from benchmarks.gpu_packing import PROFILES, Ran, bar_chart, main, placeable, run, table
 from kframework.testing import Scenario, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
