@@ -16,7 +16,7 @@ from tests.examples.clean_environment import ROOT, CleanEnvironment
 pytestmark = pytest.mark.slow
 
 #: Done for the reader already, as it takes the network.
-DONE = ("python3 -m venv ", "pip install kframework-sdk ")
+DONE = ("python3 -m venv ", "pip install . pytest")
 KUBECONFIG = "/tmp/mine.kubeconfig"
 
 
