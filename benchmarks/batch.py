@@ -19,8 +19,8 @@ from kframework_batch.config import default_configuration
 from kframework_batch.session import Session
 from kframework_batch.testing import Stage, make_gang, make_node
 
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Result
+from kframework.core.cycle.records import Result
+from kframework.core.cycle.results import Reservation
 from kframework.scheduler.garbage import collect, collecting_rarely
 
 #: Gangs, pods in each, nodes.

@@ -15,11 +15,11 @@ import msgspec
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.clock import SystemClock
 from kframework.config.load import parse
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
+from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.objects import (
@@ -148,7 +148,7 @@ def apply_messages(made: PodEngine) -> None:
 
 def _engine(effects: Host, percentage: int, plugins: tuple[type[Plugin], ...], nodes: int) -> PodEngine:
     text = CONFIGURATION.format(percentage=percentage, plugins=", ".join(f"{{name: {p.name}}}" for p in plugins))
-    profiles = profiles_for(parse(text), Registry.of(*plugins), effects)
+    profiles = profiles_factory(parse(text), Registry.of(*plugins), effects)
     made = PodEngine(ClusterState(), SystemClock(), effects, profiles, verifying=False)
     for index in range(nodes):
         made.offer(Changed(_node(index)))

@@ -13,9 +13,9 @@ import msgspec
 
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.explain.account import explaining
@@ -83,7 +83,7 @@ def cluster() -> Iterator[ApiObject]:
 def engine(pod: Pod, observed: Observed) -> PodEngine:
     """Make an engine that has tried the pod."""
     configuration = default_configuration()
-    profiles = profiles_for(configuration, Registry.installed(), observed)
+    profiles = profiles_factory(configuration, Registry.installed(), observed)
     made = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
     for obj in (*cluster(), pod):
         made.offer(Changed(obj))

@@ -12,7 +12,7 @@ from time import process_time
 from benchmarks.cycle import _node, engine
 from benchmarks.timing import microseconds, show
 from kframework.client.transport import Request, Response
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
 from kframework.observe.metrics.endpoints import _sliced
 from kframework.observe.metrics.metrics import Metrics

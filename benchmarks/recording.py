@@ -13,7 +13,7 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.timing import show
-from kframework.core.cycle.decision import Observer
+from kframework.core.cycle.records import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
     Container,

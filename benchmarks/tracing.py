@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from benchmarks.cycle import cycles, engine
 from benchmarks.timing import show
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 from kframework.values.status import Code
 

@@ -13,7 +13,7 @@ from kframework.observe.text_table import NONE
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
-    from kframework.core.cycle.decision import Decision
+    from kframework.core.cycle.records import Decision
     from kframework.simulation.records import Outcome, Progress, SimulationResult
 
 #: So many names are listed in a line; the others are counted.

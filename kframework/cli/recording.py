@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 if TYPE_CHECKING:
-    from kframework.core.cycle.decision import Observer
+    from kframework.core.cycle.records import Observer
     from kframework.observe.recording.writer import Recorder
     from kframework.scheduler.scheduler import MakeEngine
 

@@ -178,7 +178,7 @@ def _document(diff: DecisionDiff) -> dict[str, object]:
 
 def _decided(decision: object) -> object:
     """Return what JSON shows of a decision; an engine's own as it is."""
-    from kframework.core.cycle.decision import Decision
+    from kframework.core.cycle.records import Decision
 
     return {field: getattr(decision, field) for field in _DECIDED} if isinstance(decision, Decision) else decision
 
@@ -188,7 +188,7 @@ def _row(diff: DecisionDiff) -> tuple[str, ...]:
 
 
 def _wide_row(diff: DecisionDiff) -> tuple[str, ...]:
-    from kframework.core.cycle.decision import Decision
+    from kframework.core.cycle.records import Decision
 
     decision = diff.recorded or diff.replayed
     assert isinstance(decision, Decision)
@@ -200,7 +200,7 @@ def _wide_row(diff: DecisionDiff) -> tuple[str, ...]:
 
 def _numbers(decision: object) -> tuple[str, str]:
     """Return score and number of feasible nodes; a score only if there were several nodes to choose from."""
-    from kframework.core.cycle.decision import Decision
+    from kframework.core.cycle.records import Decision
 
     if not isinstance(decision, Decision):
         return NONE, NONE

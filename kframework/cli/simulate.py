@@ -34,9 +34,9 @@ from kframework.simulation.inputs import configured, read_cluster
 if TYPE_CHECKING:
     from kframework.clock import Clock
     from kframework.config.configuration import Configuration
-    from kframework.core.cycle.decision import Observer
+    from kframework.core.cycle.records import Observer
     from kframework.core.effects import Host
-    from kframework.core.plugin_handle import MakeProfiles
+    from kframework.core.plugin_handle import ProfilesFactory
     from kframework.core.pod_engine import PodEngine
     from kframework.scheduler.extenders import Extenders
     from kframework.scheduler.scheduler import MakeEngine
@@ -162,7 +162,7 @@ def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
             raise BdbQuit
 
     def made(
-        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: MakeProfiles
+        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:
         engine = make(configuration, clock, effects, extenders, profiles)
         for profile in engine.profiles.values():

@@ -62,7 +62,7 @@ class Backoff:
         self._next = self.FIRST
 
 
-class _Known(msgspec.Struct, gc=False):
+class _CacheEntry(msgspec.Struct, gc=False):
     """What is remembered of an object; `last` is None for pods, which the scheduler's state knows by uid."""
 
     uid: str
@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
         self._selection = _UNENDED if kind.struct is Pod and not ended_pods else ()
         #: The version up to which everything has been told; "" before the first listing and when it must be repeated.
         self._version = ""
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: dict[tuple[str, str], _CacheEntry] = {}
         self._undecodable: set[tuple[str, str]] = set()
         self._backoff = Backoff(random)
         self._heard = False
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
         if known is None:
             # Every object brings a string of its own for the namespace that it shares with many others.
             key = (sys.intern(metadata.namespace), metadata.name)
-            self._known[key] = _Known(metadata.uid, metadata.resource_version, last)
+            self._known[key] = _CacheEntry(metadata.uid, metadata.resource_version, last)
         elif known.version == metadata.resource_version:
             return
         else:

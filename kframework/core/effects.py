@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
+from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
 from kframework.framework.handle import Api

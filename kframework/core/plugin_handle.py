@@ -32,10 +32,10 @@ A = TypeVar("A")
 
 
 #: Compiles profiles whose plugins reach this engine, of which only the tables, the clock and the seeds are made yet.
-MakeProfiles = Callable[[Engine], Profiles]
+ProfilesFactory = Callable[[Engine], Profiles]
 
 
-def profiles_for(configuration: Configuration, registry: Registry, host: Host) -> MakeProfiles:
+def profiles_factory(configuration: Configuration, registry: Registry, host: Host) -> ProfilesFactory:
     """Return what compiles the profiles of a configuration for an engine; doing so raises ConfigError."""
 
     def make(engine: Engine) -> Profiles:

@@ -16,20 +16,18 @@ from typing import Self
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.core.cycle.asking import Asking, awaited, unasked
-from kframework.core.cycle.attempt import Attempt, Concluded, undo_leaks
-from kframework.core.cycle.decision import HookTracer
-from kframework.core.cycle.extending import Extending
-from kframework.core.cycle.oracle import verify
-from kframework.core.cycle.outcome import FitError, Outcome, ScheduleResult
-from kframework.core.cycle.plan import Layers
+from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
+from kframework.core.cycle.oracle import log_scores, verify
+from kframework.core.cycle.plan import PlanCache
+from kframework.core.cycle.records import HookTracer
+from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
-from kframework.core.cycle.score_log import log_scores
 from kframework.core.cycle.search import Search
+from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, run_async, run_sync
 from kframework.core.effects import Host
 from kframework.core.event_handlers import EventHandlers
-from kframework.core.plugin_handle import MakeProfiles
+from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, Preempting
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
@@ -81,7 +79,7 @@ class PodEngine(PodOutcomes):
         cluster: ClusterState,
         clock: Clock,
         effects: Host,
-        profiles: MakeProfiles,
+        profiles: ProfilesFactory,
         *,
         seed: int = 0,
         backoff: Backoff | None = None,
@@ -89,7 +87,7 @@ class PodEngine(PodOutcomes):
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
         verifying: bool | None = None,
-        extenders: Extending | None = None,
+        extenders: ExtenderClient | None = None,
         run_length: int = RUN_LENGTH,
     ) -> None:
         super().__init__(cluster, clock, effects, seed)
@@ -99,7 +97,7 @@ class PodEngine(PodOutcomes):
         self.hook_tracer: HookTracer | None = None
         self._timed_at = -math.inf
         self.run_length: int = run_length
-        self.extenders: Extending | None = extenders or None
+        self.extenders: ExtenderClient | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self._ties = self.seeds.generator("ties")
         #: Draws an attempt's sample value, in [0, 1).
@@ -127,7 +125,7 @@ class PodEngine(PodOutcomes):
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
         self._layers = {
-            name: Layers(
+            name: PlanCache(
                 profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
             )
             for name, profile in self.profiles.items()
@@ -139,8 +137,8 @@ class PodEngine(PodOutcomes):
         configuration: Configuration,
         clock: Clock,
         effects: Host,
-        extenders: Extending,
-        profiles: MakeProfiles,
+        extenders: ExtenderClient,
+        profiles: ProfilesFactory,
     ) -> Self:
         """Make the engine that a configuration asks for."""
         options, settings = configuration.options, configuration.settings
@@ -279,11 +277,11 @@ class PodEngine(PodOutcomes):
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
         elif self.extenders is not None:
-            self.under_way = awaited(self._cycle(queued))
+            self.under_way = run_async(self._cycle(queued))
         else:
-            unasked(self._cycle(queued))
+            run_sync(self._cycle(queued))
 
-    def _cycle(self, queued: QueuedPod) -> Asking[None]:
+    def _cycle(self, queued: QueuedPod) -> Suspendable[None]:
         """Take a pod from pop to its Decision, then those behind it, while all that is to be done is to bind them."""
         run = Run(self.run_length if self.can_place_runs else 0)
         try:
@@ -341,23 +339,23 @@ class PodEngine(PodOutcomes):
         trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context)
         return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
-    def decide(self, attempt: Attempt, run: Run | None = None) -> Asking[Concluded | None]:
+    def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; None if its pod has joined the run."""
         try:
             search = self.search(attempt)
             attempt.trace.end_phase("sign")
             outcome = self.found(search, (yield from search.steps()))
         except PluginError as error:
-            undo_leaks(self.cluster, attempt.profile)
-            return attempt.broken_off(error)
+            roll_back_leaked_statements(self.cluster, attempt.profile)
+            return attempt.fail_in_plugin(error)
         if self.cluster.statements:
-            undo_leaks(self.cluster, attempt.profile)
+            roll_back_leaked_statements(self.cluster, attempt.profile)
         if isinstance(outcome, ScheduleResult):
             if run is not None and run.limit and search.plan.binds_directly and not attempt.trace.is_timed:
                 return run.take(attempt, search.state, outcome)
             return attempt.place(search, outcome)
         if isinstance(outcome, FitError):
-            return (yield from attempt.look_for_a_way_out(search, outcome))
+            return (yield from attempt.run_post_filter(search, outcome))
         return attempt.failed(outcome)
 
     def search(self, attempt: Attempt) -> Search:

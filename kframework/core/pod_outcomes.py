@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kframework.clock import Clock
-from kframework.core.cycle.attempt import Concluded
-from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.attempt import AttemptResult
+from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
@@ -17,7 +17,7 @@ from kframework.framework.events import ActionType, EventResource, Occurrence
 from kframework.objects import PodCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, PreemptionEnded
-from kframework.state.pods import NOBODY, PendingPod, QueuedPod
+from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
 
@@ -40,7 +40,7 @@ class PodOutcomes(Engine):
         self._running += 1
         self.effects.bind_run(run)
 
-    def _follow(self, queued: QueuedPod, concluded: Concluded) -> None:
+    def _follow(self, queued: QueuedPod, concluded: AttemptResult) -> None:
         """Do what follows from an attempt: have the pod bound, or put it back and send others away."""
         decision, consequence = concluded
         if isinstance(consequence, Reservation):
@@ -152,8 +152,8 @@ class PodOutcomes(Engine):
         run_unreserve(reservation.profile, reservation.state, pod, reservation.node_name)
         was = self.cluster.forget(pod.uid) or pod
         freed = Occurrence(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
-        rejectors = frozenset((rejector,)) if rejector is not None else NOBODY
-        queued.unschedulable_plugins, queued.pending_plugins = rejectors, NOBODY
+        rejectors = frozenset((rejector,)) if rejector is not None else NO_PLUGINS
+        queued.unschedulable_plugins, queued.pending_plugins = rejectors, NO_PLUGINS
         if pod.uid in self.cluster.pods:
             # It was bound all the same, by us or by somebody else: it frees nothing.
             self.failed(queued, status, "")

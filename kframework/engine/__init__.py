@@ -17,7 +17,7 @@ from kframework.lazy_names import load_on_first_use
 
 if TYPE_CHECKING:  # isort: off
     # What drives an engine, and what it has done outside: bindings, statuses, events.
-    from kframework.core.cycle.consequences import Reservation as Reservation
+    from kframework.core.cycle.results import Reservation as Reservation
     from kframework.core.effects import (
         Host as Host,
         PodEvent as PodEvent,
@@ -50,8 +50,8 @@ if TYPE_CHECKING:  # isort: off
 
     # Its profiles, which it may compile again, and the plugins in them.
     from kframework.core.plugin_handle import (
-        MakeProfiles as MakeProfiles,
-        profiles_for as profiles_for,
+        ProfilesFactory as ProfilesFactory,
+        profiles_factory as profiles_factory,
     )
     from kframework.core.runtime.points import (
         run_reserve as run_reserve,
@@ -72,16 +72,16 @@ if TYPE_CHECKING:  # isort: off
 
     # What these plugins answer about a pod on all nodes: remembered per signature, or searched for.
     from kframework.core.cycle.all_nodes import AllNodesSearch as AllNodesSearch
-    from kframework.core.cycle.layers import Layer as Layer
+    from kframework.core.cycle.answer_cache import AnswerColumns as AnswerColumns
     from kframework.core.cycle.plan import (
-        Layers as Layers,
+        PlanCache as PlanCache,
         Plan as Plan,
     )
     from kframework.core.cycle.rejections import PASS as PASS
     from kframework.core.cycle.rotation import Rotation as Rotation
 
     # The records of each attempt and of each binding cycle, which observers read.
-    from kframework.core.cycle.decision import (
+    from kframework.core.cycle.records import (
         Binding as Binding,
         Decision as Decision,
         Observer as Observer,

@@ -10,11 +10,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.core.cycle.rejections import PASS
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import Ranked, rank
-from kframework.core.queue.pool import Holder
+from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.sources import outside_data
@@ -288,10 +288,10 @@ class PodEngineShown(Shown[PodEngine]):
         bound = self.engine.cluster.waiting.get(pod.uid) is not None
         return BINDING if bound else self.engine.queue.place_of(pod.uid)
 
-    def holders(self) -> Mapping[Holder, int]:
+    def holders(self) -> Mapping[PluginKey, int]:
         return self.engine.queue.holders()
 
-    def held_by(self, holder: Holder) -> Iterable[ShownPod]:
+    def held_by(self, holder: PluginKey) -> Iterable[ShownPod]:
         return map(self._queued, self.engine.queue.held_by(holder))
 
     def details(self, sort: str, name: str) -> Details:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.core.sources import OutsideData
 from kframework.explain.remedies.remedies import Remedy
 from kframework.observe.web.shown import EngineExplanation

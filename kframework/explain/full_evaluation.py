@@ -18,10 +18,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.decision import fit_error
-from kframework.core.cycle.layers import ask_filter_rows, ask_score_rows
-from kframework.core.cycle.question import with_nominated_pods
-from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words
+from kframework.core.cycle.answer_cache import ask_filter_rows, ask_score_rows
+from kframework.core.cycle.records import fit_error
+from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words, with_nominated_pods
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, ask_pre_score
 from kframework.core.runtime.profile import Profile

@@ -9,7 +9,7 @@ from kframework.errors import visible
 from kframework.observe.text_table import NONE, table
 
 if TYPE_CHECKING:
-    from kframework.core.cycle.decision import Decision
+    from kframework.core.cycle.records import Decision
     from kframework.core.sources import OutsideData
     from kframework.explain.explanation import (
         Assessment,

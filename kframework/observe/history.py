@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 
 R = TypeVar("R")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from kframework.client.missing_rights import lacks_right
-from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic
 
-from kframework.core.cycle.decision import Observer
+from kframework.core.cycle.records import Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.account import PodEngineShown
 from kframework.explain.routes import explain_routes

@@ -16,9 +16,9 @@ import anyio
 from kframework.clock import Clock, in_turn
 from kframework.config.configuration import HookTimeouts
 from kframework.config.models import camel
-from kframework.core.cycle.asking import Asking, answered, awaited
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Binding, fit_error
+from kframework.core.cycle.records import Binding, fit_error
+from kframework.core.cycle.results import Reservation
+from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
@@ -64,7 +64,7 @@ class BindingCycle:
         self._trace: AttemptTrace = reservation.trace
         self._trace.restart()
 
-    def steps(self) -> Asking[Binding]:
+    def steps(self) -> Suspendable[Binding]:
         """Take the pod to its node, or report what stopped it, be it that the cycle was cancelled."""
         reservation, trace, started_at = self.reservation, self._trace, self._clock.now()
         try:
@@ -94,7 +94,7 @@ class BindingCycle:
             plugins=trace.plugins,
         )
 
-    def _until_bound(self) -> Asking[Status | None]:
+    def _until_bound(self) -> Suspendable[Status | None]:
         reservation = self.reservation
         work = self._pre_flight()
         if self.profile.original.pre_flight:
@@ -109,7 +109,7 @@ class BindingCycle:
             return status
         self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
         if work:
-            status = yield from answered(self._pre_bind(work))
+            status = yield from wait_for(self._pre_bind(work))
             self._trace.end_phase("pre_bind", status)
             if status is not None:
                 return status
@@ -154,12 +154,12 @@ class BindingCycle:
                 )
         return Status(Code.ERROR, (text,), step.name)
 
-    def _wait_on_permit(self) -> Asking[Status | None]:
+    def _wait_on_permit(self) -> Suspendable[Status | None]:
         reserved = self.reservation.reserved
         if reserved.verdict is None:
             decided = asyncio.Event()
             reserved.on_verdict(decided.set)
-            yield from answered(decided.wait())
+            yield from wait_for(decided.wait())
             self._waited = self._clock.now() - reserved.since
         verdict = reserved.verdict
         assert verdict is not None
@@ -200,11 +200,11 @@ class BindingCycle:
     async def _pre_bind_group(self, steps: list[Step]) -> Status | None:
         """Run a group; the first failure is its result and cancels the others."""
         if len(steps) <= 1:
-            return await awaited(self._ask(steps[0], "pre_bind", "PreBind")) if steps else None
+            return await run_async(self._ask(steps[0], "pre_bind", "PreBind")) if steps else None
         failures: list[Status] = []
 
         async def run(step: Step) -> None:
-            status = await awaited(self._ask(step, "pre_bind", "PreBind"))
+            status = await run_async(self._ask(step, "pre_bind", "PreBind"))
             if status is not None:
                 failures.append(status)
                 group.cancel_scope.cancel("some other PreBind operation failed")
@@ -214,11 +214,11 @@ class BindingCycle:
                 group.start_soon(run, step)
         return failures[0] if failures else None
 
-    def _bind(self) -> Asking[Status | None]:
+    def _bind(self) -> Suspendable[Status | None]:
         """Let the extenders try, then the Bind plugins in order; the first that does not skip decides."""
         if self._bind_first is not None:
             self._enter("bind", EXTENDER)
-            status = yield from answered(self._bind_first(self.reservation))
+            status = yield from wait_for(self._bind_first(self.reservation))
             self.reservation.reserved.leave(EXTENDER)
             if status is None or status.code != Code.SKIP:
                 return status
@@ -228,7 +228,7 @@ class BindingCycle:
                 return status
         return Status(Code.SKIP)
 
-    def _ask(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
+    def _ask(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
         self._enter(hook, step.name)
         status = yield from self._trace.time_steps(hook, step.name, self._answer(step, hook, title))
         self.reservation.reserved.leave(step.name)
@@ -237,7 +237,7 @@ class BindingCycle:
     def _enter(self, hook: str, plugin: str) -> None:
         self.reservation.reserved.enter(hook, plugin, self._clock.now())
 
-    def _answer(self, step: Step, hook: str, title: str) -> Asking[Status | None]:
+    def _answer(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
         try:
             answer = yield from self._called(step, hook)
         except Exception as error:
@@ -246,7 +246,7 @@ class BindingCycle:
             return answer
         return Hook(step.name, hook, self.profile.faulty).checked(answer, f'{title} plugin "{step.name}"')
 
-    def _called(self, step: Step, hook: str) -> Asking[object]:
+    def _called(self, step: Step, hook: str) -> Suspendable[object]:
         """Call a hook and await its answer if it is to be awaited, for no longer than it may take."""
         reservation = self.reservation
         try:
@@ -262,9 +262,9 @@ class BindingCycle:
         else:
             work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
         # After answers from outside, plugins go on in the order of the attempts.
-        return (yield from answered(contained(in_turn(self._trace.attempt, work))))
+        return (yield from wait_for(contained(in_turn(self._trace.attempt, work))))
 
-    def _notify(self, step: Step) -> Asking[Status | None]:
+    def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Tell one plugin that the pod is bound; return what went wrong, which changes nothing."""
         try:
             yield from self._called(step, "post_bind")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import anyio
 
 from kframework.client.cluster import Cluster
-from kframework.core.cycle.consequences import Eviction
+from kframework.core.cycle.results import Eviction
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
 from kframework.objects import Pod, PodCondition

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.extending import ExtenderError, Filtered
+from kframework.core.cycle.suspendable import ExtenderError, Filtered
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.framework.answers import Candidate
 from kframework.objects import PodSpec

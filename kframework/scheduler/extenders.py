@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from kframework.core.cycle.extending import ExtenderError, Extending, Filtered
+from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Filtered
 from kframework.framework.answers import Candidate
 from kframework.scheduler.extender import Extender
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 _MOST = 1 << 62
 
 
-class Extenders(Extending):
+class Extenders(ExtenderClient):
     """The extenders in the order in which they are asked; what an ignorable one gets wrong is logged and skipped."""
 
     def __init__(self, extenders: Iterable[Extender] = ()) -> None:

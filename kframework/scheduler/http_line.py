@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kframework.client.loopback import PLAIN_HTTP, keeps_secrets, names_a_user
 from kframework.config.models import Extender as ExtenderSettings
 from kframework.config.models import ExtenderTLSConfig
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
 
 if TYPE_CHECKING:

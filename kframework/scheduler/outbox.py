@@ -25,8 +25,8 @@ from kframework.client.missing_rights import lacks_right
 from kframework.client.transitions import says_the_same
 from kframework.client.transport import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
-from kframework.core.cycle.asking import Asking, answered, awaited
 from kframework.core.cycle.run import Run
+from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
 from kframework.errors import ClusterError
 from kframework.framework.handle import DONE
 from kframework.objects import PodCondition
@@ -220,8 +220,11 @@ class Outbox:
             self._on_empty()
 
     def _retried(
-        self, write: Callable[[], Asking[object]], pauses: Iterable[float], retryable: Callable[[ClusterError], bool]
-    ) -> Asking[None]:
+        self,
+        write: Callable[[], Suspendable[object]],
+        pauses: Iterable[float],
+        retryable: Callable[[ClusterError], bool],
+    ) -> Suspendable[None]:
         """Write, again after each pause if the error is retryable; raises the last ClusterError."""
         for pause in pauses:
             try:
@@ -230,12 +233,12 @@ class Outbox:
             except ClusterError as error:
                 if not retryable(error):
                     raise
-            yield from answered(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
+            yield from wait_for(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
         yield from write()
 
     # -- statuses --------------------------------------------------------------------------------------------------
 
-    def _write_status(self, status: _StatusWrite) -> Asking[None]:
+    def _write_status(self, status: _StatusWrite) -> Suspendable[None]:
         error: ClusterError | None = None
         try:
             yield from self._retried(
@@ -254,7 +257,7 @@ class Outbox:
         if error.status != 404 and error.reason != STOPPED and not lacks_right(error.message):
             _log.warning("a write was refused: %s", error)
 
-    def _patch(self, status: _StatusWrite) -> Asking[None]:
+    def _patch(self, status: _StatusWrite) -> Suspendable[None]:
         if not status.wanted:
             return
         self.fence.check()
@@ -265,7 +268,7 @@ class Outbox:
         written = self._cluster.patch_pod_status(
             pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=nominated
         )
-        yield from answered(written)
+        yield from wait_for(written)
 
     def _dated(self, pod: PendingPod, condition: PodCondition) -> PodCondition:
         """Say in the condition since when it has its status, so that nobody must read the pod for that."""
@@ -275,9 +278,9 @@ class Outbox:
 
     # -- writes of the engine --------------------------------------------------------------------------------------
 
-    def _write_for_engine(self, write: _EngineWrite) -> Asking[None]:
+    def _write_for_engine(self, write: _EngineWrite) -> Suspendable[None]:
         try:
-            yield from self._retried(lambda: answered(write.call()), ENGINE_PAUSES, _is_temporary)
+            yield from self._retried(lambda: wait_for(write.call()), ENGINE_PAUSES, _is_temporary)
         except ClusterError as error:
             if error.reason != STOPPED:
                 write.refused(error)
@@ -286,11 +289,11 @@ class Outbox:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def _write_event(self, event: EventRecord) -> Asking[None]:
+    def _write_event(self, event: EventRecord) -> Suspendable[None]:
         event.tries += 1
         try:
             self.fence.check_event()
-            yield from answered(self._cluster.record_event(event))
+            yield from wait_for(self._cluster.record_event(event))
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # there is nothing left to write about, or nobody left who may write
@@ -348,7 +351,7 @@ class KeyedWriteQueue(Generic[K, W]):
     one go with all else that waits, and only what has costs a task.
     """
 
-    def __init__(self, write: Callable[[W], Asking[None]], limit: int, on_idle: Callable[[], None]) -> None:
+    def __init__(self, write: Callable[[W], Suspendable[None]], limit: int, on_idle: Callable[[], None]) -> None:
         self._write = write
         self._limit = limit
         self._on_idle = on_idle
@@ -394,24 +397,24 @@ class KeyedWriteQueue(Generic[K, W]):
                         tasks.start_soon(self._write_on, work, question)
                 await woken
 
-    async def _write_on(self, work: Asking[None], question: Awaitable[object]) -> None:
+    async def _write_on(self, work: Suspendable[None], question: Awaitable[object]) -> None:
         """Bring a write to its end that has to wait, and make others in turn while there are any."""
-        await awaited(work, question)
+        await run_async(work, question)
         while (following := self._next()) is not None:
-            await awaited(following)
+            await run_async(following)
 
     def _wake(self) -> None:
         if self._woken is not None and len(self._in_flight) < self._limit and not self._woken.done():
             self._woken.set_result(None)
 
-    def _next(self) -> Asking[None] | None:
+    def _next(self) -> Suspendable[None] | None:
         while self._turns:
             key = self._turns.popleft()
             if key in self._waiting and key not in self._in_flight:
                 return self._make(key, self._waiting.pop(key))
         return None
 
-    def _make(self, key: K, write: W) -> Asking[None]:
+    def _make(self, key: K, write: W) -> Suspendable[None]:
         self._in_flight[key] = write
         try:
             yield from self._write(write)

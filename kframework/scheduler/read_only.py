@@ -7,7 +7,7 @@ import msgspec
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import MakeProfiles
+from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.objects.read_only import read_only
 from kframework.scheduler.extenders import Extenders
@@ -28,7 +28,7 @@ def with_read_only_objects(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]
     """Return what makes the same engine, with an inbox that makes objects read-only."""
 
     def made(
-        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: MakeProfiles
+        configuration: Configuration, clock: Clock, effects: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:
         engine = make(configuration, clock, effects, extenders, profiles)
         engine.inbox = ReadOnlyInbox()

@@ -20,13 +20,13 @@ from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.asking import Asking, awaited
-from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Accounting, Binding, Decision, HookTracer, Observer
+from kframework.core.cycle.records import Accounting, Binding, Decision, HookTracer, Observer
+from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinder, RunBinding, RunObserver
+from kframework.core.cycle.suspendable import Suspendable, run_async
 from kframework.core.effects import Host, PodEvent
 from kframework.core.engine import Engine
-from kframework.core.plugin_handle import MakeProfiles, profiles_for
+from kframework.core.plugin_handle import ProfilesFactory, profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles, watched_kinds
@@ -71,7 +71,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 #: Makes the engine that a configuration asks for.
-MakeEngine = Callable[[Configuration, Clock, Host, Extenders, MakeProfiles], E]
+MakeEngine = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], E]
 
 
 def over_http(settings: ExtenderSettings) -> Extender:
@@ -106,7 +106,7 @@ class Scheduler(Host, Generic[E]):
         self.clock = clock
         self.cluster = cluster
         self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
-        compiled = profiles_for(configuration, registry or Registry.installed(), self)
+        compiled = profiles_factory(configuration, registry or Registry.installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
         #: Each with itself where it takes runs as a whole: to find that out takes a microsecond.
@@ -389,8 +389,8 @@ class Scheduler(Host, Generic[E]):
         else:
             self._start(self._go_on_binding(steps, question))
 
-    async def _go_on_binding(self, steps: Asking[Binding], question: Awaitable[object] | None) -> None:
-        self._bound(await awaited(steps, question))
+    async def _go_on_binding(self, steps: Suspendable[Binding], question: Awaitable[object] | None) -> None:
+        self._bound(await run_async(steps, question))
 
     def _bound(self, binding: Binding) -> None:
         self._tell(lambda observer: observer.bound(binding))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.errors import Unexplainable
 from kframework.explain.account import explain

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change

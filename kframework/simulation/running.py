@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import anyio
 
 from kframework.clock import Clock, VirtualTimeLoop, beside_running_loop
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.errors import quitting
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet

@@ -23,8 +23,8 @@ from weakref import finalize
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.decision import Binding, Decision, Observer
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.records import Binding, Decision, Observer
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.given import ConfigurationSource
 from kframework.core.runtime.registry import Registry

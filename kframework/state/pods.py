@@ -384,7 +384,7 @@ def _unnamed(field: NodeSelectorRequirement) -> NodeSelectorRequirement:
 
 
 #: That no plugin rejected a pod: every `frozenset()` is another, of 216 bytes.
-NOBODY: Final[frozenset[str]] = frozenset()
+NO_PLUGINS: Final[frozenset[str]] = frozenset()
 
 
 class QueuedPod:
@@ -420,8 +420,8 @@ class QueuedPod:
         self.consecutive_errors: int = 0
         self.initial_attempt: float | None = None
         self.backoff_expiry: float | None = None
-        self.unschedulable_plugins: frozenset[str] = NOBODY
-        self.pending_plugins: frozenset[str] = NOBODY
+        self.unschedulable_plugins: frozenset[str] = NO_PLUGINS
+        self.pending_plugins: frozenset[str] = NO_PLUGINS
         self.gating_plugin: str = ""
         self.woken_by: str = ""
         #: The key that `queue_sort` gave; frozen while the pod is queued.

@@ -15,7 +15,7 @@ from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.effects import Host
 from kframework.core.engine import Engine
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.hooks import points_of
 from kframework.core.runtime.profile import Profile
@@ -67,7 +67,7 @@ def profiles_of(
     Through its handle the plugin sees and asks the engine; no API is behind it. Its sources hold these values for ever.
     """
     configuration = parse(configuration_of(plugin, args, beside), "args")
-    profiles = profiles_for(configuration, Registry.of(plugin), Host())(engine)
+    profiles = profiles_factory(configuration, Registry.of(plugin), Host())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
         source.update(engine.clock.now(), source.checked(sources.get(source.name, {})))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 if TYPE_CHECKING:
-    from kframework.core.cycle.decision import Observer
+    from kframework.core.cycle.records import Observer
     from kframework.in_memory.cluster import MemoryCluster
     from kframework.testing import DecisionLog, Scenario, Spans, StubClock
     from kframework.testing.api_server import FakeApi

@@ -10,7 +10,7 @@ from random import Random
 
 import msgspec
 
-from kframework.core.cycle.consequences import Eviction, Reservation
+from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (

@@ -20,7 +20,7 @@ import anyio.to_thread
 import msgspec
 
 from kframework.config.load import parse
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from kframework.core.cycle.decision import Observer
+from kframework.core.cycle.records import Observer
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 
 

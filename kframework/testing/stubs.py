@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.config.load import parse
 from kframework.core.effects import Host, PodEvent
-from kframework.core.plugin_handle import PluginHandle, profiles_for
+from kframework.core.plugin_handle import PluginHandle, profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import ask_pre_filter, first_rejection
 from kframework.core.runtime.registry import Registry
@@ -116,7 +116,7 @@ def stub_handle(
     pods, clock = list(pods), StubClock()
     configuration = parse(profile_text({}, {}), "stub_handle")
     state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
-    engine = PodEngine(state, clock, Host(), profiles_for(configuration, Registry.installed(), Host()))
+    engine = PodEngine(state, clock, Host(), profiles_factory(configuration, Registry.installed(), Host()))
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
         engine.offer(Changed(read_only(obj)))
     engine.catch_up()

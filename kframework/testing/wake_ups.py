@@ -19,7 +19,7 @@ import msgspec
 from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.engine import Engine
-from kframework.core.plugin_handle import MakeProfiles
+from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
@@ -120,7 +120,7 @@ class _Course(RandomOutside, Clock):
     """The course of one cluster: what happens, and what its engine makes of it; it is the engine's outside too."""
 
     def __init__(
-        self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: MakeProfiles
+        self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: ProfilesFactory
     ) -> None:
         self.plugin = plugin
         super().__init__(events)

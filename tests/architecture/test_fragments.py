@@ -14,7 +14,6 @@ SHORT = 60
 
 #: Short modules with one importer, each with the reason.
 REASONS: dict[str, str] = {
-    "kframework.core.cycle.score_log": "pod_engine is close to 500 lines",
     "kframework.plugins.dynamic_resources.args": "the plugin is close to 500 lines",
     "kframework_selector_spread.rows": "tests/contract asks that each line of the plugin's own file is come by",
     "kframework.plugins.dynamic_resources.placements": "a door for plugins that score nodes by devices",

@@ -28,8 +28,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.core.engine": "abstract; derived engines are tried in test_pod_engine.py and observe/web/test_page.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
-    "kframework.core.cycle.consequences": "records without behaviour, made by test_attempt.py",
-    "kframework.core.cycle.outcome": "records without behaviour, read by test_search.py",
+    "kframework.core.cycle.results": "records without behaviour: test_search.py, test_attempt.py",
 }
 
 

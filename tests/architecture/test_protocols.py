@@ -18,7 +18,7 @@ KEPT: Mapping[str, str] = {
     "Preemption": "the contract of plugins, above core's Evaluator",
     "WaitingPod": "the contract of plugins, above state's ReservedPod",
     # What the room may not import, or only in a circle.
-    "Extending": "core asks extenders, and scheduler's Extenders stand below it",
+    "ExtenderClient": "core asks extenders, and scheduler's Extenders stand below it",
     "Tables": "ClusterState opens statements, so that its module imports theirs",
     "Runnable": "Session runs actions, whose module imports it",
     # What other distributions implement.

@@ -12,7 +12,7 @@ import yaml
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
 from kframework.cli.outcomes import print_moved, print_outcomes, say_notices, summarise
-from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.records import Decision, Result
 from kframework.simulation.records import Outcome, SimulationResult
 
 PLACED = Outcome("shop/web", "node-a", "", 1, "batch", "Running")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.results import Reservation
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import Interned, PendingPod, QueuedPod

@@ -25,8 +25,8 @@ from kframework import (
     unschedulable,
 )
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.records import Decision, Result
+from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.effects import Host, PodEvent
 from kframework.core.plugin_handle import PluginHandle
 from kframework.core.pod_engine import PodEngine

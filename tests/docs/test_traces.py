@@ -13,9 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from kframework import Skip, Wait, unschedulable
-from kframework.core.cycle.decision import Binding
+from kframework.core.cycle.records import Binding
 from kframework.observe.tracing.spans import Tracing
-from tests.core.cycle.test_extending.test_attempts import FULL, ExtendedStage, keeping, preempter, preempting, stage
+from tests.core.cycle.test_suspendable.test_attempts import FULL, ExtendedStage, keeping, preempter, preempting, stage
 from tests.examples.clean_environment import ROOT
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle

@@ -29,7 +29,7 @@ from kframework.client.kube import Connection, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
 from kframework.config.load import load_configuration
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.fake_api.local import LocalCluster
 from kframework.fake_api.published import Publication, published
 from kframework.in_memory.cluster import MemoryCluster

@@ -5,10 +5,10 @@ from __future__ import annotations
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
+from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.explain.account import explain
@@ -33,7 +33,7 @@ class Scene(Host):
         self.bindings: list[Reservation] = []
         self.evictions: list[Eviction] = []
         read: Configuration = parse(configuration, "test.yaml") if configuration else default_configuration()
-        profiles = profiles_for(read, registry or Registry.installed(), self)
+        profiles = profiles_factory(read, registry or Registry.installed(), self)
         self.engine: PodEngine = PodEngine.of(read, self, self, Extenders(), profiles)
         for obj in objects:
             self.engine.offer(Changed(obj))

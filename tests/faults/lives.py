@@ -20,7 +20,7 @@ from kframework.client.transport import FencedTransport, Transport, WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import ClientConnection
-from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
+from kframework.core.cycle.records import Accounting, Binding, Decision, Observer
 from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder

@@ -20,7 +20,7 @@ from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import camel
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import Fault, MemoryCluster

@@ -9,7 +9,7 @@ from collections import Counter
 from random import Random
 
 from kframework.clock import Clock
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.http_line import HttpLine
 
 __all__ = ["Unreliable"]

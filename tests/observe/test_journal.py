@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.cli.logs import plain_text
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.observe.journal import Journal
 from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2

@@ -9,7 +9,7 @@ import pytest
 
 from kframework.clock import LoopClock
 from kframework.config.load import default_configuration
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.web.sections import Section

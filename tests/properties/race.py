@@ -9,11 +9,11 @@ from unittest.mock import patch
 import msgspec
 
 from kframework import Plugin
-from kframework.core.cycle.decision import fit_error
-from kframework.core.cycle.layers import FEW
+from kframework.core.cycle.answer_cache import FEW
 from kframework.core.cycle.oracle import verify
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
-from kframework.core.cycle.plan import Layers
+from kframework.core.cycle.plan import PlanCache
+from kframework.core.cycle.records import fit_error
+from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.profile import Profile
@@ -64,7 +64,7 @@ class Race:
         self.cluster = RandomCluster(self.random)
         self.state = self.cluster.state
         self.profile = random_profile(self.random)
-        self.memories = [Layers(self.profile, self.state.nodes, budget) for budget in (1 << 20, 1)]
+        self.memories = [PlanCache(self.profile, self.state.nodes, budget) for budget in (1 << 20, 1)]
         self.start = 0
         self.pods = [pod for made in self.cluster.pending(PODS) for pod in (made, self._nominated(made))]
 
@@ -125,7 +125,7 @@ class Race:
             self.seen["several candidates"] += len(expected.totals) > 1
             self.seen["equals"] += 1 < len(expected.best) < len(expected.totals)
             self.seen["sampled"] += expected.evaluated < len(slow.listed())
-            self.seen["nominated node taken"] += not len(search.looked.node_order)
+            self.seen["nominated node taken"] += not len(search.filtered.node_order)
             self.seen["normalised"] += bool(search.plan.normalizing) and len(expected.totals) > 1
         elif isinstance(expected, NoneFits):
             self.seen["rejected as a whole"] += not slow.statuses and bool(slow.rejectors)

@@ -16,9 +16,9 @@ import pytest
 from kframework.clock import SystemClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.outcome import FitError, ScheduleResult
+from kframework.core.cycle.results import FitError, ScheduleResult
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterRound
 from kframework.core.runtime.registry import Registry
@@ -48,7 +48,7 @@ class Tries:
             objects=[obj for world in worlds for obj in world.objects],
         )
         outside = Host()
-        profiles = profiles_for(default_configuration(), Registry.installed(), outside)
+        profiles = profiles_factory(default_configuration(), Registry.installed(), outside)
         self.engine = PodEngine(self.cluster.state, SystemClock(), outside, profiles, seed=seed, verifying=True)
         self.pods = [self.important(pod) for pod in self.cluster.pending(4)]
         self.seen: Counter[str] = Counter()

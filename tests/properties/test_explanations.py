@@ -10,7 +10,7 @@ from random import Random
 import msgspec
 import pytest
 
-from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.records import Decision, Result
 from kframework.explain.account import explain, explaining
 from kframework.explain.explanation import Explanation, State
 from kframework.objects import ApiObject, Pod

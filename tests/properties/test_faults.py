@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kframework.client.reflector import Reflector
-from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.results import Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.observe.recording.replay import replay

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from kframework.core.cycle.oracle import Oracle
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.state.pods import PendingPod, QueuedPod
 from tests.properties.test_default_profile import CLUSTERS, Tries

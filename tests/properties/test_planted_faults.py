@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from kframework import PendingPod, Plugin, unresolvable
-from kframework.core.cycle.layers import Layer
-from kframework.core.cycle.plan import Layers
+from kframework.core.cycle.answer_cache import AnswerColumns
+from kframework.core.cycle.plan import PlanCache
 from kframework.core.cycle.rejections import PASS, StatusTable
 from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
@@ -74,17 +74,17 @@ def log_cut_behind_a_reader(patch: pytest.MonkeyPatch) -> None:
 
 def forgotten_node_set(patch: pytest.MonkeyPatch) -> None:
     """Layers outlive the set of nodes."""
-    patch.setattr(Layers, "clear", lambda layers: None)
+    patch.setattr(PlanCache, "clear", lambda layers: None)
 
 
 def coarse_plan(patch: pytest.MonkeyPatch) -> None:
     """All pods are taken to be of one signature."""
-    plan = Layers.plan
+    plan = PlanCache.plan
 
-    def first(layers: Layers, signature: Any, pod: PendingPod) -> Any:
+    def first(layers: PlanCache, signature: Any, pod: PendingPod) -> Any:
         return plan(layers, next(iter(layers._plans), signature), pod)
 
-    patch.setattr(Layers, "plan", first)
+    patch.setattr(PlanCache, "plan", first)
 
 
 def remembered_without_promise(patch: pytest.MonkeyPatch) -> None:
@@ -94,13 +94,13 @@ def remembered_without_promise(patch: pytest.MonkeyPatch) -> None:
 
 def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
     """The lower layer is brought up to date only the first time."""
-    catch_up = Layer.catch_up
+    catch_up = AnswerColumns.catch_up
 
-    def once(layer: Layer, profile: Profile, state: CycleState, pod: PendingPod) -> None:
+    def once(layer: AnswerColumns, profile: Profile, state: CycleState, pod: PendingPod) -> None:
         if layer._log._position < 0 or layer.below is not None:
             catch_up(layer, profile, state, pod)
 
-    patch.setattr(Layer, "catch_up", once)
+    patch.setattr(AnswerColumns, "catch_up", once)
 
 
 def unordered_rejections(patch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def last_rejection(patch: pytest.MonkeyPatch) -> None:
         def minimum(old: Any, new: Any) -> Any:
             return np.where(old == PASS, new, np.maximum(old, new))
 
-    patch.setattr("kframework.core.cycle.layers.np", Numpy())
+    patch.setattr("kframework.core.cycle.answer_cache.np", Numpy())
 
 
 def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def one_candidate_too_many(patch: pytest.MonkeyPatch) -> None:
 
 def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
     """The next search leaves a node out."""
-    advance = Search._advance
+    advance = Search._advance_start_index
 
     def too_far(search: Search) -> None:
         advance(search)

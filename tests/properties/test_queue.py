@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pool import Holder, InFlight, Pool
+from kframework.core.queue.pool import InFlight, PluginKey, Pool
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import Occurrence
 from kframework.state.pods import PendingPod, QueuedPod
@@ -255,14 +255,14 @@ def stay_where_it_was(heap: Heap, uid: str) -> QueuedPod | None:
     return heap.get(uid)
 
 
-def look_at_everybody(pool: Pool, holders: Collection[Holder]) -> list[QueuedPod]:
+def look_at_everybody(pool: Pool, holders: Collection[PluginKey]) -> list[QueuedPod]:
     return list(pool)
 
 
 _held_by = Pool.held_by
 
 
-def lose_the_index(pool: Pool, holders: Collection[Holder]) -> list[QueuedPod]:
+def lose_the_index(pool: Pool, holders: Collection[PluginKey]) -> list[QueuedPod]:
     return _held_by(pool, dict.fromkeys(sorted(holders)[:1]))
 
 

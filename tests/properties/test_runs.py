@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, Status, Wait, hookimpl
-from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import VerificationError
+from kframework.core.cycle.records import Decision
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.errors import ClusterError

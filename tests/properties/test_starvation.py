@@ -16,8 +16,8 @@ import pytest
 
 from kframework import ActionType, ClusterEvent, EventResource, Plugin, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
+from kframework.core.cycle.results import Reservation
 from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Node, NodeCondition

@@ -17,7 +17,7 @@ from kframework.values.status import Status, error
 from tests.support.answering import answering
 
 
-class Asking(Plugin):
+class Suspendable(Plugin):
     """Asks a server when it starts and before each binding, and a thread in between; some pods fail at first."""
 
     name = "Asking"
@@ -49,14 +49,14 @@ def scenario(*names: str) -> Scenario:
     return Scenario(
         nodes=[make_node(f"node-{number}", pods=6) for number in range(5)],
         pods=[make_pod(name) for name in names],
-        plugins=[Asking],
+        plugins=[Suspendable],
     )
 
 
 def test_runs_repeat_whatever_the_servers_delays() -> None:
     runs = []
     for seed in range(3):
-        with answering(seed) as Asking.port:
+        with answering(seed) as Suspendable.port:
             result = scenario(*(f"pod-{number}" for number in range(25))).run()
         decided = [(each.pod, each.node, each.result, each.popped_at) for each in result.decisions]
         bound = [(each.pod, each.node, each.code, each.started_at, each.ended_at) for each in result.bindings]
@@ -66,8 +66,8 @@ def test_runs_repeat_whatever_the_servers_delays() -> None:
 
 
 def test_a_server_that_does_not_answer_takes_the_authors_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asking, "limit", 0.2)
-    with answering() as Asking.port:
+    monkeypatch.setattr(Suspendable, "limit", 0.2)
+    with answering() as Suspendable.port:
         result = scenario("never").run(until=0.5)
     binding = result.bindings[0]
     assert "no answer" in binding.message

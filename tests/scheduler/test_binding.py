@@ -12,9 +12,9 @@ from kframework import Code, CycleState, PendingPod, Plugin, Skip, Status, error
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.configuration import HookTimeouts
 from kframework.config.duration import Duration
-from kframework.core.cycle.asking import awaited
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Binding
+from kframework.core.cycle.records import Binding
+from kframework.core.cycle.results import Reservation
+from kframework.core.cycle.suspendable import run_async
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
@@ -67,7 +67,7 @@ class Cycle:
             if isinstance(message, BindingEnded):
                 self.ended_at = loop.time()
 
-        return await awaited(
+        return await run_async(
             BindingCycle(reservation, offer, clock, announce, self._timeouts, self._bind_first).steps()
         )
 
@@ -258,7 +258,7 @@ def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], me
         reservation = Reservation(profile(acting), queued, CycleState(), reserved, trace)
         cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody, HookTimeouts())
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(awaited(cycle.steps()), 1.0)
+            await asyncio.wait_for(run_async(cycle.steps()), 1.0)
 
     run_virtual(main)
     assert offered == messages

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.core.cycle.consequences import Eviction
+from kframework.core.cycle.results import Eviction
 from kframework.core.effects import PodEvent
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster

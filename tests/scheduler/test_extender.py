@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kframework import Code, Status
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.framework.answers import Candidate
 from kframework.objects import Container
 from kframework.state.cluster import ClusterState
@@ -25,7 +25,7 @@ GPU, NIC = "example.com/gpu", "example.com/nic"
 CLAIM = "claims to preempt pod (UID: &{1}) on node: a"
 
 
-class Asking:
+class Suspendable:
     """Nodes a, b and c, a low pod on each, and a pod that looks for a node."""
 
     def __init__(self, *containers: Container, init: tuple[Container, ...] = ()) -> None:
@@ -66,7 +66,7 @@ def managing(*names: str) -> list[Mapping[str, object]]:
 def test_an_extender_is_interested_in_pods_that_ask_for_what_it_manages(
     managed: tuple[str, ...], containers: tuple[Container, ...], init: tuple[Container, ...], interested: bool
 ) -> None:
-    asking = Asking(*containers, init=init)
+    asking = Suspendable(*containers, init=init)
     assert extender({}, managedResources=managing(*managed)).interested(asking.pod) == interested
     # The pod's template remembers; it must not mix up extenders.
     assert not extender({}, managedResources=managing("example.com/other")).interested(asking.pod)
@@ -74,7 +74,7 @@ def test_an_extender_is_interested_in_pods_that_ask_for_what_it_manages(
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_filter_asks_about_all_nodes_and_keeps_those_that_pass(cached: bool) -> None:
-    asking, journal = Asking(), list[tuple[str, Any]]()
+    asking, journal = Suspendable(), list[tuple[str, Any]]()
     answers = {"filter": lets_pass("c", "a", failed={"b": "full"}, unresolvable={"b": "wrong zone", "x": "unknown"})}
     filtered = run(extender(answers, journal, nodeCacheCapable=cached).filter(asking.pod, asking.nodes))
     ((verb, question),) = journal
@@ -88,7 +88,7 @@ def test_filter_asks_about_all_nodes_and_keeps_those_that_pass(cached: bool) -> 
 
 
 def test_nodes_pass_in_the_order_of_the_answer_each_once() -> None:
-    asking = Asking()
+    asking = Suspendable()
     answers = {"filter": {"NodeNames": ["c", "a", "c"], "FailedNodes": {"b": ""}}}
     filtered = run(extender(answers, nodeCacheCapable=True).filter(asking.pod, asking.nodes))
     assert [node.name for node in filtered.nodes] == ["c", "a"]
@@ -115,7 +115,7 @@ def test_nodes_pass_in_the_order_of_the_answer_each_once() -> None:
     ],
 )
 def test_filter_fails(answer: object, cached: bool, text: str) -> None:
-    asking = Asking()
+    asking = Suspendable()
     with pytest.raises(ExtenderError) as raised:
         run(extender({"filter": answer}, nodeCacheCapable=cached).filter(asking.pod, asking.nodes))
     assert str(raised.value) == text
@@ -123,13 +123,13 @@ def test_filter_fails(answer: object, cached: bool, text: str) -> None:
 
 @pytest.mark.parametrize("garbage", [b"", b"<html>", b"[]", b'{"Error": "\xff"}', b'{"Nodes": ' + b"[" * 100_000])
 def test_garbage_fails(garbage: bytes) -> None:
-    asking = Asking()
+    asking = Suspendable()
     with pytest.raises(ExtenderError, match=r'^extender "http://extender" answers filter with what cannot be read: '):
         run(extender({"filter": garbage}).filter(asking.pod, asking.nodes))
 
 
 def test_scores_are_weighted_and_stretched() -> None:
-    asking, journal = Asking(), list[tuple[str, Any]]()
+    asking, journal = Suspendable(), list[tuple[str, Any]]()
     rows = [
         {"Host": "a", "Score": 10},
         {"Host": "b", "Score": -1},
@@ -143,14 +143,14 @@ def test_scores_are_weighted_and_stretched() -> None:
 
 @pytest.mark.parametrize("answer", [{}, [{"Score": "high"}], NO_ANSWER, b"5"])
 def test_prioritize_fails(answer: object) -> None:
-    asking = Asking()
+    asking = Suspendable()
     with pytest.raises(ExtenderError):
         run(extender({"prioritize": answer}).prioritize(asking.pod, asking.nodes))
 
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_preempt_keeps_the_candidates_that_are_answered(cached: bool) -> None:
-    asking, journal = Asking(), list[tuple[str, Any]]()
+    asking, journal = Suspendable(), list[tuple[str, Any]]()
     meta = {"b": {"Pods": [{"UID": asking.uids["on-b"]}], "NumPDBViolations": 2}}
     asked = extender({"preempt": {"NodeNameToMetaVictims": meta}}, journal, nodeCacheCapable=cached)
     (kept,) = run(asked.preempt(asking.pod, asking.candidates, asking.state.nodes))
@@ -177,7 +177,7 @@ def test_preempt_keeps_the_candidates_that_are_answered(cached: bool) -> None:
     ],
 )
 def test_preempt_wants_victims_that_are_there(ignorable: bool, meta: Any, kept: list[str], text: str) -> None:
-    asking = Asking()
+    asking = Suspendable()
     answer = json.loads(json.dumps(meta).replace("on-b", asking.uids["on-b"]))
     asked = extender({"preempt": {"NodeNameToMetaVictims": answer}}, ignorable=ignorable)
     answering = asked.preempt(asking.pod, asking.candidates, asking.state.nodes)
@@ -190,7 +190,7 @@ def test_preempt_wants_victims_that_are_there(ignorable: bool, meta: Any, kept: 
 
 
 def test_bind_asks_for_the_pod_by_name_and_uid() -> None:
-    asking, journal = Asking(), list[tuple[str, Any]]()
+    asking, journal = Suspendable(), list[tuple[str, Any]]()
     run(extender({"bind": {}}, journal).bind(asking.pod, "b"))
     question = {"PodName": "new", "PodNamespace": "default", "PodUID": asking.pod.uid, "Node": "b"}
     assert journal == [("bind", question)]
@@ -199,5 +199,5 @@ def test_bind_asks_for_the_pod_by_name_and_uid() -> None:
 @pytest.mark.parametrize(("answer", "text"), [({"Error": "no"}, "no"), (NO_ANSWER, "no answer")])
 def test_bind_fails(answer: object, text: str) -> None:
     with pytest.raises(ExtenderError) as raised:
-        run(extender({"bind": answer}).bind(Asking().pod, "b"))
+        run(extender({"bind": answer}).bind(Suspendable().pod, "b"))
     assert str(raised.value) == text

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kframework import Code, Skip, Status
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_container
-from tests.scheduler.test_extender import GPU, Asking, managing, run
+from tests.scheduler.test_extender import GPU, Suspendable, managing, run
 from tests.support.extending import NO_ANSWER, Scripted, extender, lets_pass, names_in, settings
 
 MANAGES_GPU: dict[str, Any] = {"managedResources": managing(GPU)}
@@ -36,7 +36,7 @@ def filtering(name: str, journal: Journal, answer: object, **fields: Any) -> Ext
 
 
 def test_they_are_asked_in_order_about_what_is_left_the_ignorable_ones_last() -> None:
-    asking, journal, left = Asking(), Journal(), list[list[str]]()
+    asking, journal, left = Suspendable(), Journal(), list[list[str]]()
 
     def without_b(question: Any) -> object:
         left.append(names_in(question))
@@ -63,13 +63,13 @@ def test_they_are_asked_in_order_about_what_is_left_the_ignorable_ones_last() ->
 
 
 def test_an_interested_extender_is_asked() -> None:
-    asking, journal = Asking(make_container(limits={GPU: 1})), Journal()
+    asking, journal = Suspendable(make_container(limits={GPU: 1})), Journal()
     extenders = Extenders([filtering("gpu", journal, lets_pass("a"), **MANAGES_GPU)])
     assert [node.name for node in run(extenders.filter(asking.pod, asking.nodes)).nodes] == ["a"]
 
 
 def test_nobody_is_asked_about_no_nodes() -> None:
-    asking, journal = Asking(), Journal()
+    asking, journal = Suspendable(), Journal()
     extenders = Extenders([filtering("first", journal, {}), filtering("second", journal, lets_pass())])
     assert not run(extenders.filter(asking.pod, asking.nodes)).nodes
     assert journal == ["first"]
@@ -81,7 +81,7 @@ def test_nobody_is_asked_about_no_nodes() -> None:
 def test_an_ignorable_extender_that_fails_to_filter_is_skipped(
     failing: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asking, journal = Asking(), Journal()
+    asking, journal = Suspendable(), Journal()
     extenders = Extenders(
         [
             filtering("failing", journal, failing, nodeCacheCapable=True, **IGNORABLE),
@@ -95,7 +95,7 @@ def test_an_ignorable_extender_that_fails_to_filter_is_skipped(
 
 
 def test_any_other_that_fails_to_filter_ends_it() -> None:
-    asking, journal = Asking(), Journal()
+    asking, journal = Suspendable(), Journal()
     extenders = Extenders([filtering("failing", journal, NO_ANSWER), filtering("next", journal, lets_pass())])
     with pytest.raises(ExtenderError, match="no answer"):
         run(extenders.filter(asking.pod, asking.nodes))
@@ -103,7 +103,7 @@ def test_any_other_that_fails_to_filter_ends_it() -> None:
 
 
 def test_scores_add_up_and_who_fails_has_no_say() -> None:
-    asking = Asking()
+    asking = Suspendable()
     extenders = Extenders(
         [
             extender({"prioritize": [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 2}]}, weight=2),
@@ -118,7 +118,7 @@ def test_scores_add_up_and_who_fails_has_no_say() -> None:
 
 
 def test_sums_stay_within_what_a_total_can_hold() -> None:
-    asking = Asking()
+    asking = Suspendable()
     extreme = [{"Host": "a", "Score": 2**63 - 1}, {"Host": "b", "Score": -(2**63)}]
     extenders = Extenders([extender({"prioritize": extreme}, weight=2**62)] * 2)
     assert run(extenders.prioritize(asking.pod, asking.nodes)) == {"a": 2**62, "b": -(2**62)}
@@ -138,12 +138,12 @@ def test_all_are_asked_for_scores_at_once() -> None:
             return b"[]"
 
     scoring = settings(prioritizeVerb="prioritize", weight=1)
-    asking, extenders = Asking(), Extenders([Extender(scoring, Waiting({})), Extender(scoring, Meeting({}))])
+    asking, extenders = Suspendable(), Extenders([Extender(scoring, Waiting({})), Extender(scoring, Meeting({}))])
     assert run(extenders.prioritize(asking.pod, asking.nodes)) == {}
 
 
 def test_what_is_no_fault_of_an_extender_is_raised() -> None:
-    asking = Asking()
+    asking = Suspendable()
     with pytest.raises(ZeroDivisionError):
         run(Extenders([extender({"prioritize": lambda _: 1 // 0})]).prioritize(asking.pod, asking.nodes))
 
@@ -174,7 +174,7 @@ def preempting(name: str, journal: Journal, answer: object, **fields: Any) -> Ex
 def test_candidates_are_taken_away_one_extender_after_the_other(
     answers: tuple[object, ...], asked: list[str], kept: list[str]
 ) -> None:
-    asking, journal = Asking(), Journal()
+    asking, journal = Suspendable(), Journal()
     made = [preempting(str(number), journal, answer, **IGNORABLE) for number, answer in enumerate(answers)]
     others = [
         preempting("uninterested", journal, NO_ANSWER, **MANAGES_GPU),
@@ -186,7 +186,7 @@ def test_candidates_are_taken_away_one_extender_after_the_other(
 
 
 def test_who_fails_to_preempt_ends_it() -> None:
-    asking = Asking()
+    asking = Suspendable()
     with pytest.raises(ExtenderError, match="no answer"):
         run(Extenders([extender({"preempt": NO_ANSWER})]).preempt(asking.pod, asking.candidates, asking.state.nodes))
 
@@ -206,7 +206,7 @@ def test_who_fails_to_preempt_ends_it() -> None:
 def test_the_first_that_does_not_skip_binds(
     made: list[tuple[object, dict[str, Any]]], status: Status | None, asked: list[str]
 ) -> None:
-    asking, journal = Asking(), Journal()
+    asking, journal = Suspendable(), Journal()
     extenders = Extenders(
         extender({"bind": noting(str(number), journal, answer)}, **fields)
         for number, (answer, fields) in enumerate(made)

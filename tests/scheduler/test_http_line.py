@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
 from kframework.scheduler.http_line import HttpLine
 from tests.support.extending import Reply, Server, settings

@@ -14,8 +14,8 @@ import pytest
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, error, hookimpl, unschedulable
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
+from kframework.core.cycle.results import Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import AttemptTrace

@@ -37,7 +37,7 @@ _OWN = tuple(f"kframework.{room}." for room in ("framework", "state", "core", "p
 #: something, is tidied now and then, or counts by labels of which there are only so many. The longest beginning counts.
 BOUNDS: Mapping[str, int] = {
     "observers.history": 40 * 5_000,  # the last 5,000 decisions and as many bindings, with what they say
-    "all kframework.core.cycle.decision.": 2 * 5_000,
+    "all kframework.core.cycle.records.": 2 * 5_000,
     "scheduler._observers[]": 20_000,  # metrics, whose values wait by the thousand to be sorted into buckets
     "observers.metrics": 20_000,
     "scheduler.engine.handlers._times": 20_000,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.process.process import Process
 
 

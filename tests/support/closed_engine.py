@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from kframework import Clock, PendingPod
 from kframework.config.configuration import Configuration
-from kframework.engine import ClusterState, Decision, Engine, Host, MakeProfiles, Result
+from kframework.engine import ClusterState, Decision, Engine, Host, ProfilesFactory, Result
 from kframework.objects import Node, Pod
 from kframework.state.inbox import Changed, Synced
 
@@ -23,7 +23,7 @@ class ClosedEngine(Engine):
         clock: Clock,
         outside: Host,
         extenders: object,
-        profiles: MakeProfiles,
+        profiles: ProfilesFactory,
     ) -> None:
         super().__init__(ClusterState(), clock, outside, seed=0)
         self._waiting: dict[str, PendingPod] = {}

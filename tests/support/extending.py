@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kframework.config.models import Extender as ExtenderSettings
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpLine
 

@@ -7,8 +7,8 @@ from random import Random
 from typing import cast
 
 from kframework import Handle, Plugin
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
-from kframework.core.cycle.plan import Layers, Plan
+from kframework.core.cycle.plan import Plan, PlanCache
+from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.hooks import POINTS, points_of
@@ -51,7 +51,7 @@ class Searching:
         self.cluster = cluster or ClusterState()
         self.nodes = self.cluster.nodes
         self.profile = profile
-        self.layers = Layers(profile, self.nodes, budget)
+        self.layers = PlanCache(profile, self.nodes, budget)
         self.rotation = Rotation()
         self.random = Random(0)
         for node in nodes:

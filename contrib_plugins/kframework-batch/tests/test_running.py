@@ -21,7 +21,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.missing_rights import MissingRights
 from kframework.client.transport import WriteFence
 from kframework.clock import LoopClock, SystemClock, run_virtual
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.fake_api.embedded_server import EmbeddedServer
 from kframework.fake_api.published import Publication
 from kframework.in_memory.cluster import MemoryCluster

@@ -46,10 +46,10 @@ class AllNodesSearch(Search):
             return
         if self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
-        narrowed = self.narrowed(result)
-        nodes = len(self.nodes if narrowed is None else narrowed)
-        looked = self.looked_at(narrowed, nodes, nodes)
-        self.by_row[looked.node_order] = looked.rejections
+        allowed = self.allowed(result)
+        nodes = len(self.nodes if allowed is None else allowed)
+        filtered = self.run_filters(allowed, nodes, nodes)
+        self.by_row[filtered.node_order] = filtered.rejections
 
     def words(self, rejection: int) -> Status:
         """Put a rejection of `by_row` into words."""
@@ -69,7 +69,7 @@ class AllNodesSearch(Search):
 
     def score(self, rows: NDArray[np.int64]) -> Scores | Status:
         """Return the totals of these rows among themselves, or what went wrong."""
-        self.go_on_with(self.nodes.places[rows])
+        self.keep_feasible(self.nodes.places[rows])
         if not self.profile.scores or not len(rows):
             return np.zeros(len(rows), dtype=np.int64)
         return self._totals()

@@ -8,19 +8,25 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.clock import Clock
-from kframework.core.cycle.asking import Asking, answered
-from kframework.core.cycle.consequences import Eviction, Failure, Reservation
-from kframework.core.cycle.decision import Decision, Result, fit_error
-from kframework.core.cycle.extending import ExtenderError, Extending
-from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.records import Decision, Result, fit_error
+from kframework.core.cycle.results import (
+    Eviction,
+    Failure,
+    FitError,
+    Outcome,
+    Reservation,
+    ScheduleError,
+    ScheduleResult,
+)
 from kframework.core.cycle.search import Search
+from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, wait_for
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.state.cluster import AssumeError, ClusterState
-from kframework.state.pods import NOBODY, PendingPod, QueuedPod
+from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Code, Status
 
@@ -31,7 +37,7 @@ _SCHEDULED, _SUCCESS, _WAIT = Result.SCHEDULED, Status(Code.SUCCESS), Status(Cod
 _NO_CANDIDATE = "preemption: no candidate node for preemption"
 
 #: What an attempt comes to.
-Concluded = tuple[Decision, Reservation | Failure]
+AttemptResult = tuple[Decision, Reservation | Failure]
 
 
 class Attempt(msgspec.Struct, dict=True, eq=False):
@@ -45,18 +51,18 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
     trace: AttemptTrace
 
     def __post_init__(self) -> None:
-        self.queued.unschedulable_plugins = self.queued.pending_plugins = NOBODY
+        self.queued.unschedulable_plugins = self.queued.pending_plugins = NO_PLUGINS
         #: The pod, and its profile or the timed form of that.
         self.pod: PendingPod = self.queued.pod
         self.asked: Profile = self.profile.timed if self.trace.is_timed else self.profile
         #: The number of nodes.
         self.nodes: int = len(self.cluster.nodes)
 
-    def failed(self, error: ScheduleError) -> Concluded:
+    def failed(self, error: ScheduleError) -> AttemptResult:
         """Fail by what went wrong in the search."""
         return self._failed(Failure(error.status), error)
 
-    def broken_off(self, error: PluginError) -> Concluded:
+    def fail_in_plugin(self, error: PluginError) -> AttemptResult:
         """Fail by a plugin that broke the search off."""
         hook = error.hook or "search"
         status = self.asked.faulty(error.plugin, hook, error.__cause__ or error.message)
@@ -65,7 +71,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     # -- a node was found ------------------------------------------------------------------------------------------
 
-    def assume(self, result: ScheduleResult) -> Concluded | None:
+    def assume(self, result: ScheduleResult) -> AttemptResult | None:
         """Assume the pod on its node; return how the attempt failed if that cannot be."""
         try:
             self.cluster.assume(self.pod, result.node)
@@ -75,7 +81,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.trace.end_phase("assume")
         return None
 
-    def place(self, search: Search, result: ScheduleResult) -> Concluded:
+    def place(self, search: Search, result: ScheduleResult) -> AttemptResult:
         """Assume, reserve, permit."""
         failed = self.assume(result)
         if failed is not None:
@@ -88,7 +94,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             permit = run_permit(self.asked, search.state, pod, node)
             status, waits = permit.status, permit.waits
             self.trace.end_phase("permit", _WAIT if waits else status)
-        undo_leaks(self.cluster, self.profile)
+        roll_back_leaked_statements(self.cluster, self.profile)
         if status is not None:
             return self._undone(search, result, status)
         now = self.clock.now()
@@ -96,7 +102,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.cluster.waiting.put(reserved)
         return self.decision(result), Reservation(self.profile, self.queued, search.state, reserved, self.trace)
 
-    def _undone(self, search: Search, result: ScheduleResult, status: Status) -> Concluded:
+    def _undone(self, search: Search, result: ScheduleResult, status: Status) -> AttemptResult:
         """Take back what Reserve or Permit refused."""
         run_unreserve(self.asked, search.state, self.pod, result.node)
         self.trace.end_phase("unreserve")
@@ -111,13 +117,13 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     # -- no node was found -----------------------------------------------------------------------------------------
 
-    def look_for_a_way_out(self, search: Search, unfit: FitError) -> Asking[Concluded]:
+    def run_post_filter(self, search: Search, unfit: FitError) -> Suspendable[AttemptResult]:
         """Look for a way out, then fail for now."""
         self.queued.unschedulable_plugins = unfit.rejectors
         self.queued.pending_plugins = unfit.pending
         failure = Failure(_SUCCESS)
         if self.profile.post_filter:
-            failure = self.way_out((yield from self._post_filter(search, unfit)))
+            failure = self.choose_preemption((yield from self._post_filter(search, unfit)))
         text = fit_error(
             len(self.cluster.nodes),
             unfit.reasons,
@@ -126,12 +132,12 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         )
         return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
 
-    def _post_filter(self, search: Search, unfit: FitError) -> Asking[PostFilterAnswer]:
+    def _post_filter(self, search: Search, unfit: FitError) -> Suspendable[PostFilterAnswer]:
         """Look for a way out that the extenders agree to; where they do not, the plugins behind are asked."""
         plugins = PostFilterRound(self.asked)
         while True:
             answer = plugins.run(search.state, self.pod, unfit.diagnosis)
-            undo_leaks(self.cluster, self.profile)
+            roll_back_leaked_statements(self.cluster, self.profile)
             self.trace.end_phase("post_filter", answer.status)
             if search.extenders is None or not isinstance(answer.result, Preempt) or not answer.result.candidates:
                 return answer
@@ -140,20 +146,22 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             # Only a success has kept the plugins behind from being asked.
             if answer.status.code != Code.SUCCESS or narrowed.status.code != Code.UNSCHEDULABLE:
                 return narrowed
-            plugins.came_to_nothing(narrowed.status)
+            plugins.reject_result(narrowed.status)
 
-    def _ask_extenders(self, extenders: Extending, status: Status, found: Preempt) -> Asking[PostFilterAnswer]:
+    def _ask_extenders(
+        self, extenders: ExtenderClient, status: Status, found: Preempt
+    ) -> Suspendable[PostFilterAnswer]:
         """Let the extenders take away candidates."""
         try:
             left = extenders.preempt(self.pod, found.candidates, self.cluster.nodes)
-            candidates = yield from answered(left)
+            candidates = yield from wait_for(left)
         except ExtenderError as error:
             return PostFilterAnswer(Status(Code.ERROR, (f"preemption: {error}",), status.plugin))
         if not candidates:
             return PostFilterAnswer(Status(Code.UNSCHEDULABLE, (*status.reasons, _NO_CANDIDATE), status.plugin))
         return PostFilterAnswer(status, replace(found, candidates=tuple(candidates)))
 
-    def way_out(self, answer: PostFilterAnswer) -> Failure:
+    def choose_preemption(self, answer: PostFilterAnswer) -> Failure:
         """Return what PostFilter found as a failure with its Status."""
         status, result = answer.status, answer.result
         if isinstance(result, Nominate):
@@ -177,7 +185,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     # -- the Decision ----------------------------------------------------------------------------------------------
 
-    def _failed(self, failure: Failure, outcome: Outcome) -> Concluded:
+    def _failed(self, failure: Failure, outcome: Outcome) -> AttemptResult:
         return self.decision(outcome, failure), failure
 
     def decision(self, outcome: Outcome, failure: Failure | None = None) -> Decision:
@@ -222,7 +230,7 @@ _NOTHING = ScheduleResult("", 0, 0, 0, 0)
 _NO_REASONS: dict[str, int] = {}
 
 
-def undo_leaks(cluster: ClusterState, profile: Profile) -> None:
+def roll_back_leaked_statements(cluster: ClusterState, profile: Profile) -> None:
     """Undo what-ifs that a plugin left open, because it raised for instance: nobody else may see them."""
     while cluster.statements:
         statement = cluster.statements[-1]

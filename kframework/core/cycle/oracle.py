@@ -6,10 +6,12 @@ against it as it happens. It uses no remembered answer, no columnar form, no dra
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
-from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError
 from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.results import FitError, Outcome, ScheduleError
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PreFilterResult, first_rejection, run_add_pod, run_pre_filter, run_pre_score
@@ -21,6 +23,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.status import Status
+from kframework.verbosity import V10
 
 
 class VerificationError(KFrameworkError):
@@ -118,22 +121,22 @@ def verify(search: Search, outcome: Outcome) -> None:
 
     Compared are rejections, candidates and the set of the best nodes, never the drawn one.
     """
-    looked = search.looked
-    if isinstance(outcome, ScheduleError) or not len(looked.node_order):
+    filtered = search.filtered
+    if isinstance(outcome, ScheduleError) or not len(filtered.node_order):
         return
     oracle = Oracle(search.cluster, search.profile.original, search.pod)
     rows = oracle.rows(search.start_index)
-    _same(search, "rows looked at", looked.node_order.tolist(), rows[: len(looked.node_order)])
-    statuses = {row: oracle.rejection(row) for row in rows[: looked.evaluated]}
+    _same(search, "rows looked at", filtered.node_order.tolist(), rows[: len(filtered.node_order)])
+    statuses = {row: oracle.rejection(row) for row in rows[: filtered.evaluated]}
     # Where some node passes, plugins asked along the rotation are not asked what others reject: nobody needs the words.
     in_words = isinstance(outcome, FitError) or not search.plan.fresh_scalar
-    for row, rejection in zip(rows[: looked.evaluated], looked.rejections.tolist(), strict=False):
+    for row, rejection in zip(rows[: filtered.evaluated], filtered.rejections.tolist(), strict=False):
         remembered = None if rejection == PASS else search.status(rejection)
         if in_words or remembered is None or statuses[row] is None:
             _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
-    passing = [row for row in rows[: looked.evaluated] if statuses[row] is None]
+    passing = [row for row in rows[: filtered.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
-    _same(search, "candidates", search.nodes.order[looked.candidates].tolist(), passing[:enough])
+    _same(search, "candidates", search.nodes.order[filtered.candidates].tolist(), passing[:enough])
     feasible = search.feasible.tolist()
     if len(feasible) > 1 and search.profile.scores:
         totals = dict(zip(feasible, search.totals.tolist(), strict=True))
@@ -143,3 +146,37 @@ def verify(search: Search, outcome: Outcome) -> None:
 def _same(search: Search, what: str, remembered: object, afresh: object) -> None:
     if remembered != afresh:
         raise VerificationError(search, what, remembered, afresh)
+
+
+_log = logging.getLogger(__name__)
+
+
+def log_scores(search: Search) -> None:
+    """Log the weighted scores of the nodes among which a search has just chosen, if it had a choice.
+
+    Most of a total is remembered in one piece, so the plugins are asked again; what they draw meanwhile is taken back.
+    """
+    if not len(search.totals):
+        return
+    nodes = [search.nodes[row].name for row in search.feasible.tolist()]
+    for plugin, scores in _weighted(search).items():
+        for node, score in zip(nodes, scores, strict=True):
+            fields = {"pod": search.pod.key, "plugin": plugin, "node": node, "score": score}
+            _log.log(V10, "Plugin scored node for pod", extra=fields)
+    for node, total in zip(nodes, search.totals.tolist(), strict=True):
+        fields = {"pod": search.pod.key, "node": node, "score": total}
+        _log.log(V10, "Calculated node's final score for pod", extra=fields)
+
+
+def _weighted(search: Search) -> dict[str, list[int]]:
+    """Ask again; a plugin that fails only now has its failure logged, and the attempt goes on as it would have."""
+    drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
+    try:
+        weighted = Oracle(search.cluster, search.profile.original, search.pod).weighted(search.feasible.tolist())
+    except Exception:
+        _log.exception("the scores of pod %s cannot be asked for again", search.pod.key)
+        return {}
+    finally:
+        for random, state in drawn:
+            random.setstate(state)
+    return {} if isinstance(weighted, Status) else weighted

@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec.structs import replace
 
-from kframework.core.cycle.beside_nominated import BesideNominated
-from kframework.core.cycle.layers import Layer
+from kframework.core.cycle.answer_cache import AnswerColumns, NominatedRejections
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
@@ -24,7 +23,7 @@ from kframework.state.pods import PendingPod
 from kframework.values.status import Code, Status
 
 #: The lower layers of one profile, by what their answers depend on; each is kept by the plans that stand on it.
-LowerLayers = WeakValueDictionary[tuple[Hashable, ...], Layer]
+SharedColumns = WeakValueDictionary[tuple[Hashable, ...], AnswerColumns]
 
 #: What a plan takes without columns, in bytes (8,066 measured with the default profile).
 _PER_PLAN = 8 << 10
@@ -59,8 +58,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     scores: tuple[ScoreStep, ...]
     fresh_scores: tuple[ScoreStep, ...]
     normalizing: tuple[ScoreStep, ...]
-    cache: Layer | None
-    beside_nominated: BesideNominated
+    cache: AnswerColumns | None
+    beside_nominated: NominatedRejections
 
     @cached_property
     def remembers_filters(self) -> bool:
@@ -101,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         """What each plugin last made of equal raw scores in normalising: (raw score, number of nodes, score)."""
         return {}
 
-    def remembering(self, nodes: NodeTable) -> Plan:
+    def with_columns(self, nodes: NodeTable) -> Plan:
         """Return the plan with columns for what plugins say that read pods; itself if none of them signs."""
         filters = tuple(step for step in self.fresh_columnar if step.name in self.signed)
         scores = tuple(step for step in self.fresh_scores if step.name in self.signed)
@@ -109,14 +108,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
             return self
         return replace(
             self,
-            cache=Layer(nodes, nodes.pod_log, filters, scores, self.cache),
+            cache=AnswerColumns(nodes, nodes.pod_log, filters, scores, self.cache),
             fresh_columnar=tuple(step for step in self.fresh_columnar if step.name not in self.signed),
             fresh_scores=tuple(step for step in self.fresh_scores if step.name not in self.signed),
             normalizing=tuple(step for step in self.scores if step.name in self.signed and step.normalize is not None),
         )
 
     @cached_property
-    def unremembered(self) -> Plan:
+    def uncached(self) -> Plan:
         """The plan that asks all plugins about every row, and remembers nothing."""
         return replace(self, cache=None, fresh_columnar=self.filters, fresh_scalar=(), fresh_scores=self.scores)
 
@@ -151,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         )
 
 
-def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: LowerLayers) -> Plan:
+def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: SharedColumns) -> Plan:
     """Ask the plugins that sign the pod for all that they say before a node is looked at."""
     silent = frozenset(
         plugin.name for plugin, value in zip(profile.placement, signature.values, strict=True) if value is NOTHING
@@ -223,7 +222,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         fresh_scores=tuple(step for step in scores if step not in node_scores),
         normalizing=tuple(step for step in node_scores if step.normalize is not None),
         cache=_lower(profile, signature, node_filters, node_scores, nodes, lower),
-        beside_nominated=BesideNominated(),
+        beside_nominated=NominatedRejections(),
     )
 
 
@@ -237,8 +236,8 @@ def _lower(
     filters: tuple[FilterStep, ...],
     scores: tuple[ScoreStep, ...],
     nodes: NodeTable,
-    layers: LowerLayers,
-) -> Layer | None:
+    layers: SharedColumns,
+) -> AnswerColumns | None:
     """Return the layer of these steps, which read only the Node object; None if there are none."""
     values = (
         value for plugin, value in zip(profile.placement, signature.values, strict=True) if plugin.reads == "node"
@@ -247,11 +246,11 @@ def _lower(
     key = (*values, *filters, *scores)
     layer = layers.get(key)
     if layer is None and (filters or scores):
-        layer = layers[key] = Layer(nodes, nodes.node_log, filters, scores)
+        layer = layers[key] = AnswerColumns(nodes, nodes.node_log, filters, scores)
     return layer
 
 
-class _Known(msgspec.Struct):
+class _CacheEntry(msgspec.Struct):
     """A plan as it was made, the same with columns of its own if it has any, and when it was last asked for."""
 
     made: Plan
@@ -259,7 +258,7 @@ class _Known(msgspec.Struct):
     asked: int = 0
 
 
-class Layers:
+class PlanCache:
     """The plans of one profile, least recently used first, within a budget of bytes.
 
     A plan has columns of its own where bringing them up to date costs less than asking about the rows that a search
@@ -276,12 +275,12 @@ class Layers:
         self._nodes = nodes
         self._budget = budget
         self._percentage = percentage
-        self._plans: OrderedDict[Signature, _Known] = OrderedDict()
+        self._plans: OrderedDict[Signature, _CacheEntry] = OrderedDict()
         #: The plans that have columns of their own, and what these take.
         self._columned: OrderedDict[Signature, int] = OrderedDict()
-        self._lower = LowerLayers()
+        self._lower = SharedColumns()
         #: How many plans stand on each of the lower layers.
-        self._stand_on = Counter[Layer]()
+        self._stand_on = Counter[AnswerColumns]()
         #: The memory of all plans and columns, in bytes; it may exceed the budget by the columns of one plan.
         self.nbytes: int = 0
         self._pods = 0
@@ -299,12 +298,12 @@ class Layers:
                 self._forget(next(iter(self._plans)))
         else:
             self._plans.move_to_end(signature)
-        plan = self._with_columns(signature, known) if self._columns_pay(known) else known.made
+        plan = self._ensure_columns(signature, known) if self._worth_columns(known) else known.made
         known.asked = self._pods
         return plan
 
-    def _remember(self, signature: Signature, made: Plan) -> _Known:
-        known = self._plans[signature] = _Known(made)
+    def _remember(self, signature: Signature, made: Plan) -> _CacheEntry:
+        known = self._plans[signature] = _CacheEntry(made)
         self.nbytes += _PER_PLAN
         if made.cache is not None:
             self._stand_on[made.cache] += 1
@@ -314,7 +313,7 @@ class Layers:
 
     def _forget(self, signature: Signature) -> None:
         if signature in self._columned:
-            self._take_columns(signature)
+            self._evict_columns(signature)
         made = self._plans.pop(signature).made
         self.nbytes -= _PER_PLAN
         if made.cache is not None:
@@ -323,12 +322,12 @@ class Layers:
                 del self._stand_on[made.cache]
                 self.nbytes -= made.cache.nbytes
 
-    def _columns_pay(self, known: _Known) -> bool:
+    def _worth_columns(self, known: _CacheEntry) -> bool:
         nodes = len(self._nodes)
-        looked_at = nodes_to_find(nodes, self._percentage)
-        return looked_at == nodes or (known.asked > 0 and 2 * (self._pods - known.asked) <= looked_at)
+        run_filters = nodes_to_find(nodes, self._percentage)
+        return run_filters == nodes or (known.asked > 0 and 2 * (self._pods - known.asked) <= run_filters)
 
-    def _with_columns(self, signature: Signature, known: _Known) -> Plan:
+    def _ensure_columns(self, signature: Signature, known: _CacheEntry) -> Plan:
         """Return a plan with columns of its own, as far as there is room or somebody has to make room."""
         if known.columned is not None:
             self._columned.move_to_end(signature)
@@ -337,13 +336,13 @@ class Layers:
             oldest = next(iter(self._columned))
             if self._plans[oldest].asked > known.asked:
                 return known.made
-            self._take_columns(oldest)
-        plan = known.columned = known.made.remembering(self._nodes)
+            self._evict_columns(oldest)
+        plan = known.columned = known.made.with_columns(self._nodes)
         self._columned[signature] = 0 if plan is known.made or plan.cache is None else plan.cache.nbytes
         self.nbytes += self._columned[signature]
         return plan
 
-    def _take_columns(self, signature: Signature) -> None:
+    def _evict_columns(self, signature: Signature) -> None:
         self.nbytes -= self._columned.pop(signature)
         self._plans[signature].columned = None
 
@@ -351,7 +350,7 @@ class Layers:
         """Forget everything."""
         self._plans.clear()
         self._columned.clear()
-        self._lower = LowerLayers()
+        self._lower = SharedColumns()
         self._stand_on.clear()
         self.nbytes = 0
         self._generation = self._nodes.generation

@@ -1,21 +1,24 @@
-"""Rejections: what stands against a node, as one integer.
+"""Rejections of nodes, encoded so that the first plugin to reject a node is the minimum; and how one is found.
 
-    order of the plugin << 35 | source << 32 | bits        PASS is the largest integer
-
-So *the first rejection in configured order is the minimum*: of remembered answers, of plugins asked afresh, of
-nominated pods and of preemption alike. `source` says whose `bits` these are: reason bits of the plugin's own
-`filter_nodes`, or a place in a StatusTable that belongs to a layer or to the attempt.
+As in kube-scheduler a pod must fit both ways: beside the nominated pods that are at least as important as itself, and
+without them, as they may never arrive (RunFilterPluginsWithNominatedPods).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
+from kframework.core.runtime.points import first_rejection, run_add_pod
 from kframework.core.runtime.steps import FilterStep
-from kframework.state.pods import PendingPod
+from kframework.framework.cycle_state import CycleState
+from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeInfo
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Status
 
 #: No rejection.
@@ -36,7 +39,7 @@ FIRST = -1
 PLUGIN, LOWER, UPPER, NOMINATED, ATTEMPT = range(5)
 
 
-def order_of(rejection: int) -> int:
+def plugin_order(rejection: int) -> int:
     """Return the order of the plugin that objects; larger than any for PASS."""
     return rejection >> _ORDER
 
@@ -46,12 +49,12 @@ def source_of(rejection: int) -> int:
     return rejection >> _SOURCE & 7
 
 
-def bits_of(rejection: int) -> int:
+def reason_bits(rejection: int) -> int:
     """Return the bits of a rejection."""
     return rejection & _BITS
 
 
-def of_plugin(order: int) -> int:
+def plugin_rejection(order: int) -> int:
     """Return the rejection of a plugin, to which its reason bits are added."""
     return order << _ORDER
 
@@ -90,5 +93,67 @@ def in_words(rejection: int, tables: Iterable[StatusTable], filters: Sequence[Fi
     """Put a rejection into words: by the table that it refers to, or by the plugin whose bits it carries."""
     for table in tables:
         if table.source == source_of(rejection):
-            return table.statuses[bits_of(rejection)]
-    return filters[order_of(rejection)].explain(pod, bits_of(rejection))
+            return table.statuses[reason_bits(rejection)]
+    return filters[plugin_order(rejection)].explain(pod, reason_bits(rejection))
+
+
+class FilterTarget(Protocol):
+    """A pod that is to be placed, and the Filter plugins that have something to say about it, in order."""
+
+    @property
+    def cluster(self) -> ClusterState:
+        """The live tables."""
+        ...
+
+    @property
+    def pod(self) -> PendingPod:
+        """The pod."""
+        ...
+
+    @property
+    def filters(self) -> Sequence[FilterStep]:
+        """The plugins."""
+        ...
+
+
+@contextmanager
+def with_nominated_pods(
+    question: FilterTarget, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
+) -> Iterator[CycleState | Status]:
+    """Put the nominated pods on the node until the end of the block.
+
+    Yields the cycle state, a copy that took them in if any plugin does, or the error of one that could not.
+    """
+    taking_in = tuple(step for step in question.filters if step.add_pod is not None)
+    if taking_in:
+        state = state.clone()
+    with question.cluster.statement() as what_if:
+        for other in nominated:
+            what_if.add(other, node.name)
+            failed = run_add_pod(taking_in, state, question.pod, other, node) if taking_in else None
+            if failed is not None:
+                yield failed
+                return
+        yield state
+
+
+def filter_assuming_nominated_pods(
+    question: FilterTarget, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo
+) -> Status | None:
+    """Return the first rejection of the node by these of the plugins, with the nominated pods on it, if there are any.
+
+    Those count that are at least as important as the pod.
+    """
+    nominated = question.cluster.nominator.beside(question.pod, node.name)
+    if not nominated:
+        return None
+    with with_nominated_pods(question, state, node, nominated) as taken_in:
+        return taken_in if isinstance(taken_in, Status) else first_rejection(filters, taken_in, question.pod, node)
+
+
+def filter_with_nominated_pods(
+    question: FilterTarget, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo
+) -> Status | None:
+    """Return the first rejection of the node by these of the plugins: with the nominated pods on it, then without."""
+    beside = filter_assuming_nominated_pods(question, filters, state, node)
+    return beside or first_rejection(filters, state, question.pod, node)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, overload, runtime_checkable
 
-from kframework.core.cycle.attempt import Attempt, Concluded
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Binding, Decision
-from kframework.core.cycle.outcome import ScheduleResult
+from kframework.core.cycle.attempt import Attempt, AttemptResult
+from kframework.core.cycle.records import Binding, Decision
+from kframework.core.cycle.results import Reservation, ScheduleResult
 from kframework.errors import ClusterError
 from kframework.framework.cycle_state import CycleState
 from kframework.state.inbox import OwnMessage
@@ -34,7 +33,7 @@ class Run(Sequence[Decision]):
         self._states: list[CycleState] = []
         self._decisions: dict[int, Decision] = {}
 
-    def take(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> Concluded | None:
+    def take(self, attempt: Attempt, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
         """Assume a pod that has found its node; return how the attempt failed if that cannot be."""
         concluded = attempt.assume(result)
         if concluded is None:

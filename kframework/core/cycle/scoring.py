@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.layers import Layer, ask_score_rows
+from kframework.core.cycle.answer_cache import AnswerColumns, ask_score_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.runtime.points import run_pre_score
 from kframework.core.runtime.steps import ScoreStep
@@ -50,7 +50,7 @@ class Scoring(msgspec.Struct, eq=False):
 
         return plan.profile.wrapped("pre_score", run, lambda status: status, *asked)
 
-    def _normalized(self, step: ScoreStep, cache: Layer) -> Scores | int | Status:
+    def _normalized(self, step: ScoreStep, cache: AnswerColumns) -> Scores | int | Status:
         """Let a plugin normalise its remembered scores; equal ones come to what they came to before."""
         raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:

@@ -1,12 +1,10 @@
-"""Find a node for one pod: the scheduling cycle, a plain function from the live tables to an outcome.
+"""The search for a node for one pod, from the live tables to an outcome.
 
-    plan        remembered answers for this pod's signature, caught up with the logs
-    rejections  minimum of the plan's column and of each plugin asked afresh
+    plan        cached answers for this pod's signature, brought up to date from the logs
+    rejections  minimum of the plan's column and of each plugin that is called in every cycle
     candidates  the first k rows without rejection in rotation order
-    total       the plan's totals + weight x normalised column of each plugin that normalises or is asked afresh
-    choice      the largest total; any of the equals is right, the seeded generator draws
-
-Where extenders have a say, the search yields its questions to them (`extending`); without them it yields nothing.
+    total       the plan's totals + weight x normalised column of each plugin that normalises or is called in every cycle
+    choice      one of the largest totals, drawn by the seeded generator
 """
 
 from __future__ import annotations
@@ -19,25 +17,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.asking import Asking, answered, unasked
-from kframework.core.cycle.beside_nominated import BesideNominated
-from kframework.core.cycle.extending import ExtenderError, Extending
-from kframework.core.cycle.layers import FEW, ask_filter_rows
-from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.answer_cache import FEW, NominatedRejections, ask_filter_rows
 from kframework.core.cycle.plan import Plan
-from kframework.core.cycle.question import filter_with_nominated_pods
 from kframework.core.cycle.rejections import (
     ATTEMPT,
     FIRST,
     PASS,
     UNREACHED,
     StatusTable,
+    filter_with_nominated_pods,
     in_words,
-    of_plugin,
-    order_of,
+    plugin_order,
+    plugin_rejection,
 )
+from kframework.core.cycle.results import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, find_first_passing, nodes_to_find, row_by_row
 from kframework.core.cycle.scoring import Scoring
+from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, run_sync, wait_for
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
@@ -61,7 +57,7 @@ _NO_NODES = ScheduleError(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes
 _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
-class Looked(msgspec.Struct, frozen=True):
+class FilterOutcome(msgspec.Struct, frozen=True):
     """What Filter made of the nodes.
 
     `node_order`: the rows in the order in which they were looked at; `rejections` are aligned to it, and mean something
@@ -74,7 +70,7 @@ class Looked(msgspec.Struct, frozen=True):
     candidates: Places = _NONE
 
 
-_NOT_LOOKED = Looked()
+_NOT_FILTERED = FilterOutcome()
 
 
 class Search:
@@ -92,7 +88,7 @@ class Search:
         rotation: Rotation,
         random: Random,
         trace: AttemptTrace | None = None,
-        extenders: Extending | None = None,
+        extenders: ExtenderClient | None = None,
     ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
@@ -106,13 +102,13 @@ class Search:
         self.extenders = extenders
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
-        self.looked: Looked = _NOT_LOOKED
+        self.filtered: FilterOutcome = _NOT_FILTERED
         self.places: Places = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
         self._words: dict[int, Status] = {}
         #: What stands against nodes once the pods nominated to them have arrived; None before it was asked.
-        self._beside_nominated: BesideNominated | None = None
+        self._beside_nominated: NominatedRejections | None = None
         #: What stands against the nominated node, if it was tried first in vain.
         self._rejected_nominee: dict[int, int] = {}
         #: What extenders have against nodes, by row.
@@ -120,9 +116,9 @@ class Search:
 
     def run(self) -> Outcome:
         """Find a node, where there are no extenders."""
-        return unasked(self.steps())
+        return run_sync(self.steps())
 
-    def steps(self) -> Asking[Outcome]:
+    def steps(self) -> Suspendable[Outcome]:
         """Find a node."""
         if not len(self.nodes):
             return _NO_NODES
@@ -133,7 +129,7 @@ class Search:
         phase = "filter"
         outcome: Outcome | None = None
         if self.pod.status.nominated_node_name or len(self.cluster.nominator):
-            outcome = yield from self._try_nominee()
+            outcome = yield from self._try_nominated_node()
         outcome = outcome or self._filter(result)
         if outcome is None and self.extenders is not None:
             self.trace.end_phase(phase)
@@ -142,7 +138,7 @@ class Search:
         if outcome is None and not len(self.feasible):
             outcome = self._fit_error(result)
         elif outcome is None and len(self.feasible) == 1:
-            outcome = ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.looked.evaluated, 1)
+            outcome = ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.filtered.evaluated, 1)
         self.trace.end_phase(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is not None:
             return outcome
@@ -155,7 +151,7 @@ class Search:
             self.trace.end_phase(phase)
             phase = "extender_prioritize"
             nodes = self._feasible_nodes()
-            added = yield from answered(self.extenders.prioritize(self.pod, nodes))
+            added = yield from wait_for(self.extenders.prioritize(self.pod, nodes))
             totals = totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
         best = self.best(totals)
         self.trace.end_phase(phase)
@@ -199,7 +195,7 @@ class Search:
         """The Filter plugins that have something to say, in order: what one row is asked by."""
         return self.plan.filters
 
-    def _try_nominee(self) -> Asking[ScheduleResult | None]:
+    def _try_nominated_node(self) -> Suspendable[ScheduleResult | None]:
         """Try the node that the pod is nominated to, alone; a failure only means that the search goes on."""
         name = self.pod.status.nominated_node_name or self.cluster.nominator.node_of(self.pod.uid)
         row = self.nodes.row(name) if name else None
@@ -208,45 +204,45 @@ class Search:
         node = self.nodes[row]
         status = filter_with_nominated_pods(self, self.filters, self.state, node)
         if status is None:
-            return ScheduleResult(node.name, 0, 1, 1, 1) if (yield from self._let_in(node)) else None
+            return ScheduleResult(node.name, 0, 1, 1, 1) if (yield from self._extenders_accept(node)) else None
         if status.rejected:
             self._rejected_nominee[row] = self.table.rejection(FIRST, status)
         return None
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def go_on_with(self, places: Places) -> None:
+    def keep_feasible(self, places: Places) -> None:
         """Let the nodes at these places go on to scoring."""
         self.places, self.feasible = places, self.nodes.order[places]
 
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
         """Find the feasible nodes."""
-        narrowed = self.narrowed(result)
-        nodes = len(self.nodes) if narrowed is None else len(narrowed)
-        if narrowed is not None and nodes <= FEW:
+        allowed = self.allowed(result)
+        nodes = len(self.nodes) if allowed is None else len(allowed)
+        if allowed is not None and nodes <= FEW:
             # A pod pinned to a few nodes (DaemonSets): asking them costs less than bringing a layer up to date.
-            self.plan = self.plan.unremembered
+            self.plan = self.plan.uncached
         elif self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
         enough = nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
         if self.is_remembered:
-            self.looked = self.filter_by_columns(enough)
-            self.go_on_with(self.looked.candidates)
-            self.rotation.next_start_index = (self.start_index + self.looked.evaluated) % nodes
+            self.filtered = self.filter_by_columns(enough)
+            self.keep_feasible(self.filtered.candidates)
+            self.rotation.next_start_index = (self.start_index + self.filtered.evaluated) % nodes
             return None
         # So many rows as were enough for the pod before, and an eighth more, are mostly enough; what is asked along the
         # rotation stops by itself.
         first = nodes if self.plan.fresh_scalar else min(max(2 * enough + 2, self.plan.evaluated[-1] * 9 // 8), nodes)
-        looked = self.looked_at(narrowed, first, enough)
-        while looked.evaluated == len(rows := looked.node_order) < nodes:
+        filtered = self.run_filters(allowed, first, enough)
+        while filtered.evaluated == len(rows := filtered.node_order) < nodes:
             # So many rows as are enough if as many of them pass as of these, and a quarter more.
-            likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[looked.candidates])))
-            looked = self.looked_at(narrowed, min(likely + 1, nodes), enough)
-        self.looked = looked
-        self.plan.evaluated[-1] = looked.evaluated
-        self.go_on_with(looked.candidates)
+            likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[filtered.candidates])))
+            filtered = self.run_filters(allowed, min(likely + 1, nodes), enough)
+        self.filtered = filtered
+        self.plan.evaluated[-1] = filtered.evaluated
+        self.keep_feasible(filtered.candidates)
         status = self._first_fault()
-        self._advance()
+        self._advance_start_index()
         return None if status is None else ScheduleError(status)
 
     @property
@@ -261,41 +257,41 @@ class Search:
             and not self._rejected_nominee
         )
 
-    def filter_by_columns(self, enough: int) -> Looked:
+    def filter_by_columns(self, enough: int) -> FilterOutcome:
         """Find the first nodes that pass by the plan's columns."""
         cache, nodes = self.plan.cache, self.nodes
         assert cache is not None
         candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
         places = in_turn(self.start_index, evaluated, len(nodes))
-        return Looked(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
+        return FilterOutcome(nodes.order[places], cache.rejections.shown[places], evaluated, candidates)
 
     @property
     def needs_scoring(self) -> bool:
         """Whether something tells the feasible nodes apart; otherwise the first is as good as any."""
         return bool(self.profile.scores) or (self.extenders is not None and self.extenders.needs_scoring)
 
-    def narrowed(self, result: PreFilterResult) -> NDArray[np.int64] | None:
+    def allowed(self, result: PreFilterResult) -> NDArray[np.int64] | None:
         """Return the places of the nodes worth looking at, None for all."""
         if result.nodes is None:
             return None
         rows = [row for name in result.nodes if (row := self.nodes.row(name)) is not None]
         return np.sort(self.nodes.places[rows]) if rows else _NONE
 
-    def looked_at(self, narrowed: NDArray[np.int64] | None, count: int, enough: int) -> Looked:
+    def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
         """Find out which of so many nodes pass; called with the first few, and with more if those were not enough."""
-        places = in_turn(self.start_index, count, len(self.nodes if narrowed is None else narrowed))
-        if narrowed is not None:
-            places = narrowed[places]
+        places = in_turn(self.start_index, count, len(self.nodes if allowed is None else allowed))
+        if allowed is not None:
+            places = allowed[places]
         node_order = self.nodes.order[places]
         rejections = self._rejections(places, node_order)
-        self._ask_fresh_scalar(node_order, rejections, enough)
+        self._run_scalar_filters(node_order, rejections, enough)
         passes = rejections == PASS
         if np.count_nonzero(passes) == len(passes):  # a microsecond less than `all`
             evaluated = min(enough, len(node_order))
-            return Looked(node_order, rejections, evaluated, among(places, slice(0, evaluated)))
+            return FilterOutcome(node_order, rejections, evaluated, among(places, slice(0, evaluated)))
         passing = passes.nonzero()[0]
         evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
-        return Looked(node_order, rejections, evaluated, among(places, passing[:enough]))
+        return FilterOutcome(node_order, rejections, evaluated, among(places, passing[:enough]))
 
     def _rejections(self, places: Places, node_order: NDArray[np.int64]) -> Scores:
         """Return what stands against these rows, save what scalar plugins say that must be asked afresh."""
@@ -313,12 +309,12 @@ class Search:
         """Return what stands against these rows once the pods nominated to them have arrived."""
         beside = self._beside_nominated
         if beside is None:
-            beside = self.plan.beside_nominated if self.plan.remembers_filters else BesideNominated()
+            beside = self.plan.beside_nominated if self.plan.remembers_filters else NominatedRejections()
             beside.catch_up(self.cluster, self.pod)
             self._beside_nominated = beside
         return beside.rejections(self, self.state, rows)
 
-    def _ask_fresh_scalar(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
+    def _run_scalar_filters(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
         """Ask the scalar plugins that do not sign, only along the rotation and until enough nodes pass.
 
         When none passes they are asked about the other rows too, so that the first rejection of each is known.
@@ -347,17 +343,19 @@ class Search:
                 rejections[place + 1 :] = UNREACHED
                 return
         if not passed:
-            self._ask_behind(node_order, rejections, ~open_places)
+            self._complete_rejections(node_order, rejections, ~open_places)
 
-    def _ask_behind(self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]) -> None:
+    def _complete_rejections(
+        self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]
+    ) -> None:
         """Ask those plugins about the rows that others behind them reject."""
-        behind = np.flatnonzero(rejected & (rejections > of_plugin(self.plan.fresh_scalar[0].order)))
+        behind = np.flatnonzero(rejected & (rejections > plugin_rejection(self.plan.fresh_scalar[0].order)))
         for place, row in row_by_row(behind, node_order):
-            rejections[place] = self._rejected_earlier(row, int(rejections[place]))
+            rejections[place] = self._earlier_rejection(row, int(rejections[place]))
 
-    def _rejected_earlier(self, row: int, rejection: int) -> int:
+    def _earlier_rejection(self, row: int, rejection: int) -> int:
         """Return what the plugins asked along the rotation have against a node before others reject it."""
-        node, reach = self.nodes[row], order_of(rejection)
+        node, reach = self.nodes[row], plugin_order(rejection)
         for step in self.plan.fresh_scalar:
             if step.order > reach:
                 break
@@ -368,44 +366,44 @@ class Search:
 
     def _first_fault(self) -> Status | None:
         """Return the first fault that the search ran into; there it ended."""
-        looked, cache, beside = self.looked, self.plan.cache, self._beside_nominated
+        filtered, cache, beside = self.filtered, self.plan.cache, self._beside_nominated
         remembered = (cache is not None and cache.has_faults) or (beside is not None and beside.table.faults)
         if self.table.faults or remembered:
-            for place, rejection in enumerate(looked.rejections[: looked.evaluated].tolist()):
+            for place, rejection in enumerate(filtered.rejections[: filtered.evaluated].tolist()):
                 if rejection == PASS or self.status(rejection).rejected:
                     continue
                 # An earlier rejection keeps the faulty plugin from being asked.
-                earlier = self._rejected_earlier(int(looked.node_order[place]), rejection)
+                earlier = self._earlier_rejection(int(filtered.node_order[place]), rejection)
                 if not self.status(earlier).rejected:
-                    self.looked = Looked(looked.node_order, looked.rejections, place, looked.candidates)
+                    self.filtered = FilterOutcome(filtered.node_order, filtered.rejections, place, filtered.candidates)
                     return self.status(earlier)
-                looked.rejections[place] = earlier
+                filtered.rejections[place] = earlier
         return None
 
-    def _advance(self) -> None:
+    def _advance_start_index(self) -> None:
         """Let the next search start behind what this one looked at; the nominated node counts wherever it is."""
-        evaluated = self.looked.evaluated
+        evaluated = self.filtered.evaluated
         for row in self._rejected_nominee:
-            evaluated += row not in self.looked.node_order[: self.looked.evaluated]
+            evaluated += row not in self.filtered.node_order[: self.filtered.evaluated]
         self.rotation.next_start_index = (self.start_index + evaluated) % len(self.nodes)
 
     # -- extenders -------------------------------------------------------------------------------------------------
 
-    def _let_in(self, node: NodeInfo) -> Asking[bool]:
+    def _extenders_accept(self, node: NodeInfo) -> Suspendable[bool]:
         """Ask extenders about the nominated node alone; a refusal, or an error, only means that the search goes on."""
         if self.extenders is None:
             return True
         try:
-            return bool((yield from answered(self.extenders.filter(self.pod, [node]))).nodes)
+            return bool((yield from wait_for(self.extenders.filter(self.pod, [node]))).nodes)
         except ExtenderError as error:
             _log.warning("extenders cannot say whether pod %s may go to %s: %s", self.pod.key, node.name, error)
             return False
 
-    def _ask_extenders(self, extenders: Extending, result: PreFilterResult) -> Asking[ScheduleError | None]:
+    def _ask_extenders(self, extenders: ExtenderClient, result: PreFilterResult) -> Suspendable[ScheduleError | None]:
         """Let the extenders take away feasible nodes; one they leave out without a word is as if never looked at."""
         nodes = self._feasible_nodes()
         try:
-            answer = yield from answered(extenders.filter(self.pod, nodes))
+            answer = yield from wait_for(extenders.filter(self.pod, nodes))
         except ExtenderError as error:
             return ScheduleError(Status(Code.ERROR, (str(error),)))
         passing = {node.row for node in answer.nodes}
@@ -414,7 +412,7 @@ class Search:
                 status = answer.failed.get(node.name, result.excluded or _NO_REASON).with_plugin(EXTENDER)
                 rejection = self.table.rejection(len(self.profile.filters), status)
                 self._rejected_by_extenders[node.row] = rejection
-        self.go_on_with(self.nodes.places[np.array([node.row for node in answer.nodes], dtype=np.int64)])
+        self.keep_feasible(self.nodes.places[np.array([node.row for node in answer.nodes], dtype=np.int64)])
         return None
 
     def _feasible_nodes(self) -> list[NodeInfo]:
@@ -435,13 +433,13 @@ class Search:
 
     def _by_row(self) -> Scores:
         """Return what stands against the node of each row."""
-        looked, by_row = self.looked, np.full(self.nodes.capacity, UNREACHED)
-        rejections = looked.rejections[: looked.evaluated]
+        filtered, by_row = self.filtered, np.full(self.nodes.capacity, UNREACHED)
+        rejections = filtered.rejections[: filtered.evaluated]
         if self.plan.fresh_scalar and PASS in rejections:
             # Those plugins were not asked about all that others reject, as long as some node passed.
-            self._ask_behind(looked.node_order[: looked.evaluated], rejections, rejections != PASS)
+            self._complete_rejections(filtered.node_order[: filtered.evaluated], rejections, rejections != PASS)
         by_row[list(self._rejected_nominee)] = list(self._rejected_nominee.values())
-        by_row[looked.node_order[: looked.evaluated]] = rejections
+        by_row[filtered.node_order[: filtered.evaluated]] = rejections
         by_row[list(self._rejected_by_extenders)] = list(self._rejected_by_extenders.values())
         return by_row
 
@@ -457,7 +455,7 @@ class Search:
             if not status.rejected:
                 return ScheduleError(status)
             rejectors.add(status.plugin)
-            if status.code == Code.PENDING and rejection in self.looked.rejections:
+            if status.code == Code.PENDING and rejection in self.filtered.rejections:
                 pending.add(status.plugin)
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
@@ -498,4 +496,4 @@ class Search:
         feasible, by_row = self.feasible, self.nodes.by_row
         best = tuple([(by_row[feasible.item(place)].name, totals.item(place)) for place in places])
         node = by_row[feasible.item(chosen)].name
-        return ScheduleResult(node, score, len(ties), self.looked.evaluated, len(feasible), best)
+        return ScheduleResult(node, score, len(ties), self.filtered.evaluated, len(feasible), best)

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import msgspec
 
 from kframework.clock import seconds_of
-from kframework.core.cycle.question import Question, filter_with_nominated_pods
+from kframework.core.cycle.rejections import FilterTarget, filter_with_nominated_pods
 from kframework.core.runtime.points import run_add_pod, run_remove_pod
 from kframework.core.runtime.steps import FilterStep
 from kframework.framework.answers import Candidate
@@ -87,7 +87,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
     never a victim.
     """
 
-    search: Question
+    search: FilterTarget
     state: CycleState
     budgets: Budgets
     spared: Callable[[PodInfo], bool] | None
@@ -147,7 +147,7 @@ class _ExtensionError(Exception):
 class _WhatIf:
     """A node on which pods come and go, with a cycle state that keeps up with them: a copy if any plugin changes it."""
 
-    def __init__(self, search: Question, state: CycleState, node: NodeInfo, statement: Statement) -> None:
+    def __init__(self, search: FilterTarget, state: CycleState, node: NodeInfo, statement: Statement) -> None:
         self._search = search
         self._extended = tuple(
             step for step in search.filters if step.add_pod is not None or step.remove_pod is not None

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.beside_nominated import ChangedRows
-from kframework.core.cycle.decision import fit_error
+from kframework.core.cycle.answer_cache import ChangedRows
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.question import Question
+from kframework.core.cycle.records import fit_error
+from kframework.core.cycle.rejections import FilterTarget
 from kframework.core.cycle.search import Search
 from kframework.core.preemption.dry_runs import Budgets, DryRun, Ranked, may_preempt, rank
 from kframework.core.runtime.profile import Signature
@@ -112,7 +112,7 @@ class Evaluator(Preemption):
             raise RuntimeError(f"preemption was asked for pod {pod.key}, but this is not its scheduling cycle")
         return search
 
-    def dry_run(self, question: Question, state: CycleState) -> DryRun:
+    def dry_run(self, question: FilterTarget, state: CycleState) -> DryRun:
         """Return what tries nodes, one after the other, and remembers nothing."""
         return DryRun(question, state, self._budgets, self._spared)
 

@@ -9,7 +9,7 @@ from kframework.framework.events import Occurrence
 from kframework.state.pods import QueuedPod
 
 #: A profile and one of its plugins, both by name.
-Holder = tuple[str, str]
+PluginKey = tuple[str, str]
 
 
 class Pool:
@@ -19,8 +19,8 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[int, QueuedPod, tuple[Holder, ...]]] = {}
-        self._held: dict[Holder, dict[str, None]] = {}
+        self._pods: dict[str, tuple[int, QueuedPod, tuple[PluginKey, ...]]] = {}
+        self._held: dict[PluginKey, dict[str, None]] = {}
         self._arrivals = 0
 
     def put(self, queued: QueuedPod, plugins: Iterable[str]) -> None:
@@ -50,7 +50,7 @@ class Pool:
         found = self._pods.get(uid)
         return found[1] if found is not None else None
 
-    def held_by(self, holders: Mapping[Holder, Collection[str] | None]) -> list[QueuedPod]:
+    def held_by(self, holders: Mapping[PluginKey, Collection[str] | None]) -> list[QueuedPod]:
         """List the pods that one of these plugins holds back, in the order of their arrival.
 
         Beside a plugin stand the uids of those that are meant; None for all.
@@ -65,11 +65,11 @@ class Pool:
         return [queued for _, queued in found]
 
     @property
-    def holders(self) -> dict[Holder, int]:
+    def holders(self) -> dict[PluginKey, int]:
         """How many pods each plugin holds back."""
         return {holder: len(held) for holder, held in self._held.items()}
 
-    def held_by_one(self, holder: Holder) -> Iterator[QueuedPod]:
+    def held_by_one(self, holder: PluginKey) -> Iterator[QueuedPod]:
         """List the pods that a plugin holds back, in the order of their arrival; the pool must not change meanwhile."""
         return (self._pods[uid][1] for uid in self._held.get(holder, ()))
 

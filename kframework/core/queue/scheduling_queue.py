@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pool import Holder, InFlight, Pool
+from kframework.core.queue.pool import InFlight, PluginKey, Pool
 from kframework.framework.events import ActionType, EventResource, Occurrence, pod_updates
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
@@ -56,7 +56,7 @@ class QueueRules(Protocol):
         """Ask PreEnqueue; None lets the pod in."""
         ...
 
-    def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
+    def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins that registered the event, and the uids of the pods that it may help, None for any.
 
         Asked for every event, so it had better be remembered.
@@ -384,11 +384,11 @@ class SchedulingQueue:
                 return iter(self._gated)
         raise ValueError(f"there is no queue {place!r}")
 
-    def holders(self) -> Counter[Holder]:
+    def holders(self) -> Counter[PluginKey]:
         """Count the unschedulable and gated pods that each plugin of each profile holds back."""
         return Counter(self._unschedulable.holders) + Counter(self._gated.holders)
 
-    def held_by(self, holder: Holder) -> Iterator[QueuedPod]:
+    def held_by(self, holder: PluginKey) -> Iterator[QueuedPod]:
         """List the pods that a plugin holds back, unschedulable then gated; the queue must not change meanwhile."""
         return itertools.chain(self._unschedulable.held_by_one(holder), self._gated.held_by_one(holder))
 

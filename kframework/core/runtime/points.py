@@ -191,12 +191,12 @@ class PostFilterRound:
                     return answer
                 if not answer.status.rejected:
                     return PostFilterAnswer(answer.status)
-                self.came_to_nothing(answer.status, answer.result)
+                self.reject_result(answer.status, answer.result)
             return PostFilterAnswer(Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejector), self._kept)
 
         return self._profile.wrapped("post_filter", ask, PostFilterAnswer, state, pod, diagnosis)
 
-    def came_to_nothing(self, status: Status, result: PluginResult | None = None) -> None:
+    def reject_result(self, status: Status, result: PluginResult | None = None) -> None:
         """Note that a plugin found no way out."""
         self._rejector = self._rejector or status.plugin
         self._reasons += status.reasons

@@ -16,7 +16,7 @@ from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import Place
 from kframework.config.expand import ExtensionPoints, expand_all
 from kframework.config.models import POINTS, camel
-from kframework.core.queue.pool import Holder
+from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import GROUP, Registry, stale_install
@@ -80,7 +80,7 @@ class Profiles(dict[str, Profile]):
         """Ask the PreEnqueue plugins of the pod's profile."""
         return run_pre_enqueue(self[pod.scheduler_name], pod)
 
-    def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
+    def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
         registered = self._registrations(event)
         if not registered.some_name_pods:
@@ -88,7 +88,7 @@ class Profiles(dict[str, Profile]):
         return {holder: self._concerned(holder, each, event) for holder, each in registered.by_holder.items()}
 
     def _concerned(
-        self, holder: Holder, registrations: Iterable[ClusterEvent], event: Occurrence
+        self, holder: PluginKey, registrations: Iterable[ClusterEvent], event: Occurrence
     ) -> Collection[str] | None:
         """Return the uids of the pods that one of these is about; None for any, as where one fails to say."""
         named = set[str]()
@@ -146,9 +146,9 @@ class Profiles(dict[str, Profile]):
 class _Registered:
     """Who registered what matches an event of some kind."""
 
-    def __init__(self, by_holder: Mapping[Holder, tuple[ClusterEvent, ...]]) -> None:
+    def __init__(self, by_holder: Mapping[PluginKey, tuple[ClusterEvent, ...]]) -> None:
         self.by_holder = by_holder
-        self.anyone: Mapping[Holder, None] = dict.fromkeys(by_holder)
+        self.anyone: Mapping[PluginKey, None] = dict.fromkeys(by_holder)
         self.some_name_pods: bool = any(each.concerns for events in by_holder.values() for each in events)
 
 

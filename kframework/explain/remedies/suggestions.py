@@ -10,9 +10,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.layers import ask_filter_rows
-from kframework.core.cycle.question import filter_beside_nominated_pods
-from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable
+from kframework.core.cycle.answer_cache import ask_filter_rows
+from kframework.core.cycle.rejections import ATTEMPT, PASS, StatusTable, filter_assuming_nominated_pods
 from kframework.core.runtime.points import PreFilterResult, ask_pre_filter, first_rejection, run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep
@@ -149,7 +148,7 @@ class Trial:
         if found:
             return found
         # All is well with the node as it is; there may be pods nominated to it that have not arrived.
-        beside = filter_beside_nominated_pods(self, self.filters, self.state, node)
+        beside = filter_assuming_nominated_pods(self, self.filters, self.state, node)
         return [] if beside is None else [beside]
 
     @property

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.core.runtime.hooks import POINTS
 from kframework.core.runtime.timing import PointTiming
 from kframework.observe.metrics import families

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from kframework._version import __version__
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.pool import Holder
+from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import QueueRules
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, Occurrence
@@ -209,7 +209,7 @@ class _TimedRules(QueueRules):
     def unsortable(self, error: Exception) -> None:
         self._rules.unsortable(error)
 
-    def interested(self, event: Occurrence) -> Mapping[Holder, Collection[str] | None]:
+    def interested(self, event: Occurrence) -> Mapping[PluginKey, Collection[str] | None]:
         return self._rules.interested(event)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.observe.text_table import NONE
 
 #: What a Decision is called among the records of an engine.

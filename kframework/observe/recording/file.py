@@ -24,7 +24,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import encode
 from kframework.observe.recording.annotations import KEPT, keeping, without_values

@@ -20,12 +20,11 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
-from kframework.core.cycle.consequences import Reservation
-from kframework.core.cycle.decision import Decision, Result
-from kframework.core.cycle.outcome import Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.records import Decision, Result
+from kframework.core.cycle.results import Outcome, Reservation, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.engines import EngineKind
@@ -123,7 +122,7 @@ class PodEngineKind(EngineKind[P]):
 
     def again(self, configuration: str, file: str, clock: Clock, outside: Host) -> P:
         parsed = parse(configuration, file)
-        profiles = profiles_for(parsed, self._registry or Registry.installed(), outside)
+        profiles = profiles_factory(parsed, self._registry or Registry.installed(), outside)
         return self._engine.of(parsed, clock, outside, Extenders(), profiles)
 
     def tell(self, engine: P, recorded: Recorded, line: Line) -> None:

@@ -13,14 +13,13 @@ import msgspec
 
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.core.cycle.asking import unasked
-from kframework.core.cycle.attempt import Attempt, Concluded
-from kframework.core.cycle.consequences import Failure
-from kframework.core.cycle.decision import Decision
-from kframework.core.cycle.outcome import ScheduleResult
+from kframework.core.cycle.attempt import Attempt, AttemptResult
+from kframework.core.cycle.records import Decision
+from kframework.core.cycle.results import Failure, ScheduleResult
 from kframework.core.cycle.search import Search
+from kframework.core.cycle.suspendable import run_sync
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.core.runtime.profile import Profile
@@ -69,7 +68,7 @@ class Reconsiderer:
             followed.cluster,
             followed.clock,
             effects,
-            profiles_for(configuration, registry or Registry.installed(), effects),
+            profiles_factory(configuration, registry or Registry.installed(), effects),
             seed=options.seed,
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
@@ -99,7 +98,7 @@ class Reconsiderer:
         clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.draw)
         attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
         with engine.aside():
-            concluded = unasked(engine.decide(attempt))
+            concluded = run_sync(engine.decide(attempt))
             engine.current = None
         assert concluded is not None  # there is no run to join
         return concluded[0]
@@ -110,14 +109,14 @@ class _DryAttempt(Attempt, kw_only=True):
 
     recorded: Decision
 
-    def place(self, search: Search, result: ScheduleResult) -> Concluded:
+    def place(self, search: Search, result: ScheduleResult) -> AttemptResult:
         if result.ties > 1:  # others are as good as the one that was drawn
             places = (search.totals == result.score).nonzero()[0].tolist()
             if self.recorded.node in (search.nodes[int(search.feasible[place])].name for place in places):
                 result = msgspec.structs.replace(result, node=self.recorded.node)
         return self.decision(result), Failure(Status(Code.SUCCESS))
 
-    def way_out(self, answer: PostFilterAnswer) -> Failure:
+    def choose_preemption(self, answer: PostFilterAnswer) -> Failure:
         """Choose the victims that were chosen before, if they are among the best."""
         result = answer.result
         if isinstance(result, Preempt):
@@ -125,7 +124,7 @@ class _DryAttempt(Attempt, kw_only=True):
             others_last = sorted(result.candidates, key=lambda one: one.node != self.recorded.nominated)
             result = msgspec.structs.replace(result, candidates=tuple(others_last))
             answer = msgspec.structs.replace(answer, result=result)
-        return super().way_out(answer)
+        return super().choose_preemption(answer)
 
 
 def _kind(recorded: Decision, now: Decision) -> str:

@@ -14,7 +14,7 @@ from typing import Generic
 import msgspec
 
 from kframework.clock import SystemClock
-from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
+from kframework.core.cycle.records import Accounting, Binding, Decision, Observer
 from kframework.core.effects import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry

@@ -28,9 +28,9 @@ import msgspec
 from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.decision import Accounting, Binding, Decision, Observer
+from kframework.core.cycle.records import Accounting, Binding, Decision, Observer
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import MakeProfiles
+from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
 from kframework.observe.recording.annotations import KEPT
 from kframework.observe.recording.file import LIMIT, Opening, RecordingFile
@@ -41,7 +41,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="RecordedEngine")
 
 #: Makes an engine that can be recorded, as `kframework.engine.MakeEngine` makes any.
-MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, MakeProfiles], R]
+MakeRecorded = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
 
 FORMAT = "kframework.dev/recording"
 
@@ -124,7 +124,7 @@ class Recorder(Observer, Accounting):
             clock: Clock,
             outside: Host,
             extenders: Extenders,
-            profiles: MakeProfiles,
+            profiles: ProfilesFactory,
         ) -> R:
             if len(extenders):
                 raise ConfigError("a run with extenders cannot be recorded: a replay would lack their answers")

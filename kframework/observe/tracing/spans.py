@@ -32,7 +32,7 @@ from opentelemetry.trace import (
 )
 
 from kframework.config.configuration import Tracing as TracingOptions
-from kframework.core.cycle.decision import Binding, Decision, Observer, Result
+from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
 from kframework.observe.tracing.traces import UNSET, Attributes, Traces, context, otlp_exporter, otlp_line
 from kframework.values.status import Code

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 
 import msgspec
 
-from kframework.core.queue.pool import Holder
+from kframework.core.queue.pool import PluginKey
 from kframework.observe.web.shown import Shown, ShownPod
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PodInfo
@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
     node: str
 
 
-def queues(shown: Shown[E], *, place: str = "", held_by: Holder | None = None, most: int = SHOWN) -> Queues:
+def queues(shown: Shown[E], *, place: str = "", held_by: PluginKey | None = None, most: int = SHOWN) -> Queues:
     """Show the first pods in one place, or of all places in turn, or those that a plugin (profile, name) holds back."""
     counts, held = shown.places(), shown.holders()
     if held_by is not None:

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple
 import msgspec
 
 from kframework.clock import seconds_of
-from kframework.core.queue.pool import Holder
+from kframework.core.queue.pool import PluginKey
 from kframework.errors import visible, visible_json
 from kframework.observe.history import History
 from kframework.observe.web.sections import Details, Section
@@ -89,11 +89,11 @@ class Shown(Generic[E]):
             return BINDING
         return PENDING if pod.uid in self.engine.pending else ""
 
-    def holders(self) -> Mapping[Holder, int]:
+    def holders(self) -> Mapping[PluginKey, int]:
         """Count the pods that each plugin holds back."""
         return {}
 
-    def held_by(self, holder: Holder) -> Iterable[ShownPod]:
+    def held_by(self, holder: PluginKey) -> Iterable[ShownPod]:
         """Show the pods one by one that a plugin holds back."""
         return ()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import structs
 
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.observe.history import History
 from kframework.observe.web.shown import Shown
 from kframework.scheduler.scheduler import E

@@ -12,7 +12,7 @@ from kframework.clock import Clock, seconds_of
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.objects import (
@@ -84,7 +84,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
         outside = ClaimsWritten()
-        profiles = profiles_for(self.configuration(), registry, outside)
+        profiles = profiles_factory(self.configuration(), registry, outside)
         engine = PodEngine(ClusterState(), _StoppedClock(), outside, profiles, verifying=False)
         # In the order of the fields: those first that others are about.
         for field in RecordedCluster.__struct_fields__[:-2]:

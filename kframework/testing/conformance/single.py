@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Set
 
 from kframework.config.default_plugins import IN_TREE_PLUGINS
-from kframework.core.cycle.outcome import FitError
+from kframework.core.cycle.results import FitError
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, ask_post_filter
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.steps import Step

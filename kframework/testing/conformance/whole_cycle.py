@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from kframework.core.cycle.decision import fit_error
 from kframework.core.cycle.oracle import Oracle, VerificationError, verify
-from kframework.core.cycle.outcome import FitError, Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.results import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
@@ -49,7 +49,7 @@ class WholeCycle:
 
         Plugins that it asks along the rotation are not asked about what others reject, as long as some node passes.
         """
-        looked, looked_at = self.search.looked, slice(self.search.looked.evaluated)
+        looked, looked_at = self.search.filtered, slice(self.search.filtered.evaluated)
         rows, rejections = looked.node_order[looked_at].tolist(), looked.rejections[looked_at].tolist()
         known = zip(rows, rejections, strict=True)
         return {row: rejection for row, rejection in known if rejection == PASS or not self.search.plan.fresh_scalar}
@@ -72,7 +72,7 @@ class WholeCycle:
     @property
     def feasible(self) -> list[str]:
         """The names of the nodes that go on to scoring: the nominated one alone if it passes, none after an error."""
-        if isinstance(self.outcome, ScheduleResult) and not len(self.search.looked.node_order):
+        if isinstance(self.outcome, ScheduleResult) and not len(self.search.filtered.node_order):
             return [self.outcome.node]
         codes = {name: verdict.code for name, verdict in self.verdicts.items()}
         return sorted(name for name, code in codes.items() if code == "Success" and "Error" not in codes.values())
@@ -83,7 +83,7 @@ class WholeCycle:
         if isinstance(self.outcome, ScheduleError):
             return self.outcome.status
         if len(self.search.totals) and self.profile.scores:
-            rows = self.nodes.order[self.search.looked.candidates].tolist()
+            rows = self.nodes.order[self.search.filtered.candidates].tolist()
             return {self.nodes[row].name: total for row, total in zip(rows, self.search.totals.tolist(), strict=True)}
         rows = [row for row in map(self.nodes.row, self.feasible) if row is not None]
         totals = self._oracle.totals(rows) if rows else {}

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 from kframework.clock import VIRTUAL_EPOCH, Clock, run_virtual
 from kframework.config.load import parse
-from kframework.core.cycle.consequences import Eviction, Reservation
-from kframework.core.cycle.decision import Decision
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.cycle.records import Decision
+from kframework.core.cycle.results import Eviction, Reservation
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
 from kframework.errors import in_words
 from kframework.framework.plugin import Plugin
@@ -113,7 +113,7 @@ class _Recorded(RandomOutside, Clock):
         subject = self._subject
         configuration = parse(configuration_of(subject.plugin, subject.args, subject.beside), "args")
         recorder = Recorder(file, annotations=("*",))
-        profiles = profiles_for(configuration, Registry.of(subject.plugin), self)
+        profiles = profiles_factory(configuration, Registry.of(subject.plugin), self)
         self._recorder, self.engine = recorder, recorded_by(recorder)(configuration, self, self, Extenders(), profiles)
         try:
             self._run()

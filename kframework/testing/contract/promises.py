@@ -14,8 +14,8 @@ import numpy as np
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.oracle import VerificationError, verify
-from kframework.core.cycle.outcome import ScheduleError
-from kframework.core.cycle.plan import Layers
+from kframework.core.cycle.plan import PlanCache
+from kframework.core.cycle.results import ScheduleError
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.hooks import hooks_of
@@ -152,7 +152,7 @@ class Remembered:
     def memory_is_true(self, questions: Questions) -> None:
         """Search as the engine does, and ask every remembered answer again."""
         if questions is not self._of:
-            self._of, self._layers = questions, Layers(questions.profile, questions.nodes, _MEMORY)
+            self._of, self._layers = questions, PlanCache(questions.profile, questions.nodes, _MEMORY)
         for pod in questions.pods:
             plan = self._layers.plan(questions.profile.sign(pod), pod)
             search = Search(questions.cluster.state, plan, pod, Rotation(), Random(0))

@@ -12,7 +12,7 @@ from time import perf_counter, process_time
 
 import msgspec
 
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Pod

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from kframework.clock import Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
-from kframework.core.cycle.decision import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change

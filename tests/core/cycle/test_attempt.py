@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Skip, Wait, error, unschedulable
-from kframework.core.cycle.decision import Result
+from kframework.core.cycle.records import Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.state.cluster import ClusterState

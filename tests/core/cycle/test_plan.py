@@ -18,8 +18,8 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.core.cycle.outcome import FitError, ScheduleResult
 from kframework.core.cycle.plan import Plan
+from kframework.core.cycle.results import FitError, ScheduleResult
 from kframework.testing import make_node, make_pod
 from tests.support.searching import Searching, profile_of
 
@@ -67,11 +67,11 @@ def test_what_signs_is_remembered_and_the_rest_asked() -> None:
 
 def test_a_plan_that_remembers_nothing_asks_all() -> None:
     plan = planned(Signed, Fresh)
-    bare = plan.unremembered
+    bare = plan.uncached
     assert bare.cache is None and bare.fresh_scalar == ()
     assert names(bare, "fresh_columnar") == names(bare, "filters") == ["Signed", "Fresh"]
     assert names(bare, "fresh_scores") == ["Signed", "Fresh"]
-    assert plan.unremembered is bare, "made once"
+    assert plan.uncached is bare, "made once"
 
 
 class First(Plugin):

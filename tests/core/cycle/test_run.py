@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Simulation, hookimpl
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster

@@ -20,7 +20,7 @@ from kframework import (
     unresolvable,
     unschedulable,
 )
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.objects import Node
 from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores

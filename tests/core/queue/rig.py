@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
-from kframework.core.queue.pool import Holder
+from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, own_updates
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, Occurrence
 from kframework.state.pods import Interned, PendingPod, QueuedPod
@@ -108,7 +108,7 @@ class Rig:
         plugin = self.gates.get(pod.name)
         return Status(Code.UNSCHEDULABLE, ("held back",), plugin) if plugin else None
 
-    def interested(self, event: Occurrence) -> dict[Holder, None]:
+    def interested(self, event: Occurrence) -> dict[PluginKey, None]:
         return {("default-scheduler", plugin): None for plugin in REGISTERED if registered(event, plugin)}
 
     def wakes(self, event: Occurrence, pod: PendingPod, plugin: str) -> bool:

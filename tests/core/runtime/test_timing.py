@@ -23,7 +23,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.load import parse
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.core.runtime.timing import AttemptTrace, PluginTiming, current_attempt
 from kframework.framework.answers import Candidate
 from kframework.simulation.simulation import Simulation
@@ -235,7 +235,7 @@ profiles: [{plugins: {multiPoint: {enabled: [{name: Asking}]}}}]
 """
 
 
-class Asking(Plugin):
+class Suspendable(Plugin):
     """Note at some points to which attempt they belong."""
 
     name = "Asking"
@@ -262,12 +262,12 @@ class Asking(Plugin):
 
 
 def test_work_belongs_to_its_attempt() -> None:
-    Asking.noted.clear()
+    Suspendable.noted.clear()
     objects = [make_node("a"), make_pod("first"), make_pod("second"), make_pod("never")]
-    Simulation(objects, parse(CONFIGURATION), plugins=[Asking]).run()
-    assert Asking.noted[:3] == [("pre_enqueue", name, None, 0) for name in ("first", "second", "never")]
+    Simulation(objects, parse(CONFIGURATION), plugins=[Suspendable]).run()
+    assert Suspendable.noted[:3] == [("pre_enqueue", name, None, 0) for name in ("first", "second", "never")]
     # Asked twice where remembered answers are verified.
-    during = list(dict.fromkeys(entry for entry in Asking.noted if entry[0] in ("filter", "pre_bind")))
+    during = list(dict.fromkeys(entry for entry in Suspendable.noted if entry[0] in ("filter", "pre_bind")))
     assert all(pod == current for _, pod, current, _ in during)
     assert [entry for entry in during if entry[1] != "never"] == [
         ("filter", "first", "first", 1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kframework.core.cycle.extending import ExtenderError
+from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod
 from kframework.scheduler.http_line import HttpLine

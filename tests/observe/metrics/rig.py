@@ -10,7 +10,7 @@ import anyio
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.observe.metrics.attempts import EXTENSION_POINTS, Attempts
 from kframework.values.status import Code
 from tests.observe.metrics.reading import count_of, sum_of, text, values

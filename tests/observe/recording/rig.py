@@ -12,7 +12,7 @@ import msgspec
 from kframework import Plugin
 from kframework.config.load import parse
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.pod_engine import recorded_by
@@ -43,7 +43,7 @@ class Recorded:
         self.outside = Host()
         self.outside.decided = self.recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
-        profiles = profiles_for(configuration, Registry.of(*plugins), self.outside)
+        profiles = profiles_factory(configuration, Registry.of(*plugins), self.outside)
         self.engine: PodEngine = recorded_by(self.recorder)(
             configuration, Ticking(), self.outside, Extenders(), profiles
         )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.records import Decision, Result
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
 from kframework.values.status import Code
 

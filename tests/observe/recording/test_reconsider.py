@@ -11,7 +11,7 @@ import pytest
 from kframework import ConfigError, CycleState, NodeInfo, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file

@@ -12,7 +12,7 @@ from kframework.config.load import default_configuration, parse
 from kframework.config.show import effective_yaml
 from kframework.core.effects import Host
 from kframework.core.engine import Engine
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, built_in_args
 from kframework.observe.recording.file import RecordingFile
@@ -55,7 +55,7 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     text = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n"
     recorder = Recorder(file)
     configuration, outside = parse(text), Host()
-    profiles = profiles_for(configuration, Registry.of(), outside)
+    profiles = profiles_factory(configuration, Registry.of(), outside)
     recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
@@ -129,7 +129,7 @@ def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
     def write(name: str) -> bytes:
         recorder = Recorder(tmp_path / name)
         configuration, outside = default_configuration(), Host()
-        profiles = profiles_for(configuration, Registry.of(), outside)
+        profiles = profiles_factory(configuration, Registry.of(), outside)
         engine = recorded_by(recorder)(configuration, Ticking(), outside, Extenders(), profiles)
         engine.offer(Changed(NODE))
         recorder.close()
@@ -147,7 +147,7 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
 ) -> None:
     recorder, configuration, outside = Recorder(file), default_configuration(), Host()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
-    profiles = profiles_for(configuration, Registry.of(), outside)
+    profiles = profiles_factory(configuration, Registry.of(), outside)
     make = recorder.recording(Modest.of, lambda configuration: effective_yaml(configuration, {}))
     engine = make(configuration, Ticking(), outside, Extenders(), profiles)
     for message in (Changed(NODE), Changed(POD), Synced()):

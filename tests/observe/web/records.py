@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.core.runtime.timing import PluginTiming, PointTiming
 from kframework.observe.history import History
 from kframework.values.status import Code

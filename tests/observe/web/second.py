@@ -9,9 +9,9 @@ import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.load import default_configuration
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
 from kframework.engine import (
     Details,
@@ -104,7 +104,7 @@ class SecondShown(Shown[ClosedEngine]):
 def second(*objects: ApiObject, shown: type[Shown[ClosedEngine]] = SecondShown) -> Shown[ClosedEngine]:
     """Make what is shown of an engine that has seen these objects."""
     outside, configuration = _Outside(), default_configuration()
-    profiles = profiles_for(configuration, Registry.installed(), outside)
+    profiles = profiles_factory(configuration, Registry.installed(), outside)
     engine = ClosedEngine(configuration, outside, outside, None, profiles)
     for obj in objects:
         engine.offer(Changed(obj))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.core.cycle.decision import Result
+from kframework.core.cycle.records import Result
 from kframework.explain.account import PodEngineShown
 from kframework.observe.web.summary import STRETCHES, Durations, attempts, duration, durations, summary, timeline
 from kframework.testing import make_node, make_pod

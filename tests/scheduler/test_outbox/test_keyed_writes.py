@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import run_virtual
-from kframework.core.cycle.asking import Asking, answered
+from kframework.core.cycle.suspendable import Suspendable, wait_for
 from kframework.framework.handle import DONE
 from kframework.scheduler.outbox import KeyedWriteQueue
 
@@ -30,13 +30,13 @@ class Writing:
         self.idled = 0
         self.queue: KeyedWriteQueue[str, Write] = KeyedWriteQueue(self._write, limit, self._idle)
 
-    def _write(self, write: Write) -> Asking[None]:
+    def _write(self, write: Write) -> Suspendable[None]:
         key, seconds = write
         assert key not in self.under_way, "two of one key at a time"
         self.begun.append(write)
         self.under_way.add(key)
         self.most = max(self.most, len(self.under_way))
-        yield from answered(asyncio.sleep(seconds) if seconds else DONE)
+        yield from wait_for(asyncio.sleep(seconds) if seconds else DONE)
         self.under_way.discard(key)
         self.ended.append((asyncio.get_running_loop().time(), write))
 

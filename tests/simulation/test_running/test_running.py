@@ -14,7 +14,7 @@ from kframework import CycleState, PendingPod, Plugin, error
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import MemoryCluster

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.in_memory.kind_store import Change
 from kframework.testing import make_pod
 from kframework.testing.scheduler_perf import measurement

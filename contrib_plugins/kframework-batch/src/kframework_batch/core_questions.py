@@ -13,7 +13,17 @@ import numpy as np
 
 from kframework import CycleState, PendingPod, PodInfo
 from kframework.clock import Seeds
-from kframework.engine import AllNodesSearch, ClusterState, Layer, Layers, Plan, Profile, Profiles, Rotation, Signature
+from kframework.engine import (
+    AllNodesSearch,
+    AnswerColumns,
+    ClusterState,
+    Plan,
+    PlanCache,
+    Profile,
+    Profiles,
+    Rotation,
+    Signature,
+)
 from kframework_batch.job import TaskInfo
 
 #: A task, and how far the logs of the nodes had come.
@@ -37,7 +47,7 @@ class CoreQuestions:
         self._cluster = cluster
         self._profiles = profiles
         self._layers = {
-            name: Layers(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
+            name: PlanCache(profile, cluster.nodes, memory // len(profiles)) for name, profile in profiles.items()
         }
         self._log_readers = (cluster.nodes.pod_log.reader(), cluster.nodes.node_log.reader())
         self._rotation = Rotation()
@@ -82,7 +92,7 @@ class CoreQuestions:
         """Return what is remembered of tasks like this one, caught up with the nodes."""
         return self._now_planned(task).plan
 
-    def remembered(self, task: TaskInfo) -> Layer | None:
+    def remembered(self, task: TaskInfo) -> AnswerColumns | None:
         """Return the memory that alone answers for a task; None where all nodes must be searched.
 
         The scores of such a task depend on no other candidate.

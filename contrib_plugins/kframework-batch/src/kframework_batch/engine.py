@@ -22,13 +22,13 @@ from kframework.engine import (
     Gone,
     Host,
     MakeEngine,
-    MakeProfiles,
     Message,
     PodEvent,
     Profiles,
+    ProfilesFactory,
     Synced,
     Touched,
-    profiles_for,
+    profiles_factory,
 )
 from kframework.objects import Namespace, Pod, PodCondition, PriorityClass
 from kframework_batch.background_writes import BackgroundWrites, EvictionFailed, Reconfigured, StatusNotWritten
@@ -86,7 +86,7 @@ class BatchEngine(Engine, Consequences):
         configuration: Configuration,
         clock: Clock,
         outside: Host,
-        profiles: MakeProfiles,
+        profiles: ProfilesFactory,
         program: Program,
         *,
         period: float = PERIOD,
@@ -136,7 +136,7 @@ class BatchEngine(Engine, Consequences):
             clock: Clock,
             outside: Host,
             extenders: object,
-            profiles: MakeProfiles,
+            profiles: ProfilesFactory,
         ) -> B:
             return cls(configuration, clock, outside, profiles, program, period=period, default_queue=default_queue)
 
@@ -225,7 +225,7 @@ class BatchEngine(Engine, Consequences):
             self._program, self._next_program = self._next_program, None
             self._score_cache = ScoreCache()
             if old.profiles != new.profiles:
-                self._use(profiles_for(new, core_registry(), self.effects)(self))
+                self._use(profiles_factory(new, core_registry(), self.effects)(self))
         now = self.clock.now()
         self.sessions += 1
         self._dirty, self._wanted_at, self.failure = False, None, None

@@ -31,7 +31,7 @@ from kframework.engine import (
     Recorder,
     ReplayResult,
     finished,
-    profiles_for,
+    profiles_factory,
 )
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
@@ -78,7 +78,7 @@ class BatchEngines(EngineKind[BatchEngine]):
             settings.configuration,
             clock,
             outside,
-            profiles_for(settings.configuration, settings.registry, outside),
+            profiles_factory(settings.configuration, settings.registry, outside),
             settings.program,
             period=settings.period,
             default_queue=settings.default_queue,
@@ -151,7 +151,7 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
     engine = replay.engine
     assert isinstance(engine, AskedEngine)
     configuration = core_configuration(program, list(engine.profiles))
-    profiles = profiles_for(configuration, core_registry(), engine.effects)(engine)
+    profiles = profiles_factory(configuration, core_registry(), engine.effects)(engine)
     core = CoreQuestions(engine.cluster, profiles, configuration.options.layer_memory_bytes)
     deciding = Deciding(program, core, ScoreCache())
     sessions, differences = list[str](), list[DecisionDiff]()

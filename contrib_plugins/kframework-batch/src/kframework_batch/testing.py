@@ -19,7 +19,17 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, Code, PendingPod, PodInfo, Status
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
-from kframework.engine import BindingEnded, Changed, Decision, Gone, Host, PodEvent, Reservation, Synced, profiles_for
+from kframework.engine import (
+    BindingEnded,
+    Changed,
+    Decision,
+    Gone,
+    Host,
+    PodEvent,
+    Reservation,
+    Synced,
+    profiles_factory,
+)
 from kframework.objects import ApiObject, Event, Node, ObjectMeta, Pod, PodCondition, RawQuantity, convert, kind_of
 from kframework.testing import make_node, make_pod
 from kframework_batch.account import SessionAccount
@@ -195,7 +205,7 @@ class Stage(Host):
         self.refusing: bool = False
         self.objects: dict[tuple[type[ApiObject], str], ApiObject] = {}
         core = core_configuration(program, [SCHEDULER], seed)
-        profiles = profiles_for(core, core_registry(), self)
+        profiles = profiles_factory(core, core_registry(), self)
         self.engine: BatchEngine = BatchEngine(core, self, self, profiles, program, gang_timeout=gang_timeout)
         default = [] if any(queue.metadata.name == "default" for queue in queues) else [make_queue("default")]
         pods = [each for group, members in gangs for each in (group, *members)]

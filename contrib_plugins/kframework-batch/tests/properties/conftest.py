@@ -17,7 +17,7 @@ from kframework_batch.testing import Stage, make_group, make_node, make_queue, m
 from msgspec.structs import replace
 
 from kframework.clock import rfc3339
-from kframework.core.cycle.consequences import Reservation
+from kframework.core.cycle.results import Reservation
 from kframework.core.effects import PodEvent
 from kframework.engine import BindingEnded
 from kframework.objects import (

@@ -17,7 +17,7 @@ from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
 from kframework import ConfigError
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.errors import InputError
 from kframework.observe.history import History
 from kframework.observe.recording.pod_engine import recorded_by

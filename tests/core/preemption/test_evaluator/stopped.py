@@ -24,7 +24,7 @@ from kframework import (
 from kframework.clock import SystemClock
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
-from kframework.core.cycle.outcome import FitError
+from kframework.core.cycle.results import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.evaluator import Evaluator

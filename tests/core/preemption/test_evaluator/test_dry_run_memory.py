@@ -9,9 +9,9 @@ import pytest
 
 from kframework import PendingPod, PodInfo, Status, unschedulable
 from kframework.clock import SystemClock
-from kframework.core.cycle.beside_nominated import ChangedRows
+from kframework.core.cycle.answer_cache import ChangedRows
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.outcome import FitError
+from kframework.core.cycle.results import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import Budgets, DryRun, Ranked

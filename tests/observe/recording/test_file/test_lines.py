@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.records import Decision, Result
 from kframework.objects import ApiObject
 from kframework.observe.recording.file import Opening, Scribe
 from kframework.state.inbox import BindingEnded, Changed, Gone, Synced

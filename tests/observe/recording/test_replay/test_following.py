@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.config.load import parse
-from kframework.core.cycle.decision import Binding, Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind, recorded_by
 from kframework.observe.recording.reader import Recorded

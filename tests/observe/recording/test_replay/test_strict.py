@@ -11,7 +11,7 @@ import pytest
 from kframework import Plugin, Status, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.effects import Host
-from kframework.core.plugin_handle import profiles_for
+from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording import reader, writer
@@ -164,7 +164,7 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
     outside = Host()
     outside.decided = recorder.decided  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
-    profiles = profiles_for(configuration, Registry.of(Never), outside)
+    profiles = profiles_factory(configuration, Registry.of(Never), outside)
     engine = recorded_by(recorder)(configuration, clock, outside, Extenders(), profiles)
     for message in (Changed(make_node("a")), Changed(make_pod("p")), Synced()):
         engine.offer(message)

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanContext, StatusCode, format_trace_id
 import kframework
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.config.configuration import Tracing as TracingOptions
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.core.runtime.timing import PluginTiming
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 from kframework.values.status import Code

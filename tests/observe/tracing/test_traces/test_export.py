@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from kframework.config.configuration import Tracing as TracingOptions
-from kframework.core.cycle.decision import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.errors import ConfigError
 from kframework.observe.tracing.spans import EVERY_ATTEMPT, Tracing
 from kframework.observe.tracing.traces import otlp_exporter

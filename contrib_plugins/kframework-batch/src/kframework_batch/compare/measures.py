@@ -88,7 +88,7 @@ class Replay:
         for moment in self._timeline.moments:
             if moment.at > until:
                 break
-            self._advance(moment.at)
+            self._advance_start_index(moment.at)
             if moment.gang not in self.standings:
                 self.standings[moment.gang] = Standing(self._timeline.gangs[moment.gang], moment.at, 0)
             standing = self.standings[moment.gang]
@@ -98,7 +98,7 @@ class Replay:
                 standing.complete_at = moment.at
             self._count(standing, 1)
             self._draw()
-        self._advance(until)
+        self._advance_start_index(until)
 
     def queues(self) -> Iterator[QueueMeasures]:
         """Yield what each queue had that was ever due anything."""
@@ -158,7 +158,7 @@ class Replay:
             self._half += held
         self._demand[queue] += sign * standing.left
 
-    def _advance(self, at: float) -> None:
+    def _advance_start_index(self, at: float) -> None:
         span, self._now = (at - self._now) / self._capacity, at
         if span <= 0:
             return

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Status, hookimpl, unschedulable
-from kframework.core.cycle.layers import FEW
-from kframework.core.cycle.outcome import FitError
-from kframework.core.cycle.plan import _PER_PLAN, Layers, Plan
+from kframework.core.cycle.answer_cache import FEW
+from kframework.core.cycle.plan import _PER_PLAN, Plan, PlanCache
 from kframework.core.cycle.rejections import PASS
+from kframework.core.cycle.results import FitError
 from kframework.core.runtime.steps import as_column
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
 from kframework.plugins.taint_toleration import TaintToleration
@@ -112,10 +112,10 @@ def test_a_search_goes_along_what_is_remembered_without_a_copy() -> None:
     searching = Searching(profile_of(Crowded), zones, [make_pod(f"p{n}", node_name="n2") for n in range(2)])
     search = searching.search(make_pod())
     search.run()
-    assert [searching.nodes[row].name for row in search.looked.node_order] == ["n0", "n2", "n1", "n3", "n4", "n5"]
-    assert (search.looked.rejections == PASS).tolist() == [True, False, True, True, True, True]
+    assert [searching.nodes[row].name for row in search.filtered.node_order] == ["n0", "n2", "n1", "n3", "n4", "n5"]
+    assert (search.filtered.rejections == PASS).tolist() == [True, False, True, True, True, True]
     assert search.plan.cache is not None
-    assert np.shares_memory(search.looked.rejections, search.plan.cache.rejections.values)
+    assert np.shares_memory(search.filtered.rejections, search.plan.cache.rejections.values)
 
 
 class Fussy(Plugin):
@@ -278,7 +278,7 @@ def test_memory_is_counted_and_given_back() -> None:
     columns = upper + sum(layer.nbytes for layer in lower if layer is not None)
     assert searching.layers.nbytes == columns + 6 * _PER_PLAN
 
-    small = Layers(searching.profile, searching.nodes, 5 * _PER_PLAN + columns)
+    small = PlanCache(searching.profile, searching.nodes, 5 * _PER_PLAN + columns)
     for pod in pods:
         small.plan(searching.profile.sign(pod), pod)
     assert len(small) == 5  # the first, and it alone, had to go
@@ -306,7 +306,7 @@ def test_where_more_templates_take_turns_than_there_is_room_for_some_keep_their_
 def test_columns_are_for_those_who_come_again_soon(between: int, remembered: bool) -> None:
     """Of 200 nodes 100 are looked at: columns pay where half as many rows have changed."""
     searching = Searching(profile_of(Crowded), (make_node(f"n{n}") for n in range(200)))
-    searching.layers = Layers(searching.profile, searching.nodes, 1 << 20, percentage=50)
+    searching.layers = PlanCache(searching.profile, searching.nodes, 1 << 20, percentage=50)
     assert columned(searching, "a") == ""
     pods = [searching.pending(make_pod(labels={"app": f"other-{n}"})) for n in range(between)]
     for pod in pods:

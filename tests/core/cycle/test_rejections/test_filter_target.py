@@ -19,8 +19,8 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
-from kframework.core.cycle.question import (
-    filter_beside_nominated_pods,
+from kframework.core.cycle.rejections import (
+    filter_assuming_nominated_pods,
     filter_with_nominated_pods,
     with_nominated_pods,
 )
@@ -106,7 +106,7 @@ def test_it_must_fit_both_ways(labels: dict[str, str], nominated: list[str], bes
     state = CycleState()
     state[SEEN] = ()
     node = question.nodes[0]
-    first = filter_beside_nominated_pods(question, question.filters, state, node)
+    first = filter_assuming_nominated_pods(question, question.filters, state, node)
     second = filter_with_nominated_pods(question, question.filters, state, node)
     assert (first is None) == (beside is None)
     assert first is None or beside is None or beside in first.message

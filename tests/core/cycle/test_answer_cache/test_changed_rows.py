@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.core.cycle.beside_nominated import ChangedRows
+from kframework.core.cycle.answer_cache import ChangedRows
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod

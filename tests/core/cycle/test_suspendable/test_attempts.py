@@ -20,7 +20,7 @@ from kframework import (
     error,
     unschedulable,
 )
-from kframework.core.cycle.decision import Decision, Result
+from kframework.core.cycle.records import Decision, Result
 from kframework.explain.full_evaluation import evaluate
 from kframework.objects import ApiObject
 from kframework.scheduler.extender import Extender

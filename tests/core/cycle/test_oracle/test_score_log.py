@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from kframework import CycleState, PendingPod
-from kframework.core.cycle.decision import Result
+from kframework.core.cycle.records import Result
 from kframework.objects import ApiObject
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
@@ -41,7 +41,7 @@ def test_of_each_node_the_score_of_each_plugin_is_logged(caplog: pytest.LogCaptu
 
 def test_where_there_is_no_choice_nothing_is_scored(caplog: pytest.LogCaptureFixture) -> None:
     run(caplog, V10, make_node("a"), make_pod("web"))
-    assert not [record for record in caplog.records if record.name == "kframework.core.cycle.score_log"]
+    assert not [record for record in caplog.records if record.name == "kframework.core.cycle.oracle"]
 
 
 def test_the_decisions_are_the_same_with_and_without(caplog: pytest.LogCaptureFixture) -> None:

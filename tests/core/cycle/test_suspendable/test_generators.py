@@ -7,19 +7,19 @@ from collections.abc import Awaitable
 
 import pytest
 
-from kframework.core.cycle.asking import Asking, answered, awaited, unasked
+from kframework.core.cycle.suspendable import Suspendable, run_async, run_sync, wait_for
 from kframework.framework.handle import DONE, Done
 
 
-def nothing_to_ask() -> Asking[str]:
+def nothing_to_ask() -> Suspendable[str]:
     return "done"
     yield from ()
 
 
-def two_questions(journal: list[object]) -> Asking[str]:
+def two_questions(journal: list[object]) -> Suspendable[str]:
     for question in (one(), refused()):
         try:
-            journal.append((yield from answered(question)))
+            journal.append((yield from wait_for(question)))
         except (ValueError, asyncio.CancelledError) as error:
             journal.append(type(error).__name__)
     return "done"
@@ -39,26 +39,26 @@ async def never() -> None:
 
 
 def test_what_asks_nothing_is_a_plain_call() -> None:
-    assert unasked(nothing_to_ask()) == "done"
-    assert asyncio.run(awaited(nothing_to_ask())) == "done"
+    assert run_sync(nothing_to_ask()) == "done"
+    assert asyncio.run(run_async(nothing_to_ask())) == "done"
 
 
 def test_what_asks_cannot_be_a_plain_call() -> None:
     journal: list[object] = []
     with pytest.raises(RuntimeError, match="nobody to answer"):
-        unasked(nobody(journal))
+        run_sync(nobody(journal))
     assert journal == ["closed"]
 
 
-def nobody(journal: list[object]) -> Asking[None]:
+def nobody(journal: list[object]) -> Suspendable[None]:
     try:
-        yield from answered(Done())
+        yield from wait_for(Done())
     finally:
         journal.append("closed")
 
 
 def test_what_is_done_is_nobody_s_to_answer() -> None:
-    assert unasked(answered(DONE)) is None
+    assert run_sync(wait_for(DONE)) is None
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -68,7 +68,7 @@ def test_answers_are_sent_back_and_what_is_raised_is_thrown_in(begun: bool) -> N
     async def main() -> str:
         work = two_questions(journal)
         question: Awaitable[object] | None = next(work) if begun else None
-        return await awaited(work, question)
+        return await run_async(work, question)
 
     assert asyncio.run(main()) == "done"
     assert journal == [1, "ValueError"]
@@ -77,15 +77,15 @@ def test_answers_are_sent_back_and_what_is_raised_is_thrown_in(begun: bool) -> N
 def test_who_is_cancelled_has_the_last_word() -> None:
     journal: list[str] = []
 
-    def work() -> Asking[None]:
+    def work() -> Suspendable[None]:
         try:
-            yield from answered(never())
+            yield from wait_for(never())
         except asyncio.CancelledError:
             journal.append("cancelled")
             raise
 
     async def main() -> None:
-        task = asyncio.create_task(awaited(work()))
+        task = asyncio.create_task(run_async(work()))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

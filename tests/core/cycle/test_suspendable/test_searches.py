@@ -13,12 +13,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kframework import Code, PendingPod, Status, unresolvable, unschedulable
-from kframework.core.cycle.asking import awaited
 from kframework.core.cycle.oracle import Oracle, verify
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
-from kframework.core.cycle.plan import Layers
+from kframework.core.cycle.plan import PlanCache
+from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
+from kframework.core.cycle.suspendable import run_async
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_node, make_pod
@@ -36,7 +36,7 @@ class Extended(Searching):
         pending = pod or self.pending(make_pod())
         said = Extenders(extenders)
         search = Search(self.cluster, self.plan(pending), pending, self.rotation, self.random, extenders=said)
-        outcome = asyncio.run(awaited(search.steps()))
+        outcome = asyncio.run(run_async(search.steps()))
         verify(search, outcome)
         return search, outcome
 
@@ -256,7 +256,7 @@ def parts(search: Search, outcome: Outcome) -> object:
 def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: int) -> None:
     random = Random(seed)
     cluster, profile = RandomCluster(random), random_profile(random)
-    layers = Layers(profile, cluster.state.nodes, 1 << 20)
+    layers = PlanCache(profile, cluster.state.nodes, 1 << 20)
     nothing = dict.fromkeys((node.name for node in cluster.state.nodes), 0)
     zeros = extender({"filter": lets_pass(), "prioritize": gives(nothing)})
     with patch("kframework.core.cycle.search.nodes_to_find", enough), patch("logging.Logger.error"):
@@ -268,7 +268,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
             expected = plain.run()
             extenders = Extenders([zeros])
             extended = Search(cluster.state, plan, pod, Rotation(start), Random(seed), extenders=extenders)
-            outcome = asyncio.run(awaited(extended.steps()))
+            outcome = asyncio.run(run_async(extended.steps()))
             assert parts(extended, outcome) == parts(plain, expected)
             assert extended.rotation.next_start_index == plain.rotation.next_start_index
 
@@ -294,7 +294,7 @@ def test_extenders_at_random_do_what_the_slow_rules_say(seed: int) -> None:
         for pod in cluster.pending(3):
             start = extended.rotation.next_start_index
             search, outcome = extended.run_with(made, pod=pod)
-            if not isinstance(outcome, ScheduleError) and len(search.looked.node_order):
+            if not isinstance(outcome, ScheduleError) and len(search.filtered.node_order):
                 judge_slowly(search, outcome, start, refused, points)
 
 

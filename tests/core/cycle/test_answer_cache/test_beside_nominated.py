@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, error, hookimpl, unschedulable
-from kframework.core.cycle.beside_nominated import BesideNominated
-from kframework.core.cycle.outcome import FitError, ScheduleError, ScheduleResult
+from kframework.core.cycle.answer_cache import NominatedRejections
+from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.testing import make_node, make_pod
 from tests.support.searching import Searching, profile_of
 
@@ -87,7 +87,7 @@ def test_remembered_answers_are_those_asked_afresh(seed: int) -> None:
     random, two = Random(seed), Two()
     stage = searching(two)
     waiting = [make_pod(f"w{number}", priority=random.choice([1, 5])) for number in range(6)]
-    remembered = BesideNominated()
+    remembered = NominatedRejections()
     for _ in range(60):
         match random.randrange(4):
             case 0:
@@ -100,7 +100,7 @@ def test_remembered_answers_are_those_asked_afresh(seed: int) -> None:
         search.pre_filter()
         rows = np.array(random.sample(range(len(NODES)), random.randint(1, len(NODES))))
         words = []
-        for beside in (remembered, BesideNominated()):
+        for beside in (remembered, NominatedRejections()):
             beside.catch_up(stage.cluster, search.pod)
             found = beside.rejections(search, search.state, rows)
             words.append([beside.table.statuses[each & 0xFFFFFFFF] if each >> 35 == -1 else None for each in found])

@@ -1,18 +1,50 @@
-"""What follows from an attempt to schedule a pod: a reservation, or a failure, perhaps with others to be evicted."""
+"""How a search ends, and what follows from an attempt: a reservation, or a failure, perhaps with victims to evict."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 import msgspec
 
-from kframework.core.cycle.decision import Decision
+from kframework.core.cycle.records import Decision
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
+from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.values.status import Status
+
+
+class ScheduleResult(msgspec.Struct, frozen=True):
+    """The chosen node; `score` is 0 and `best`, the names of the best nodes, empty when there was nothing to choose."""
+
+    node: str
+    score: int
+    ties: int
+    evaluated: int
+    feasible: int
+    best: tuple[tuple[str, int], ...] = ()
+
+
+class FitError(msgspec.Struct, frozen=True):
+    """No node is feasible: why, how many nodes say so, and who must change their mind (`pending`: without backoff)."""
+
+    diagnosis: Diagnosis
+    reasons: Mapping[str, int]
+    rejectors: frozenset[str]
+    pending: frozenset[str]
+    evaluated: int
+
+
+class ScheduleError(msgspec.Struct, frozen=True):
+    """Something went wrong, or there are no nodes at all."""
+
+    status: Status
+
+
+Outcome = ScheduleResult | FitError | ScheduleError
 
 
 class Reservation(msgspec.Struct, eq=False, weakref=True):

@@ -94,7 +94,7 @@ def test_a_feasible_node_that_was_missed_is_found() -> None:
     searching = three()
     search = searching.search(make_pod())
     outcome = search.run()
-    search.looked = replace(search.looked, candidates=np.array([1]))
+    search.filtered = replace(search.filtered, candidates=np.array([1]))
     with pytest.raises(VerificationError, match=r"candidates: remembered \[1\], asked afresh \[1, 2\]"):
         verify(search, outcome)
 

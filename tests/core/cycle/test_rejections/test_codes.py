@@ -18,10 +18,10 @@ from kframework.core.cycle.rejections import (
     UNREACHED,
     UPPER,
     StatusTable,
-    bits_of,
     in_words,
-    of_plugin,
-    order_of,
+    plugin_order,
+    plugin_rejection,
+    reason_bits,
     source_of,
 )
 from kframework.framework.cycle_state import CycleState
@@ -39,8 +39,8 @@ bits = st.integers(1, 2**32 - 1)
 
 @given(order=orders, bits=bits)
 def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
-    rejection = of_plugin(order) | bits
-    assert (order_of(rejection), source_of(rejection), bits_of(rejection)) == (order, PLUGIN, bits)
+    rejection = plugin_rejection(order) | bits
+    assert (plugin_order(rejection), source_of(rejection), reason_bits(rejection)) == (order, PLUGIN, bits)
 
 
 @given(order=st.integers(FIRST, 10_000), source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
@@ -49,8 +49,8 @@ def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None
     for number in range(before):
         table.rejection(0, unschedulable(f"other {number}"))
     rejection = table.rejection(order, unschedulable("mine"))
-    assert (order_of(rejection), source_of(rejection)) == (order, source)
-    assert table.statuses[bits_of(rejection)] == unschedulable("mine")
+    assert (plugin_order(rejection), source_of(rejection)) == (order, source)
+    assert table.statuses[reason_bits(rejection)] == unschedulable("mine")
     assert len(table) == before + 1
     assert table.rejection(order, unschedulable("mine")) == rejection  # equal Statuses share a place
     assert len(table) == before + 1
@@ -64,16 +64,16 @@ def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None
     bits=bits,
 )
 def test_the_earlier_plugin_is_the_smaller_number(smaller: int, larger: int, one: int, other: int, bits: int) -> None:
-    early = of_plugin(smaller) | one << 32 | bits
-    late = of_plugin(larger) | other << 32 | 1
+    early = plugin_rejection(smaller) | one << 32 | bits
+    late = plugin_rejection(larger) | other << 32 | 1
     assert early < late < UNREACHED < PASS
 
 
 def test_all_is_exact_in_int64() -> None:
     assert PASS == 2**63 - 1
-    assert order_of(PASS) > 10_000
+    assert plugin_order(PASS) > 10_000
     first = StatusTable(ATTEMPT).rejection(FIRST, unschedulable())
-    assert all(a < b for a, b in pairwise([first, of_plugin(0), of_plugin(1), UNREACHED, PASS]))
+    assert all(a < b for a, b in pairwise([first, plugin_rejection(0), plugin_rejection(1), UNREACHED, PASS]))
 
 
 def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
@@ -92,7 +92,7 @@ def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
     pod = PendingPod(make_pod("p"), Interned())
     tables = (StatusTable(ATTEMPT), StatusTable(LOWER))
     rejections = [table.rejection(3, unschedulable(f"table {table.source}")) for table in tables]
-    said = [in_words(rejection, tables, filters, pod).message for rejection in [*rejections, of_plugin(0) | 5]]
+    said = [in_words(rejection, tables, filters, pod).message for rejection in [*rejections, plugin_rejection(0) | 5]]
     assert said == [f"table {ATTEMPT}", f"table {LOWER}", "bits 5 of p"]
 
 
