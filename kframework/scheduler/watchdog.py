@@ -1,7 +1,8 @@
 """The watchdog: names the hook that holds the loop, while it does.
 
 A thread of its own looks at what the loop's thread runs, since the loop cannot while it is held. The loop only notes
-when it waits and when it goes on; a hook costs nothing.
+when it waits and when it goes on; a hook costs nothing. A
+simulation is not watched: notes at each of its selects take 9 %.
 """
 
 from __future__ import annotations

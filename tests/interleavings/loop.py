@@ -2,7 +2,7 @@
 
 What is ready runs first in, first out, as asyncio promises. Between two turns of the loop a schedule chooses what comes
 in: a request that reaches the API, an answer, a line of a watch, what others do to the cluster, a call of a thread; or
-that time passes until the next timer, be it that much is left to do. All this a real loop may see (decision 0030).
+that time passes until the next timer, even if much is left to do. A real loop may see all of this (`tests/README.md`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ tiers:
 - plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
 """
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+REFERENCE = (Path(__file__).parents[3] / "docs/reference/batch.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)
 ATTRIBUTE = re.compile(r"^\| `(?P<name>\w+\.[\w.]+)` \| (?P<spans>(?:`\w+`,? ?)+)\|", re.MULTILINE)
 
@@ -188,8 +188,8 @@ def parents_of(trace: Iterable[ReadableSpan]) -> set[tuple[str, str | None]]:
 def test_every_span_and_attribute_is_documented() -> None:
     traces = [Spans.of(made.session().accounts[-1]).all for made in (stage(), closing())]
     parents = set().union(*map(parents_of, traces))
-    assert {(row["name"], row["parent"]) for row in SPAN.finditer(README)} == parents
-    told = {(row["name"], span) for row in ATTRIBUTE.finditer(README) for span in re.findall(r"\w+", row["spans"])}
+    assert {(row["name"], row["parent"]) for row in SPAN.finditer(REFERENCE)} == parents
+    told = {(row["name"], span) for row in ATTRIBUTE.finditer(REFERENCE) for span in re.findall(r"\w+", row["spans"])}
     found = {(re.sub(r"plugin\..*", "plugin.NAME", name), span.name) for span in chain(*traces) for name in said(span)}
     assert found <= told
     assert {name for name, _ in told - found} <= {"kframework.hypernode"}

@@ -1,4 +1,7 @@
-"""Schedules of cron jobs: five fields, `@hourly` and its like, or `@every 1h30m`, as Kubernetes reads them."""
+"""Schedules of cron jobs: five fields, `@hourly` and its like, or `@every 1h30m`, as Kubernetes reads them.
+
+Not `croniter`: it accepts what Kubernetes refuses, such as weekday 7 and six fields.
+"""
 
 from __future__ import annotations
 
