@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from kframework import CycleState, PendingPod, Plugin, hookimpl
 from kframework.cli.logs import json_line
 from kframework.client.kube_cluster import KubeCluster
-from kframework.clock import LoopClock, outside, run_virtual
+from kframework.clock import LoopClock, external_wait, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
@@ -172,7 +172,7 @@ class _Run:
                 await asyncio.sleep(Random(self._seed).uniform(0.1, 10.0))
                 scheduler.stand_by()
                 await asyncio.sleep(QUIET)
-                async with outside(60.0), serve(routes, Listener(port=0)) as url:
+                async with external_wait(60.0), serve(routes, Listener(port=0)) as url:
                     read = await self._read(url)
                 tasks.cancel_scope.cancel()
             tracing.close()
