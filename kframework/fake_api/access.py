@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kframework.client.request_attributes import GROUP, Attributes, Rule
+from kframework.client.request_attributes import RBAC_GROUP, Attributes, PolicyRule
 from kframework.client.transport import AUTHENTICATED, MASTERS, User, service_account
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
@@ -22,7 +22,7 @@ from kframework.objects.meta import ApiStruct
 #: A rule, a reference or a subject, as it is written; `authorization` reads it.
 _Written = dict[str, object]
 
-_API_VERSION = f"{GROUP}/v1"
+_API_VERSION = f"{RBAC_GROUP}/v1"
 
 
 class RoleRef(ApiStruct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ _WORK = {
 }
 _SECRET = {"": "pods/attach pods/exec pods/portforward secrets serviceaccounts/token"}
 _REVIEWS = {"authorization.k8s.io": "localsubjectaccessreviews"}
-_ROLES = {GROUP: "roles rolebindings"}
+_ROLES = {RBAC_GROUP: "roles rolebindings"}
 
 
 def _rules(resources: dict[str, str], verbs: tuple[str, ...]) -> tuple[_Written, ...]:
@@ -145,8 +145,8 @@ def default_roles() -> list[ApiObject]:
         metadata = ObjectMeta(name=name, labels=labels)
         made.append(ClusterRole(metadata=metadata, rules=rules))
         if groups:
-            ref = RoleRef(api_group=GROUP, kind="ClusterRole", name=name)
-            subjects = tuple(Subject(kind="Group", api_group=GROUP, name=group) for group in groups)
+            ref = RoleRef(api_group=RBAC_GROUP, kind="ClusterRole", name=name)
+            subjects = tuple(Subject(kind="Group", api_group=RBAC_GROUP, name=group) for group in groups)
             made.append(ClusterRoleBinding(metadata=metadata, role_ref=ref, subjects=subjects))
     return made
 
@@ -159,7 +159,7 @@ class Grant(NamedTuple):
     """A rule that holds in a namespace; in all, and outside of them, if that is empty."""
 
     namespace: str
-    rule: Rule
+    rule: PolicyRule
 
     def allows(self, wanted: Attributes) -> bool:
         """Return whether this is granted."""
@@ -170,16 +170,16 @@ class RoleBasedAuthorizer:
     """Decides by the objects of RBAC among those that it is given, as plain data; others are passed over."""
 
     def __init__(self, objects: Iterable[Mapping[str, object]]) -> None:
-        self._roles: dict[tuple[str, str, str], tuple[Rule, ...]] = {}
+        self._roles: dict[tuple[str, str, str], tuple[PolicyRule, ...]] = {}
         self._bindings: list[RoleBinding] = []
         for each in objects:
-            if not str(each.get("apiVersion")).startswith(f"{GROUP}/"):
+            if not str(each.get("apiVersion")).startswith(f"{RBAC_GROUP}/"):
                 continue
             match each["kind"]:
                 case "Role" | "ClusterRole" as name:
                     role = convert(each, kind_of(Role))
                     key = name, role.metadata.namespace, role.metadata.name
-                    self._roles[key] = msgspec.convert(role.rules, tuple[Rule, ...])
+                    self._roles[key] = msgspec.convert(role.rules, tuple[PolicyRule, ...])
                 case "RoleBinding" | "ClusterRoleBinding":
                     self._bindings.append(convert(each, kind_of(RoleBinding)))
 
@@ -225,7 +225,7 @@ class Authorizer(Protocol):
         """Raise ClusterError 403 if the user may not."""
         ...
 
-    def rules(self, user: User, namespace: str) -> list[Rule]:
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
         """List what the user may do in a namespace."""
         ...
 
@@ -239,11 +239,11 @@ class AlwaysAllow(Authorizer):
     def check(self, user: User, wanted: Attributes) -> None:
         """Let it be done."""
 
-    def rules(self, user: User, namespace: str) -> list[Rule]:
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
         return [*_EVERYTHING]
 
 
-_EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(verbs=("*",), non_resource_urls=("*",)))
+_EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(verbs=("*",), non_resource_urls=("*",)))
 
 
 class RoleBased(Authorizer):
@@ -257,7 +257,7 @@ class RoleBased(Authorizer):
     def check(self, user: User, wanted: Attributes) -> None:
         self._authorizer.check(user, wanted)
 
-    def rules(self, user: User, namespace: str) -> list[Rule]:
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
         if MASTERS in user.groups:
             return [*_EVERYTHING]
         return [grant.rule for grant in self._authorizer.grants(user) if grant.namespace in ("", namespace)]

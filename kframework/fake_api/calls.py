@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.client import api_errors
-from kframework.client.request_attributes import Path, flag
+from kframework.client.request_attributes import ResourcePath, is_flag_set
 from kframework.client.transport import JSON, Request
 from kframework.errors import ClusterError
 from kframework.fake_api.served import Resource
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 class Call(NamedTuple):
     """A request about objects of a kind."""
 
-    path: Path
+    path: ResourcePath
     resource: Resource
     query: Mapping[str, str]
     request: Request
@@ -44,7 +44,7 @@ class Call(NamedTuple):
     @property
     def is_watch(self) -> bool:
         """Whether the client wants to be told what happens."""
-        return self.request.method == "GET" and not self.path.name and flag(self.query, "watch")
+        return self.request.method == "GET" and not self.path.name and is_flag_set(self.query, "watch")
 
     @property
     def is_dry_run(self) -> bool:
@@ -126,7 +126,9 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
             options = cls(
                 grace_period_seconds=int(seconds) if seconds.isdecimal() else None,
                 propagation_policy=call.query.get("propagationPolicy"),
-                orphan_dependents=flag(call.query, "orphanDependents") if "orphanDependents" in call.query else None,
+                orphan_dependents=is_flag_set(call.query, "orphanDependents")
+                if "orphanDependents" in call.query
+                else None,
             )
         policy, problem = options.propagation_policy, ""
         shown = f"{msgspec.json.encode(policy).decode():.100}"

@@ -79,7 +79,7 @@ class Collection:
         It starts behind the key `after`. Nothing may be written meanwhile.
         """
         if version < self._forgotten:
-            raise api_errors.expired(version, self._forgotten)
+            raise api_errors.version_expired(version, self._forgotten)
         undone: dict[Key, Document | None] = {}  # what was there in the place of all that has been written since
         for written in reversed(self._history):
             if written.version <= version:
@@ -119,7 +119,7 @@ class Collection:
         A version still to come is one of another server, and as good as forgotten.
         """
         if not self._forgotten <= version <= self.version:
-            raise api_errors.expired(version, self._forgotten)
+            raise api_errors.version_expired(version, self._forgotten)
         news = list(takewhile(lambda written: written.version > version, reversed(self._history)))
         news.reverse()
         return news

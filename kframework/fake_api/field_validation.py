@@ -114,10 +114,10 @@ class FieldValidation:
         """Return what a patch has made of an object; ClusterError 422 for one that is refused."""
         known, unknown = self._known(data)
         if why := self._undecodable(known):
-            raise api_errors.unpatchable(msgspec.json.encode(data).decode()[:_TOGETHER], why)
+            raise api_errors.invalid_patch(msgspec.json.encode(data).decode()[:_TOGETHER], why)
         prefix = "json patch " if self._request.content_type.startswith(JSON_PATCH) else ""
         if refusal := self._refusal([*(f"{prefix}{each}" for each in self._twice()), *unknown]):
-            raise api_errors.unpatchable(self._request.body.decode(errors="replace")[:_TOGETHER], refusal)
+            raise api_errors.invalid_patch(self._request.body.decode(errors="replace")[:_TOGETHER], refusal)
         return self._filled(known)
 
     def _filled(self, data: Data) -> Data:

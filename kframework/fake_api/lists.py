@@ -142,7 +142,7 @@ def listed(
     if query.get("continue"):
         begun = _read(query["continue"])
         if begun.version > collection.version:
-            raise api_errors.expired(begun.version, collection.version)  # of another server
+            raise api_errors.version_expired(begun.version, collection.version)  # of another server
         version, after = begun.version, (begun.namespace, begun.name)
     else:
         wanted, version, after = number(query, "resourceVersion"), collection.version, ("", "")

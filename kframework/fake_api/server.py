@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.request_attributes import Attributes, Path
+from kframework.client.request_attributes import Attributes, ResourcePath
 from kframework.client.transport import ADMIN, JSON, Request, Response, Stream, User
 from kframework.clock import Clock
 from kframework.errors import ClusterError
@@ -149,7 +149,7 @@ class ApiServer:
         """Read and make in a thread what an answer would hold the loop up with; not for virtual time."""
         if request.path.startswith("/openapi/"):
             await asyncio.to_thread(self._openapi.prepare, request.path, self._store.catalogue.resources())
-        elif request.writes and not self._knows_fields:
+        elif request.is_write and not self._knows_fields:
             await asyncio.to_thread(read_document)
             self._knows_fields = True
 
@@ -164,7 +164,7 @@ class ApiServer:
         subject = NOBODY
         try:
             if request.user is not None:
-                wanted = Attributes.of(request)
+                wanted = Attributes.from_request(request)
                 subject = Subject(wanted.group, wanted.resource.partition("/")[0], wanted.name)
                 self.authorizer.check(request.user, wanted)
             path = _path(request.path)
@@ -274,10 +274,10 @@ class ApiServer:
         return root_path(request, served)
 
 
-_path = lru_cache(maxsize=64)(Path.read)  # who prepares for a request and who answers it read the same
+_path = lru_cache(maxsize=64)(ResourcePath.parse)  # who prepares for a request and who answers it read the same
 
 
-def _exists(path: Path, resource: Resource) -> bool:
+def _exists(path: ResourcePath, resource: Resource) -> bool:
     """Return whether there can be something at a path."""
     kind = resource.kind
     if path.namespace and not kind.namespaced:

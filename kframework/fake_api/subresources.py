@@ -9,7 +9,7 @@ import msgspec
 from msgspec import structs
 
 from kframework.client import api_errors
-from kframework.client.request_attributes import flag
+from kframework.client.request_attributes import is_flag_set
 from kframework.client.transitions import has_ended
 from kframework.client.transport import Response
 from kframework.errors import ClusterError
@@ -52,7 +52,7 @@ def logs(cluster: MemoryCluster, call: Call) -> Response:
         why = f'container "{name}" in pod "{pod.metadata.name}" is waiting to start: ContainerCreating'
         raise api_errors.bad_request(why)
     lines = pod.metadata.annotations.get(LOGS, _NOTHING).splitlines(keepends=True)
-    if flag(call.query, "timestamps"):
+    if is_flag_set(call.query, "timestamps"):
         lines = [f"{pod.status.start_time or pod.metadata.creation_timestamp} {line}" for line in lines]
     last = call.query.get("tailLines", "")
     kept = lines[max(0, len(lines) - int(last)) :] if last.isdecimal() and len(last) < 10 else lines

@@ -197,7 +197,7 @@ class Verbs:
         old, options = self._found(), DeleteOptions.of(self._call)
         subject, wanted = old.subject, options.preconditions
         if wanted.uid not in ("", subject.metadata.uid):
-            raise api_errors.recreated(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
+            raise api_errors.deletion_conflict(type(subject), subject.metadata.name, wanted.uid, subject.metadata.uid)
         if wanted.resource_version not in ("", subject.metadata.resource_version):
             version = subject.metadata.resource_version
             why = (

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from kframework.client.request_attributes import flag
+from kframework.client.request_attributes import is_flag_set
 from kframework.errors import ClusterError
 from kframework.fake_api.collection import Collection, Written
 from kframework.fake_api.forms import Form
@@ -41,7 +41,7 @@ class Watch:
         self._since = number(query, "resourceVersion")
         self._tells_initial = _tells_initial(query)
         self._marks_initial_end = self._tells_initial and "sendInitialEvents" in query
-        self._wants_bookmarks = flag(query, "allowWatchBookmarks")
+        self._wants_bookmarks = is_flag_set(query, "allowWatchBookmarks")
         self._seconds = float(number(query, "timeoutSeconds")) or LONGEST
         if self._tells_initial and self._since > collection.version:
             raise too_large(self._since, collection.version)
@@ -133,7 +133,7 @@ def _tells_initial(query: Mapping[str, str]) -> bool:
     if query.get("resourceVersionMatch") != "NotOlderThan":
         why = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise ClusterError(f'ListOptions.meta.k8s.io "" is invalid: {why}', status=422, reason="Invalid")
-    return flag(query, "sendInitialEvents")
+    return is_flag_set(query, "sendInitialEvents")
 
 
 def _in_batches(documents: Sequence[Document]) -> Iterator[Sequence[Document]]:

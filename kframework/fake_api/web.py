@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from msgspec.structs import replace
 
-from kframework.client.loopback import MISDIRECTED, is_meant_for_us
+from kframework.client.loopback import MISDIRECTED, is_host_allowed
 from kframework.client.request_attributes import Attributes
 from kframework.client.transport import AUTHENTICATED, JSON, Request, Response, User
 from kframework.errors import ClusterError
@@ -62,7 +62,7 @@ async def serve(
 
 async def _handle(server: ApiServer, host: str, asked: web.BaseRequest) -> web.StreamResponse:
     try:
-        if not is_meant_for_us(host, asked.host):
+        if not is_host_allowed(host, asked.host):
             raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
         user = _user(server, asked)
         request = await _request(asked, user)

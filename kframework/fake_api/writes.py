@@ -96,7 +96,7 @@ def check_uid(old: Document, patched: Data) -> None:
     metadata, subject = patched.get("metadata"), old.subject
     uid = metadata.get("uid") if isinstance(metadata, Mapping) else None
     if uid not in (None, "", subject.metadata.uid):
-        raise api_errors.other_than_patched(type(subject), subject.metadata.name, str(uid))
+        raise api_errors.immutable_uid(type(subject), subject.metadata.name, str(uid))
 
 
 def _stored(resource: Resource, said: Data, namespace: str) -> Data:

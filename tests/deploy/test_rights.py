@@ -12,7 +12,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from kframework.client.kube import Connection
+from kframework.client.kube import ConnectionSettings
 from kframework.clock import SystemClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import overridden, parse
@@ -84,7 +84,7 @@ class Cluster:
         self.memory = memory
         self._moved = asyncio.Event()
         memory.subscribe([Pod, Lease, CoreEvent, Event], lambda change: self._moved.set())
-        connection = Connection(kubeconfig=kubeconfig)
+        connection = ConnectionSettings(kubeconfig=kubeconfig)
         self.replicas = [
             Replica(name, RealServer(connection, swift(), SystemClock()), self._moved.set) for name in ("one", "two")
         ]

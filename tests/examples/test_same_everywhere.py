@@ -25,7 +25,7 @@ from node_policy import NodePolicy
 from quota.service import QuotaService
 
 from kframework.cli import main
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import SystemClock
 from kframework.config.load import load_configuration
@@ -245,7 +245,7 @@ async def run_over_http(files: Files, rights: Authorizer, attempts: Attempts, ex
     clock = SystemClock()
     local = LocalCluster(clock, files.objects())
     async with published(local.server, Publication()) as kubeconfig:
-        rights.server = await connect(Connection(kubeconfig=str(kubeconfig)))
+        rights.server = await connect(ConnectionSettings(kubeconfig=str(kubeconfig)))
         cluster = KubeCluster(rights, clock, random=Random(0))
         scheduler = Scheduler(load_configuration(files.config), cluster, clock, observers=[attempts])
         over = asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.client.request_attributes import Path
+from kframework.client.request_attributes import ResourcePath
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import Call, DeleteOptions, object_in, read_body
 from kframework.objects import Pod
@@ -15,7 +15,7 @@ from tests.fake_api.serving import request, served_as
 
 def call(method: str = "GET", name: str = "", body: object = None, **query: str) -> Call:
     path = f"/api/v1/namespaces/a/pods/{name}"
-    read = Path.read(path)
+    read = ResourcePath.parse(path)
     assert read is not None
     return Call(read, served_as(Pod), query, request(method, path, body))
 

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from kframework.client.cluster import Cluster
-from kframework.client.kube import Connection
+from kframework.client.kube import ConnectionSettings
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import MissingRights
 from kframework.client.transport import Request, Response, WriteFence
@@ -104,7 +104,7 @@ def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
         async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append) as server:
-            connection = Connection(kubeconfig=str(places[0]))
+            connection = ConnectionSettings(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
             until.process = Process(configuration, real, clock, observers=PodObservers(until), tell=told.append)
             await until.process.run()
@@ -125,7 +125,7 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
         async with running(Manifest([make_node("a")]), clock, Publication(), places.append):
-            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock, counts)
+            real = RealServer(ConnectionSettings(kubeconfig=str(places[0])), configuration, clock, counts)
             async with real.schedule() as scheduling:
                 await scheduling.list(Node)
                 real.fence.close()
@@ -146,7 +146,7 @@ def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_d
     async def main() -> None:
         clock, configuration = SystemClock(), default_configuration()
         async with running(Manifest([make_node("a"), make_pod()]), clock, Publication(), places.append):
-            real = RealServer(Connection(kubeconfig=str(places[0])), configuration, clock)
+            real = RealServer(ConnectionSettings(kubeconfig=str(places[0])), configuration, clock)
             async with real.schedule() as scheduling, real.elect() as electing:
                 real.fence.close()
                 pod = await scheduling.get(Pod, "pod", "default")
@@ -204,7 +204,7 @@ def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: p
         local = LocalCluster(clock, Manifest([make_node("a"), make_pod()]))
         guarded = cast("ApiServer", GuardedServer(local.server, held))
         async with published(guarded, Publication()) as kubeconfig, anyio.create_task_group() as tasks:
-            real = RealServer(Connection(kubeconfig=str(kubeconfig)), configuration, clock)
+            real = RealServer(ConnectionSettings(kubeconfig=str(kubeconfig)), configuration, clock)
             until.process = Process(
                 configuration,
                 real,

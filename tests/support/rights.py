@@ -91,7 +91,7 @@ class GuardedServer:
 
 def _wanted(request: Request) -> Iterator[Attributes]:
     """Yield what a request takes: to say what a claim has got, or whom it is reserved for, one right more."""
-    wanted = Attributes.of(request)
+    wanted = Attributes.from_request(request)
     yield wanted
     if wanted.resource == "resourceclaims/status" and (b"allocation" in request.body or b"reservedFor" in request.body):
         yield wanted._replace(resource="resourceclaims/binding")

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from kframework.client import api_errors
-from kframework.client.request_attributes import flag
+from kframework.client.request_attributes import is_flag_set
 from kframework.errors import ClusterError
 from kframework.fake_api.apply.managed_fields import (
     APPLY,
@@ -337,7 +337,7 @@ class FieldManager:
         if self._name == KUBECTL and (before := last_applied(live)):
             allowed = allowed_by_last_applied(self._shape, before, live)
         conflicts = {owner: in_order(fields - allowed) for owner, fields in sorted(result.conflicts.items())}
-        if any(conflicts.values()) and not flag(self._call.query, "force"):
+        if any(conflicts.values()) and not is_flag_set(self._call.query, "force"):
             raise conflict(conflicts)
         data = with_last_applied(result.data, config) if self._name == KUBECTL else result.data
         return with_managers(data, result.managers)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kframework.client.api_errors import cause_of, together
+from kframework.client.api_errors import cause_reason, join_messages
 from kframework.errors import ClusterError
 
 
@@ -27,7 +27,7 @@ class InvalidObjectError(ClusterError):
 
     def __init__(self, kind: str, group: str, name: str, causes: Sequence[Cause]) -> None:
         qualified = f"{kind}.{group}" if group else kind
-        message = f"{qualified} {_quoted(name)} is invalid: {together(map(str, causes))}"
+        message = f"{qualified} {_quoted(name)} is invalid: {join_messages(map(str, causes))}"
         told = ({"reason": each.reason, "message": each.message, "field": each.field} for each in causes)
         super().__init__(message, status=422, reason="Invalid", causes=tuple(told))
 
@@ -88,7 +88,7 @@ def written(value: object) -> str:
 
 def _cause(field: str, what: str, detail: str, value: str = "") -> Cause:
     message = ": ".join(part for part in (what, value, detail) if part)
-    return Cause(field, message, cause_of(what))
+    return Cause(field, message, cause_reason(what))
 
 
 def _quoted(text: str) -> str:

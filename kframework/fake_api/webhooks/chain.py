@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kframework.client.request_attributes import Path
+from kframework.client.request_attributes import ResourcePath
 from kframework.client.transport import ADMIN, JSON, Request, Response, User
 from kframework.errors import ClusterError
 from kframework.fake_api.patch.patches import JSON_PATCH, apply_patch
@@ -123,7 +123,7 @@ class Webhooks:
     async def reviewed(self, request: Request) -> tuple[Request, Mapping[str, str]]:
         """Return what webhooks make of a write, and headers of what they warn of; ClusterError if it is refused."""
         objects = self._store.cluster.objects
-        is_asked = request.writes and (objects(self._mutating.struct) or objects(self._validating.struct))
+        is_asked = request.is_write and (objects(self._mutating.struct) or objects(self._validating.struct))
         subject = self._subject(request) if is_asked else None
         if subject is None:
             return request, {}
@@ -138,7 +138,7 @@ class Webhooks:
 
     def _subject(self, request: Request) -> Subject | None:
         """Find out what a write would come to; None for one that no webhook is asked about, or that will fail."""
-        path = Path.read(request.path)
+        path = ResourcePath.parse(request.path)
         resource = self._store.catalogue.find(path.api_version, path.plural) if path is not None else None
         if path is None or resource is None or resource.is_review or (request.method == "DELETE" and not path.name):
             return None
@@ -248,7 +248,7 @@ def _meets_conditions(hook: Webhook, subject: Subject) -> bool:
         raise ClusterError(message, status=403, reason="Forbidden") from why
 
 
-def _about(path: Path, resource: Resource, request: Request, new: Data | None, old: Data | None) -> Subject:
+def _about(path: ResourcePath, resource: Resource, request: Request, new: Data | None, old: Data | None) -> Subject:
     operation = "DELETE" if new is None else "UPDATE" if old is not None and request.method != "POST" else "CREATE"
     kind = resource.kind
     shown = SUBRESOURCES[path.subresource].kind if path.subresource else ""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kframework._version import __version__
 from kframework.client.cluster import Cluster
-from kframework.client.kube import Connection, connect
+from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
 from kframework.clock import LoopClock, SystemClock
@@ -106,7 +106,7 @@ async def over_http() -> AsyncIterator[Stage]:
     clock = SystemClock()
     store = MemoryCluster(clock)
     async with serve(ApiServer(store, clock)) as port:
-        transport = await connect(Connection(server=f"http://127.0.0.1:{port}", user_agent=_AGENT))
+        transport = await connect(ConnectionSettings(server=f"http://127.0.0.1:{port}", user_agent=_AGENT))
         yield _stage(transport, store, clock)
         await transport.close()
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.client.request_attributes import Attributes, Rule
+from kframework.client.request_attributes import Attributes, PolicyRule
 from kframework.client.transport import User, service_account
 from kframework.errors import ClusterError
 from kframework.fake_api.access import Grant, RoleBasedAuthorizer
 
-PODS = Rule(("",), ("pods",), ("get", "list"))
+PODS = PolicyRule(("",), ("pods",), ("get", "list"))
 
 
 ANN = User("ann", ("system:authenticated", "team"))

@@ -87,11 +87,11 @@ def test_what_kubectl_prints_of_an_invalid_object(error: ClusterError, details: 
     [
         (api_errors.already_exists(ReplicaSet, "r"), {"group": "apps", "kind": "replicasets", "name": "r"}),
         (api_errors.not_found(Namespace, "n"), {"kind": "namespaces", "name": "n"}),
-        (api_errors.modified(Pod, "web"), {"kind": "pods", "name": "web"}),
+        (api_errors.version_conflict(Pod, "web"), {"kind": "pods", "name": "web"}),
         (api_errors.forbidden(Pod, "web", "no"), {"kind": "pods", "name": "web"}),
         (api_errors.unknown_kind(), {"kind": "pods"}),
         (api_errors.bad_request("what?"), None),
-        (api_errors.expired(1, 2), None),
+        (api_errors.version_expired(1, 2), None),
         (
             too_large(9, 8),
             {
