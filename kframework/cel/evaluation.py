@@ -1,11 +1,11 @@
-"""One evaluation: its variables, loops and cost so far, and what carries out a call at run time."""
+"""The state of one evaluation, and the choice of a call's implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kframework.cel.costs import BY_FUNCTION, one
+from kframework.cel.costs import BY_FUNCTION, constant
 from kframework.cel.errors import CelError
 from kframework.cel.functions import Cost
 from kframework.cel.syntax import Call
@@ -13,11 +13,11 @@ from kframework.cel.types import Type
 from kframework.cel.values import no_such_overload
 
 
-def carried_out(node: Call) -> Callable[..., object]:
-    """Return what carries out a checked call; it raises CelError for values that no overload takes."""
+def find_implementation(node: Call) -> Callable[..., object]:
+    """Return the implementation of a checked call; it raises CelError for values that match no overload."""
     first = node.overloads[0]
-    certain = len(node.overloads) == 1 and not any(_is_vague(child.type) for child in node.children())
-    if first.apply is not None and (first.is_generic or certain):
+    is_certain = len(node.overloads) == 1 and not any(_has_dynamic_part(child.type) for child in node.children())
+    if first.apply is not None and (first.is_generic or is_certain):
         return first.apply
     function, overloads = node.function, node.overloads
 
@@ -30,21 +30,21 @@ def carried_out(node: Call) -> Callable[..., object]:
     return apply
 
 
-def cost_of(node: Call) -> Cost:
-    """Return what a checked call costs, from its arguments."""
+def find_cost(node: Call) -> Cost:
+    """Return the cost function of a checked call."""
     own = node.overloads[0].cost if len(node.overloads) == 1 else None
-    return own or BY_FUNCTION.get(node.function, one)
+    return own or BY_FUNCTION.get(node.function, constant)
 
 
-def _is_vague(type: Type) -> bool:
-    return type.is_dynamic or any(map(_is_vague, type.parameters))
+def _has_dynamic_part(type: Type) -> bool:
+    return type.is_dynamic or any(map(_has_dynamic_part, type.parameters))
 
 
-class Run:
-    """What closures read and write.
+class Evaluation:
+    """The state of one evaluation.
 
-    `variables` are those that the environment declares. A slot that holds a CelError holds a loop that has failed so
-    far: reading it raises the error.
+    `variables` are those of the environment. A slot holds a CelError if the last step of its loop failed; reading it
+    raises the error.
     """
 
     __slots__ = ("cost", "handled", "slots", "variables")
@@ -52,13 +52,13 @@ class Run:
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.variables: Mapping[str, Any] = variables
         self.cost: int = 0
-        self.handled: int = 0  # elements and characters that upstream's cost does not tell of
+        self.handled: int = 0  # elements and characters that upstream's cost does not include
         self.slots: dict[int, object] = {}
 
-    def gathered(self, slot: int) -> object:
-        """Return what a loop has gathered or a binding stands for; raises the CelError that stands in its place."""
+    def read_accumulator(self, slot: int) -> object:
+        """Return the accumulator of a loop or the value of a binding; raises the CelError in its slot."""
         value = self.slots[slot]
-        if isinstance(value, Deferred):
+        if isinstance(value, DeferredValue):
             try:
                 value = value.step(self)
             except CelError as error:
@@ -69,10 +69,10 @@ class Run:
         return value
 
 
-Step = Callable[[Run], Any]
+Step = Callable[[Evaluation], Any]
 
 
-class Deferred(NamedTuple):
-    """What a binding stands for, until it is asked for."""
+class DeferredValue(NamedTuple):
+    """A binding's value before its first use."""
 
     step: Step

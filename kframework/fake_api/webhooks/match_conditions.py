@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
-from kframework.cel.program import Program, compile_program
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
+from kframework.cel.program import CelProgram, compile_program
 from kframework.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import text
@@ -37,7 +37,7 @@ _FIELDS = {
         "options": DYN,
     },
 }
-_ENVIRONMENT = environment({"object": DYN, "oldObject": DYN, "request": _REQUEST}, _FIELDS)
+_ENVIRONMENT = build_environment({"object": DYN, "oldObject": DYN, "request": _REQUEST}, _FIELDS)
 _SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
@@ -63,7 +63,7 @@ def hold(conditions: Sequence[Data], asked: Data) -> bool:
     failures: list[str] = []
     left = _BUDGET
     for condition in conditions:
-        expression, run = text(condition, "expression"), Run(variables)
+        expression, run = text(condition, "expression"), Evaluation(variables)
         try:
             if _compiled(expression).evaluate(run) is False:
                 return False
@@ -79,7 +79,7 @@ def hold(conditions: Sequence[Data], asked: Data) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compiled(expression: str) -> Program:
+def _compiled(expression: str) -> CelProgram:
     return compile_program(
         expression.strip(), _ENVIRONMENT, lambda type: "" if type == BOOL else f"must evaluate to bool but got {type}"
     )

@@ -36,7 +36,7 @@ def test_versions_have_an_order() -> None:
         ("1.2.99999999999999999999999", "out of range"),
     ],
 )
-def test_what_is_no_version_is_an_error(text: str, problem: str) -> None:
+def test_invalid_version_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(CelError, match=problem):
         Semver.parse(text)
 
@@ -50,7 +50,7 @@ def test_versions_are_normalized(text: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1-alpha", "v1.2+build", "x", ""])
-def test_not_all_are(text: str) -> None:
+def test_invalid_version_is_not_normalized(text: str) -> None:
     with pytest.raises(CelError):
         Semver.normalized(text)
 
@@ -66,5 +66,5 @@ def test_not_all_are(text: str) -> None:
         "!isSemver('v1.2.3', false)",
     ],
 )
-def test_the_functions(expression: str) -> None:
+def test_semver_functions_hold(expression: str) -> None:
     assert answer(expression) is True

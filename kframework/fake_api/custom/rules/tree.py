@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from kframework.cel.checker import Environment
-from kframework.cel.environment import environment
+from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
-from kframework.cel.program import TOO_COSTLY, Program, compile_program
-from kframework.cel.run import Run
+from kframework.cel.evaluation import Evaluation
+from kframework.cel.program import TOO_COSTLY, CelProgram, compile_program
 from kframework.cel.types import BOOL, STRING, Type, optional_of
 from kframework.cel.values import NONE, Optional
 from kframework.fake_api.custom.rules.types import Fields, as_resource, declared_type, escaped, seen
@@ -28,14 +28,14 @@ class Rule:
     """
 
     written: Schema
-    program: Program | CelError
-    message: Program | CelError | None
+    program: CelProgram | CelError
+    message: CelProgram | CelError | None
     field: str
 
     @property
     def is_transition(self) -> bool:
         """Whether it compares a value with what was there before."""
-        return isinstance(self.program, Program) and "oldSelf" in self.program.names
+        return isinstance(self.program, CelProgram) and "oldSelf" in self.program.names
 
     @property
     def title(self) -> str:
@@ -90,8 +90,8 @@ def _inner(schema: Schema, node: Schema, field: str, name: str, fields: Fields) 
 
 def compiled(schema: Schema, written: Sequence[Schema], type: Type, fields: Fields) -> list[Rule]:
     """Compile rules about values of a schema, which are of a type."""
-    own = environment({"self": type, "oldSelf": type}, fields)
-    optional = environment({"self": type, "oldSelf": optional_of(type)}, fields)
+    own = build_environment({"self": type, "oldSelf": type}, fields)
+    optional = build_environment({"self": type, "oldSelf": optional_of(type)}, fields)
     rules: list[Rule] = []
     for each in written:
         declared = optional if flag(each, "optionalOldSelf") else own
@@ -112,7 +112,7 @@ def explained(error: CelError, prefix: str) -> str:
     return f"{prefix}{error}" if error.position is not None else error.text
 
 
-def _program(expression: str, declared: Environment, wanted: Type, problem: str) -> Program | CelError:
+def _program(expression: str, declared: Environment, wanted: Type, problem: str) -> CelProgram | CelError:
     try:
         return compile_program(expression, declared, lambda type: "" if type == wanted else problem)
     except CelError as error:
@@ -280,8 +280,10 @@ class _Judgement:
                 cause = invalid(place, shown, detail)
         self.causes.append(cause)
 
-    def _evaluate(self, program: Program, variables: Mapping[str, object], path: str, kind: str, spent: str) -> object:
-        run = Run(variables)
+    def _evaluate(
+        self, program: CelProgram, variables: Mapping[str, object], path: str, kind: str, spent: str
+    ) -> object:
+        run = Evaluation(variables)
         try:
             return program.evaluate(run)
         finally:
@@ -292,7 +294,7 @@ class _Judgement:
     def _said(self, rule: Rule, variables: Mapping[str, object], place: str, kind: str) -> str:
         """Return the message of a broken rule: its expression's, where that comes to one line of text."""
         plain = rule.title if text(rule.written, "message") else f"failed rule: {rule.title}"
-        if not isinstance(rule.message, Program):
+        if not isinstance(rule.message, CelProgram):
             return plain
         try:
             found = self._evaluate(rule.message, variables, place, kind, _SPENT_ON_MESSAGE)

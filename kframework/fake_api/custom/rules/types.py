@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from kframework.cel.library.times import read_duration, read_timestamp
+from kframework.cel.library.times import parse_duration, parse_timestamp
 from kframework.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
 from kframework.cel.values import KeyedList
 from kframework.fake_api.schema.validator import Schema
@@ -70,9 +70,9 @@ def declared_type(schema: object, name: str, fields: Fields) -> Type | None:
 
 _READ: dict[str, Callable[[str], object]] = {
     "byte": base64.b64decode,
-    "duration": read_duration,
-    "date": lambda text: read_timestamp(f"{text}T00:00:00Z"),
-    "date-time": read_timestamp,
+    "duration": parse_duration,
+    "date": lambda text: parse_timestamp(f"{text}T00:00:00Z"),
+    "date-time": parse_timestamp,
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.cel.errors import CelError
-from kframework.cel.program import Program
+from kframework.cel.program import CelProgram
 from kframework.fake_api.custom.rules.tree import Tree, tree_of
 
 
@@ -44,7 +44,7 @@ def test_rules_in_all_of_see_what_stands_around_them() -> None:
     assert tree is not None
     (inner,) = tree.all_of
     (rule,) = inner.properties["size"].rules
-    assert isinstance(rule.program, Program)
+    assert isinstance(rule.program, CelProgram)
 
 
 def test_what_rules_cannot_see_has_none() -> None:
