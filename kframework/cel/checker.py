@@ -218,7 +218,6 @@ class _Checker:
         return node.type
 
     def _ident(self, node: Ident) -> Type:
-        """Return the type of a variable or of a type name."""
         name = node.name.removeprefix(".")
         scopes = reversed(self._scopes) if name == node.name else [self._environment.variables]
         type = next((scope[name] for scope in scopes if name in scope), None) or self._environment.types.get(name)

@@ -26,7 +26,7 @@ from kframework.cel.values import (
 def get_item(container: Any, key: object) -> object:
     """Return a container's value at a key; raises CelError if it has none.
 
-    An optional is unwrap_optional, and the result wrapped again.
+    An optional is unwrapped, and the result wrapped again.
     """
     if isinstance(container, Optional):
         return get_optional_item(container, key)
@@ -324,7 +324,7 @@ def limit_size(step: Step) -> Step:
 
 
 def not_equal(steps: Sequence[Step]) -> Step:
-    """Return `x != y`; values that cannot be compared are is_different."""
+    """Return `x != y`; values that cannot be compared are different."""
 
     def is_different(left: object, right: object) -> bool:
         try:

@@ -19,7 +19,7 @@ from kframework.cel.parser import ACCU
 from kframework.cel.syntax import Call, Comprehension, Ident, List, Literal, Map, Select, SyntaxNode
 from kframework.cel.values import NONE, Optional, is_equal, map_keys, to_key, type_name
 
-#: The initial accumulator, the condition (None if is_endless true), the step, and the result of a loop.
+#: The initial accumulator, the condition (None if always true), the step, and the result of a loop.
 LoopParts = tuple[Step, Step | None, Step, Step]
 
 
@@ -79,7 +79,6 @@ def _iterate(items: object, is_two: bool) -> Iterator[tuple[object, ...]]:
 
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
-#: Functions that parse a constant.
 _CONSTANT_PARSERS = frozenset({"quantity", "semver", "ip", "cidr", "url"})
 #: Functions that take time that their cost does not include.
 _UNCHARGED = frozenset({"_+_", "format", "replace", "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf"})
@@ -268,7 +267,6 @@ class _Compiler:
         return loop(iter_range, variables, accu, (init, condition, step, result))
 
     def _declare(self, name: str) -> int:
-        """Assign a slot to a variable and bring it into scope."""
         self._slots = {**self._slots, name: self._count}
         self._count += 1
         return self._count - 1

@@ -53,7 +53,7 @@ class _MacroCall(NamedTuple):
     def list(self, *elements: SyntaxNode) -> SyntaxNode:
         return List(self.position, list(elements))
 
-    def variable_name(self, index: int, problem: str) -> str:
+    def variable(self, index: int, problem: str) -> str:
         argument = self.args[index]
         if not isinstance(argument, Ident) or argument.name.startswith("."):
             raise CelError(problem, argument.position)
@@ -106,7 +106,7 @@ def _transform_macro(count: int, accumulate: _Accumulate) -> Callable[[_MacroCal
     """Return a macro with `count` variables that collects its last argument, if a condition is given and holds."""
 
     def loop(call: _MacroCall) -> SyntaxNode:
-        names = _two_names(call) if count == 2 else (call.variable_name(0, "argument is not an identifier"), "")
+        names = _two_names(call) if count == 2 else (call.variable(0, "argument is not an identifier"), "")
         *condition, element = call.args[count:]
         init, step = accumulate(call, names, element)
         if condition:
@@ -119,16 +119,14 @@ def _transform_macro(count: int, accumulate: _Accumulate) -> Callable[[_MacroCal
 def _quantifier_macro(make: Callable[[_MacroCall, SyntaxNode], _Quantifier]) -> Callable[[_MacroCall], SyntaxNode]:
     def loop(call: _MacroCall) -> SyntaxNode:
         *names, predicate = call.args
-        variables = (
-            _two_names(call) if len(names) == 2 else (call.variable_name(0, "argument must be a simple name"), "")
-        )
+        variables = _two_names(call) if len(names) == 2 else (call.variable(0, "argument must be a simple name"), "")
         return call.loop(*variables, make(call, predicate))
 
     return loop
 
 
 def _two_names(call: _MacroCall) -> tuple[str, str]:
-    first, second = (call.variable_name(index, "argument must be a simple name") for index in (0, 1))
+    first, second = (call.variable(index, "argument must be a simple name") for index in (0, 1))
     if first == second:
         raise CelError(f"duplicate variable name: {first}", call.args[1].position)
     return first, second
@@ -152,12 +150,12 @@ def _has(call: _MacroCall) -> SyntaxNode:
 def _bind(call: _MacroCall) -> SyntaxNode | None:
     if not isinstance(call.target, Ident) or call.target.name != "cel":
         return None
-    name = call.variable_name(0, "cel.bind() variable names must be simple identifiers")
+    name = call.variable(0, "cel.bind() variable names must be simple identifiers")
     return call.bind(name, call.args[1], call.args[2])
 
 
 def _if_present(call: _MacroCall, macro: str, wrap: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
-    name = call.variable_name(0, f"{macro}() variable name must be a simple identifier")
+    name = call.variable(0, f"{macro}() variable name must be a simple identifier")
     bound = call.bind(name, call.method("value", call.target), call.args[1])
     present = call.method("hasValue", call.target)
     return call.call("_?_:_", present, wrap(bound), call.call("optional.none"))
@@ -192,7 +190,7 @@ MAX_NESTING = 100  # nested brackets; cel-go allows 250, but each takes four fra
 MAX_DEPTH = 200  # levels of the tree
 MAX_NODES = 50_000  # of the expanded tree: each chained `optMap` doubles its receiver
 
-#: Binary operators: precedence, and name of the call. Chains of the lowest two are one call.
+#: Binary operators: precedence, and name of the call. Chains of the two lowest are one call.
 _OPERATORS = {
     "||": (0, "_||_"),
     "&&": (1, "_&&_"),

@@ -95,9 +95,8 @@ def validate(root: SyntaxNode) -> None:
             if node.function in _VALIDATED_FUNCTIONS and isinstance(constant, Literal):
                 # For `matches` called as a function this is the text, as in cel-go.
                 try:
-                    compile_pattern(str(constant.value)) if node.function == "matches" else find_implementation(node)(
-                        constant.value
-                    )
+                    value = constant.value
+                    compile_pattern(str(value)) if node.function == "matches" else find_implementation(node)(value)
                 except CelError:
                     raise CelError(f"invalid {node.function} argument", constant.position) from None
             if node.function == "format":

@@ -208,9 +208,9 @@ def server_of(
     """
     if embedded.embedded:
         from kframework.fake_api.embedded_server import EmbeddedServer
-        from kframework.fake_api.published import Publication
+        from kframework.fake_api.http_server import ServerOptions
 
-        publication = Publication(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
+        publication = ServerOptions(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
         manifest = read_cluster(filenames, devices=embedded.devices)
         return EmbeddedServer(manifest, clock, publication, say_where, controllers.split(","))
     from kframework.client.kube import ConnectionSettings

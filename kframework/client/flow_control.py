@@ -177,7 +177,6 @@ class WriteSlots:
                 turn.set_result(None)
 
     def _next_class(self) -> WriteClass | None:
-        """Return the class of the next write; None if nothing waits or no slot is free."""
         next_class, least_load = None, math.inf
         for write_class in _CLASSES:
             if self._waiting[write_class] and self._has_room(write_class):

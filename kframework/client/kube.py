@@ -83,8 +83,6 @@ class Loader(Protocol):
 
 
 class _ServiceAccountSource(CredentialSource):
-    """The service account of the pod that this process runs in."""
-
     name = str(SERVICE_ACCOUNT)
 
     async def load(self, configuration: ClientConfiguration, folder: FolderFactory) -> float:
@@ -110,8 +108,6 @@ class _AddressSource(CredentialSource):
 
 
 class _KubeconfigSource(CredentialSource):
-    """A user of a kubeconfig."""
-
     def __init__(self, file: KubeConfig) -> None:
         self.name = file.paths
         self._file = file
@@ -124,7 +120,6 @@ class _KubeconfigSource(CredentialSource):
         return TOKEN_REREAD_INTERVAL if "tokenFile" in self._file.user.values else float("inf")
 
     async def _log_in_by_plugin(self, configuration: ClientConfiguration) -> float:
-        """Log in by an exec plugin or an auth provider."""
         from kubernetes_asyncio.config import ConfigException, load_kube_config
 
         # The library also logs what it raises, and quotes the file with its secrets.

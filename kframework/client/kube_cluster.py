@@ -19,7 +19,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
 from kframework.client.reflector import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, WATCH_IDLE_TIMEOUT, Reflector
 from kframework.client.rest import ANSWER_TIMEOUT, object_path, response_error, send_with_retries
-from kframework.client.transitions import is_equivalent_condition
+from kframework.client.transitions import is_equivalent
 from kframework.client.transport import JSON, Request, Transport
 from kframework.client.wire import Page, UndecodableObject, list_pages, read_event, read_object
 from kframework.clock import Clock, rfc3339
@@ -140,9 +140,8 @@ class KubeCluster(Cluster):
     ) -> bytes:
         """Patch a status; a uid in the patch is a precondition."""
         try:
-            return await self._request(
-                "PATCH", object_path(kind, namespace, name, "status"), _encode(patch), content_type
-            )
+            path = object_path(kind, namespace, name, "status")
+            return await self._request("PATCH", path, _encode(patch), content_type)
         except ClusterError as error:
             if error.status == 422 and "metadata.uid: Invalid value" in str(error):
                 # In a patch, a server reports as invalid what it reports as a conflict elsewhere.
@@ -157,7 +156,7 @@ class KubeCluster(Cluster):
         if pod.metadata.uid != uid:
             raise api_errors.uid_conflict(Pod, name, uid, pod.metadata.uid)
         old = next((each for each in pod.status.conditions if each.type == condition.type), None)
-        if old is not None and is_equivalent_condition(old, condition):
+        if old is not None and is_equivalent(old, condition):
             return None
         same = old is not None and old.status == condition.status
         since = old.last_transition_time if old is not None and same else rfc3339(self._clock.now())

@@ -103,13 +103,12 @@ class KubeTransport(Transport):
         url = self._host + request.path
         if request.query:
             url += "?" + urlencode(request.query)
+        check = request.check_before_send
         try:
             return await self._session.request(
                 request.method,
                 URL(url, encoded=True),
-                data=_Body(request.body, request.check_before_send)
-                if request.check_before_send
-                else request.body or None,
+                data=_Body(request.body, check) if check else request.body or None,
                 headers={"Accept": request.accept, "Content-Type": request.content_type},
                 timeout=limits,
                 server_hostname=self._server_name,

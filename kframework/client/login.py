@@ -34,7 +34,6 @@ LOGIN_TIMEOUT = 60.0
 
 _MAX_REASON_LENGTH = 300
 
-#: Creates a temporary folder.
 FolderFactory = Callable[[], Path]
 
 

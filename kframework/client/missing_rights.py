@@ -137,7 +137,6 @@ async def _single_line(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _grant_command(command: str, message: str) -> str:
-    """Return the command that grants the user of this message the needed rights."""
     denial = _DENIAL.search(message)
     user = denial["user"] if denial is not None else ""
     account = _SERVICE_ACCOUNT.fullmatch(user)

@@ -138,7 +138,6 @@ class Reflector(Generic[T]):
         return self._backoff.pause()
 
     async def _list_all(self) -> None:
-        """Report the differences from the known objects."""
         try:
             await self._list(self._limit)
         except ClusterError as error:

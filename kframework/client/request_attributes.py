@@ -85,7 +85,6 @@ def is_flag_set(query: Mapping[str, str], name: str) -> bool:
 
 
 def _selected_name(query: dict[str, str]) -> str:
-    """Return the name that a field selector requires, "" if none."""
     for term in query.get("fieldSelector", "").split(","):
         field, _, value = term.partition("=")
         if field.strip() == "metadata.name":

@@ -152,7 +152,7 @@ def _with_grace_period(pod: Pod, grace: int | None, now: float) -> Pod | None:
     return replace(pod, metadata=metadata)
 
 
-def is_equivalent_condition(old: PodCondition, new: PodCondition) -> bool:
+def is_equivalent(old: PodCondition, new: PodCondition) -> bool:
     """Return whether two conditions are equal for kube-scheduler, which ignores times and generation."""
     return all(getattr(old, field) == getattr(new, field) for field in _COMPARED_FIELDS)
 

@@ -64,7 +64,6 @@ def task_and_awaiters(task: asyncio.Task[Any]) -> Tasks:
 
 
 def _reachable_futures(source: object) -> Iterator[asyncio.Future[Any]]:
-    """Yield the futures to which this refers, directly or not."""
     seen: dict[int, object] = {}
     level = [source]
     for _ in range(_MAX_DEPTH):

@@ -246,6 +246,4 @@ async def _refused(error: ClusterError) -> None:
 
 
 def _says(status: PodStatus, condition: PodCondition) -> bool:
-    return any(
-        old.type == condition.type and transitions.is_equivalent_condition(old, condition) for old in status.conditions
-    )
+    return any(old.type == condition.type and transitions.is_equivalent(old, condition) for old in status.conditions)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
 from kframework.client.missing_rights import is_denial
-from kframework.client.transitions import is_equivalent_condition
+from kframework.client.transitions import is_equivalent
 from kframework.client.transport import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.run import Run
@@ -325,7 +325,7 @@ def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: 
     if nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(
-        old.type == condition.type and is_equivalent_condition(old, condition) for old in pod.status.conditions
+        old.type == condition.type and is_equivalent(old, condition) for old in pod.status.conditions
     )
 
 

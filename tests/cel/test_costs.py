@@ -4,7 +4,7 @@ import pytest
 
 from kframework.cel import costs
 from kframework.cel.library.cidr import Cidr
-from kframework.cel.library.ip import parsed
+from kframework.cel.library.ip import parse_address
 from kframework.cel.values import NONE, Optional
 from tests.plugins.dynamic_resources.selectors.selecting import answer, cost
 
@@ -13,7 +13,15 @@ TOO_COSTLY = "run: operation cancelled: actual cost limit exceeded"
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("abc", 3), ([1, 2], 2), ({"a": 1}, 1), (Optional("ab"), 2), (NONE, 1), (5, 1), (Cidr(parsed("10.0.0.0"), 9), 2)],
+    [
+        ("abc", 3),
+        ([1, 2], 2),
+        ({"a": 1}, 1),
+        (Optional("ab"), 2),
+        (NONE, 1),
+        (5, 1),
+        (Cidr(parse_address("10.0.0.0"), 9), 2),
+    ],
 )
 def test_some_values_have_a_size(value: object, expected: int) -> None:
     assert costs.size(value) == expected

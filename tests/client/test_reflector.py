@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework.client.reflector import ReconnectBackoff, Reflector
 from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, ObjectMeta, Pod, StorageClass, kind_of
@@ -109,7 +109,7 @@ async def test_watch_resumes_at_the_last_version() -> None:
     transport = Scripted(listed(5), [bookmark(6), 2.0], [happened("ADDED", some("a", 9)), 2.0], [2.0])
     told = Told()
     follower = reflector(transport, told)
-    assert [await follower.round() for _ in range(3)] == [0, 0, 0]
+    assert [await follower.run_round() for _ in range(3)] == [0, 0, 0]
     assert [query.get("resourceVersion") for query in queries(transport)] == [None, "5", "6", "9"]
     assert told.words == ["listed", "+a@9"]
 
@@ -215,9 +215,9 @@ async def test_expired_version_is_listed_again_and_differences_reported(expired:
     )
     told = Told()
     follower = reflector(transport, told)
-    assert 0.8 <= await follower.round() <= 1.6
+    assert 0.8 <= await follower.run_round() <= 1.6
     assert told.take() == ["+same@1", "+changed@2", "+gone@3", "+again@4", "listed"]
-    assert await follower.round() == 0
+    assert await follower.run_round() == 0
     assert told.take() == ["+changed@12", "-again", "+again@14", "+new@15", "-gone"]
 
 
@@ -236,8 +236,8 @@ BROKEN: list[Answer] = [
 async def test_broken_watch_resumes_without_a_list(broken: Answer) -> None:
     transport = Scripted(listed(5), broken, [2.0])
     follower = reflector(transport, Told())
-    assert 0.8 <= await follower.round() <= 1.6
-    assert await follower.round() == 0
+    assert 0.8 <= await follower.run_round() <= 1.6
+    assert await follower.run_round() == 0
     assert [query.get("resourceVersion") for query in queries(transport)] == [None, "5", "5"]
 
 
@@ -245,22 +245,22 @@ async def test_undecodable_line_causes_a_new_list() -> None:
     transport = Scripted(listed(5), [b'{"type": "ADDED", "obj'], listed(6, some("a", 6)), [2.0])
     told = Told()
     follower = reflector(transport, told)
-    assert await follower.round() > 0
-    assert await follower.round() == 0
+    assert await follower.run_round() > 0
+    assert await follower.run_round() == 0
     assert told.words == ["listed", "+a@6"]
 
 
 async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop() -> None:
     transport = Scripted(listed(5), [], [], [])
     follower = reflector(transport, Told())
-    pauses = [await follower.round() for _ in range(3)]
+    pauses = [await follower.run_round() for _ in range(3)]
     assert all(low <= pause <= 2 * low for low, pause in zip((0.8, 1.6, 3.2), pauses, strict=True))
 
 
 async def test_event_resets_the_backoff() -> None:
     transport = Scripted(NO_ANSWER, NO_ANSWER, NO_ANSWER, listed(5), [bookmark(6), NO_ANSWER], NO_ANSWER)
     follower = reflector(transport, Told())
-    pauses = [await follower.round() for _ in range(5)]
+    pauses = [await follower.run_round() for _ in range(5)]
     lows = (0.8, 1.6, 3.2, 0.8, 1.6)
     assert all(low <= pause <= 2 * low for low, pause in zip(lows, pauses, strict=True))
 
@@ -268,13 +268,13 @@ async def test_event_resets_the_backoff() -> None:
 async def test_long_silence_resets_the_backoff() -> None:
     transport = Scripted(NO_ANSWER, NO_ANSWER, listed(5), [90.0, NO_ANSWER])
     follower = reflector(transport, Told())
-    assert [await follower.round() for _ in range(3)][2] <= 1.6
+    assert [await follower.run_round() for _ in range(3)][2] <= 1.6
 
 
 async def test_list_alone_does_not_reset_the_backoff() -> None:
     transport = Scripted(listed(5), refused(410), listed(6), refused(410), listed(7), refused(410))
     follower = reflector(transport, Told())
-    pauses = [await follower.round() for _ in range(3)]
+    pauses = [await follower.run_round() for _ in range(3)]
     assert all(low <= pause <= 2 * low for low, pause in zip((0.8, 1.6, 3.2), pauses, strict=True))
 
 
@@ -304,7 +304,7 @@ async def test_a_kind_that_the_server_lacks_counts_as_empty(caplog: pytest.LogCa
     transport = Scripted(*[Response(404, b"404 page not found\n")] * 3, listed(5, some("fast", 5)), [2.0])
     told = Told()
     follower = reflector(transport, told, StorageClass)
-    rests = [await follower.round() for _ in range(4)]
+    rests = [await follower.run_round() for _ in range(4)]
     assert all(rests[:3])
     assert told.words == ["listed", "+fast@5"]
     (record,) = caplog.records
@@ -324,7 +324,7 @@ async def test_404_keeps_known_objects() -> None:
     transport = Scripted(listed(5, some("fast", 5)), refused(410), refused(404))
     told = Told()
     follower = reflector(transport, told, StorageClass)
-    assert await follower.round() and await follower.round()
+    assert await follower.run_round() and await follower.run_round()
     assert told.words == ["+fast@5", "listed"]
 
 
@@ -341,10 +341,10 @@ async def test_forbidden_kind_is_retried_and_not_logged_here(
     transport = Scripted(*[refused(403, "Forbidden", message)] * 3, listed(5), [2.0])
     told = Told()
     follower = reflector(transport, told, StorageClass)
-    rests = [await follower.round() for _ in range(3)]
+    rests = [await follower.run_round() for _ in range(3)]
     assert all(rests)
     assert told.words == []
-    assert await follower.round() == 0
+    assert await follower.run_round() == 0
     assert told.words == ["listed"]
     assert caplog.messages == said
 
@@ -356,7 +356,7 @@ async def test_lost_connection_is_a_warning_when_the_retry_fails(caplog: pytest.
     follower = reflector(transport, Told())
     told = []
     for _ in range(5):
-        await follower.round()
+        await follower.run_round()
         told.append(caplog.messages[:])
         caplog.clear()
     assert told == [[], [], ["watching pods: no answer"], [], []]
@@ -397,8 +397,8 @@ async def test_known_object_that_becomes_undecodable_is_not_gone() -> None:
     transport = Scripted(listed(5, some("a", 3)), refused(410), listed(9, some("a", 8, **ODD)), [2.0])
     told = Told()
     follower = reflector(transport, told)
-    await follower.round()
-    await follower.round()
+    await follower.run_round()
+    await follower.run_round()
     assert told.words == ["+a@3", "listed"]
 
 
@@ -418,8 +418,8 @@ async def test_a_pod_that_a_list_lacks_is_gone_by_its_names() -> None:
     transport = Scripted(listed(5, some("a", 3, spec={"nodeName": "n1"})), refused(410), listed(9), [2.0])
     told = Told()
     follower = reflector(transport, told)
-    await follower.round()
-    await follower.round()
+    await follower.run_round()
+    await follower.run_round()
     assert told.messages[-1] == Gone(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="a-uid")))
 
 
@@ -432,8 +432,8 @@ async def test_anything_else_that_a_list_lacks_is_gone_as_it_was() -> None:
     )
     told = Told()
     follower = reflector(transport, told, Node)
-    await follower.round()
-    await follower.round()
+    await follower.run_round()
+    await follower.run_round()
     assert told.words == ["+n1@3", "listed", "+n1@6", "-n1"]
     last = told.messages[-1]
     assert isinstance(last, Gone) and isinstance(last.obj, Node)
@@ -590,7 +590,9 @@ class Counted(TransportLayer):
 )
 async def test_a_quiet_kind_is_listed_once_and_then_only_watched(bookmarks: bool, fewest: int, most: int) -> None:
     cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), [StorageClass(metadata=ObjectMeta(name="fast"))])
-    transport = Counted(InProcess(ApiServer(cluster, LoopClock(asyncio.get_running_loop()))), bookmarks=bookmarks)
+    transport = Counted(
+        InProcessTransport(ApiServer(cluster, LoopClock(asyncio.get_running_loop()))), bookmarks=bookmarks
+    )
     told = Told()
     task = asyncio.ensure_future(reflector(transport, told, StorageClass).run())
     for minute in range(60):

@@ -23,7 +23,7 @@ from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElection as LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -73,7 +73,7 @@ async def world(authorizer: Authorizer, *objects: ApiObject) -> AsyncIterator[tu
     """Open a cluster, with kubelets and volumes, and a client of its API that is held to its rights."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    authorizer.server = InProcess(ApiServer(memory, clock))
+    authorizer.server = InProcessTransport(ApiServer(memory, clock))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Kubelet(memory, clock).run)
         tasks.start_soon(VolumeController(memory).run)

@@ -29,7 +29,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.explain.routes import explain_routes
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -146,7 +146,7 @@ class _Run:
         store = MemoryCluster(clock)
         shape = Shape(nodes=4, pods=60, pause=4.0)
         world = World(store, clock, Random(f"{self._seed}/world"), shape, Counter(), Counter())
-        self._client = KubeCluster(InProcess(ApiServer(store, clock)), clock, random=Random(self._seed))
+        self._client = KubeCluster(InProcessTransport(ApiServer(store, clock)), clock, random=Random(self._seed))
         history, metrics, recorder = History(), Metrics(), Recorder(self.recording)
         with self.trace.open("w") as stream, self._logged():
             tracing = Tracing.to_stream(stream)

@@ -16,7 +16,7 @@ POD = PodReference("default", "p", "1", "7")
 OCCASION = SeriesKey("default-scheduler", "FailedScheduling", "Scheduling", True, POD)
 START = VIRTUAL_EPOCH
 
-#: What is to be written: of which series_key, with which note, as how many events, the last one when.
+#: What is to be written: of which series, with which note, as how many events, the last one when.
 Due = tuple[SeriesKey, str, int, float]
 
 

@@ -123,7 +123,6 @@ def _not(value: object) -> bool:
 
 
 def _contains_value(value: object, container: Any) -> bool:
-    """Return `value in container`: an element of a list, or a key of a map."""
     if isinstance(container, list):
         return is_element(value, container)
     if not isinstance(container, dict):

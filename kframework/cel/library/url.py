@@ -1,4 +1,4 @@
-"""Kubernetes' library of URLs, parse_url as in Go's `net/url`."""
+"""Kubernetes' library of URLs, parsed as in Go's `net/url`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNESCAPED = "/$&+,:;=@"
 
 @dataclass(frozen=True, slots=True)
 class Url(Opaque):
-    """A parse_url URL."""
+    """A parsed URL."""
 
     scheme: str
     opaque: str

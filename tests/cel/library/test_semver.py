@@ -46,13 +46,13 @@ def test_invalid_version_is_an_error(text: str, problem: str) -> None:
     [("v1.2", "1.2.0"), ("1", "1.0.0"), ("01.02.03", "1.2.3"), ("v1.2.3-rc.1+b", "1.2.3-rc.1"), ("0.0", "0.0.0")],
 )
 def test_versions_are_normalized(text: str, version: str) -> None:
-    assert Semver.normalized(text) == Semver.parse(version)
+    assert Semver.parse_normalized(text) == Semver.parse(version)
 
 
 @pytest.mark.parametrize("text", ["1-alpha", "v1.2+build", "x", ""])
 def test_invalid_version_is_not_normalized(text: str) -> None:
     with pytest.raises(CelError):
-        Semver.normalized(text)
+        Semver.parse_normalized(text)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Transport
 from kframework.clock import LoopClock, SystemClock
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.web import serve
 from kframework.in_memory.cluster import MemoryCluster
@@ -98,7 +98,7 @@ async def directly() -> AsyncIterator[Stage]:
 async def in_process() -> AsyncIterator[Stage]:
     clock = LoopClock(asyncio.get_running_loop())
     store = MemoryCluster(clock)
-    yield _stage(InProcess(ApiServer(store, clock)), store, clock)
+    yield _stage(InProcessTransport(ApiServer(store, clock)), store, clock)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from kframework.clock import Clock, LoopClock, VirtualTimeLoop
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
 from kframework.errors import ClusterError
-from kframework.fake_api.embedded_server import InProcess
+from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.volume_controller import VolumeController
@@ -213,7 +213,7 @@ class Books:
             self.too_late.append(write)
 
 
-class Noted(InProcess):
+class Noted(InProcessTransport):
     """The way to the server, on which writes are noted."""
 
     def __init__(self, server: ApiServer, books: Books) -> None:

@@ -121,7 +121,7 @@ class Selector:
     def evaluate(self, device: Device, run: Evaluation) -> bool:
         """Return the same, and leave in the run what it cost; raises CelError."""
         if device.failure is not None:
-            raise device.failure.within(self.expression)
+            raise device.failure.with_expression(self.expression)
         value = self._program.evaluate(run)
         if value is True or value is False:
             return bool(value)
